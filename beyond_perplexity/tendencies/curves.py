@@ -36,10 +36,10 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.histograms import distribution
+from beyond_perplexity.tendencies.definitions import tendencies_of
+from beyond_perplexity.tendencies.document_measures import distribution
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 Points = dict[str, np.ndarray]

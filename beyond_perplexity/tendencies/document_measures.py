@@ -1,4 +1,4 @@
-"""The measures of one number per document: types by length, length and shares of tokens."""
+"""One number per document, length or a share of tokens, as histograms on a common support."""
 
 from __future__ import annotations
 
@@ -30,13 +30,90 @@ from beyond_perplexity.inference.intervals import (
 )
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.thresholds import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    TENDENCIES,
+    MeasureKey,
+    MeasureRow,
+    TendencyKind,
+    compares_texts,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
-from beyond_perplexity.tendencies.rows import LENGTH, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import REASON_FOLLOWS
+
+
+def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distribution of a variable over documents.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of a body of text.
+    tendency : str
+        Of kind length (tokens) or share (documents without tokens have none and are left out).
+
+    Returns
+    -------
+    values : numpy.ndarray of float64, shape (C,)
+        Increasing.
+    counts : numpy.ndarray of int64, shape (C,)
+        Documents.
+    """
+    row = TENDENCIES[tendency]
+    histogram = statistics.histograms[row.histogram]
+    if row.kind == "length":
+        return histogram.lengths.astype(float), histogram.counts
+    filled = histogram.lengths > 0
+    # Division rounds correctly, so equal fractions such as 1/2 and 2/4 give equal floats.
+    shares = histogram.values[filled] / histogram.lengths[filled]
+    values, inverse = np.unique(shares, return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, inverse, histogram.counts[filled])
+    return values, counts
+
+
+def paired_histogram(reference: Statistics, samples: Statistics, tendency: str) -> PairedHistogram:
+    """Bring the distributions of two bodies of text to a common support; see `distribution`."""
+    values_1, counts_1 = distribution(reference, tendency)
+    values_2, counts_2 = distribution(samples, tendency)
+    support = np.union1d(values_1, values_2)
+    first, second = np.zeros((2, len(support)), np.int64)
+    first[np.searchsorted(support, values_1)] = counts_1
+    second[np.searchsorted(support, values_2)] = counts_2
+    return PairedHistogram(support, first, second)
+
+
+def value_places(
+    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
+) -> np.ndarray:
+    """Return the place of each document in a support.
+
+    Parameters
+    ----------
+    lengths, values : numpy.ndarray of int, shape (D,)
+        Tokens of each document, and those of the class.
+    support : numpy.ndarray of float64, shape (C,)
+        That of `paired_histogram`.
+    kind : str
+        Of the tendency: length or share.
+
+    Returns
+    -------
+    numpy.ndarray of int64, shape (D,)
+        -1 for a document that has no value.
+    """
+    if kind == "length":
+        return np.searchsorted(support, lengths)
+    filled = lengths > 0
+    places = np.full(len(lengths), -1)
+    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+    return places
+
 
 _TESTED = "ks_empirical"
 _NUMBERS = tendencies_of("length", "share")
@@ -85,14 +162,14 @@ def _cells(
 
 
 def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] | None:
-    found = histograms.pair(*pair.bodies, tendency)
+    found = paired_histogram(*pair.bodies, tendency)
     if not (found.reference.sum() and found.samples.sum()):
         return None
     row = TENDENCIES[tendency]
 
     def place(body: int) -> np.ndarray:
         values = _values(pair, body, row.histogram)
-        return histograms.value_places(*values, found.support, row.kind)
+        return value_places(*values, found.support, row.kind)
 
     return found, _Counted((found.reference, found.samples), place, pair)
 

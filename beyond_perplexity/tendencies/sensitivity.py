@@ -36,16 +36,16 @@ from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.counting import value_counter
-from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
-from beyond_perplexity.tendencies.group_shifts import (
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
+from beyond_perplexity.tendencies.document_shifts import (
     GroupedDocuments,
     HeldOutShift,
     LargestSwapShift,
     NumberSwapShift,
+    RankShift,
+    UnigramShift,
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     PairDraw,
@@ -53,7 +53,7 @@ from beyond_perplexity.tendencies.shifts import (
     Shift,
     TypeTokenShift,
 )
-from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 

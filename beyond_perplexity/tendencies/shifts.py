@@ -36,7 +36,7 @@ from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.rows import LENGTH
+from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
 
 MeasureDraws = dict[str, np.ndarray]

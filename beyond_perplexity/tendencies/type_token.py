@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import pdtr
 
 from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.definitions import tendencies_of
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
-from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}

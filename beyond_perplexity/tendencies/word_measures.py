@@ -21,14 +21,15 @@ from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.thresholds import SPLIT_RANKS
-from beyond_perplexity.tendencies.equal_tokens import EqualTokens, equal_tokens
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.views import UNKNOWN_WORD
+from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
+from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import (
+    EqualTokens,
     bounds_from,
+    equal_tokens,
     first_ranks_distance,
     largest_differences,
     permuted_distances,
@@ -36,7 +37,6 @@ from beyond_perplexity.tendencies.word_distances import (
     unigram_distances,
 )
 from beyond_perplexity.tendencies.zipf_law import law_p
-from beyond_perplexity.tendencies.zipf_split import SplitFit, split_fit
 
 _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"

@@ -23,7 +23,7 @@ from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas import samples
 from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import document_measures, zipf_split
+from beyond_perplexity.tendencies import document_measures, power_laws
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import (
     measure_rows,
@@ -87,7 +87,7 @@ def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
 def table(bodies):
     """Measure texts of few types, whose split fits are of the few ranks that there are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zipf_split, "SPLIT_RANKS", 3)
+        patch.setattr(power_laws, "SPLIT_RANKS", 3)
         yield run(bodies)
 
 

@@ -14,9 +14,14 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.shards import RECORD_KEY, count_documents, read_record, read_rows
-from beyond_perplexity.tendencies.hashes import string_hashes
-from beyond_perplexity.tendencies.tokens import draw_documents
-from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.tokens import (
+    WHOLE_TEXT,
+    TextView,
+    TokenBatch,
+    draw_documents,
+    string_hashes,
+    tokenize_batch,
+)
 
 
 class GroupNumbers:
@@ -165,3 +170,111 @@ class DocumentFiles:
             if self.first < held:
                 first = math.ceil(self.first * count_documents(self.paths, split) / held)
         return replace(self, split=split, first=first)
+
+
+_DEVIATIONS = 3
+_UNIT_BITS = 32
+_WAITING = 4_000_000  # pairs of word and unit that wait in memory, at least, to be put in order
+
+
+class UnitCounts:
+    """Count in how many units of text (documents or groups of them) each of V words stands.
+
+    Of a word that stands in `enough` units no further ones need be counted, so that memory does not
+    grow with the text.
+
+    Parameters
+    ----------
+    words : pyarrow.StringArray
+        The V words, all different.
+    enough : int
+        Units.
+    """
+
+    def __init__(self, words: pa.Array, enough: int) -> None:
+        self._words, self._enough = words, enough
+        self._keys = np.zeros(0, np.int64)  # word and unit, rising
+        self._waiting: list[np.ndarray] = []
+        self._rare = np.ones(len(words), bool)
+
+    def add(self, batch: TokenBatch, units: np.ndarray) -> None:
+        """Count D documents, each of the unit of its number: int64, shape (D,)."""
+        known = np.asarray(pc.index_in(batch.types, value_set=self._words).fill_null(-1))
+        places = known[batch.ids].astype(np.int64)  # (T,)
+        keys = places << _UNIT_BITS | np.repeat(units, batch.lengths)
+        self._waiting.append(np.unique(keys[(places >= 0) & self._rare[places]]))
+        if sum(map(len, self._waiting)) > max(len(self._keys), _WAITING):
+            self.counts()
+
+    def counts(self) -> np.ndarray:
+        """Return the units of each word, int64, (V,): at least `enough` where there are more."""
+        self._keys = np.unique(np.concatenate([self._keys, *self._waiting]))
+        self._waiting = []
+        found = np.bincount(self._keys >> _UNIT_BITS, minlength=len(self._words))
+        self._rare = found < self._enough
+        return found
+
+
+def _occurrences(words: pa.Array, texts: Iterator[pa.Array]) -> np.ndarray:
+    found = np.zeros(len(words), np.int64)
+    for batch in map(tokenize_batch, texts):
+        places = np.asarray(pc.index_in(batch.types, value_set=words).fill_null(-1))
+        held = np.bincount(batch.ids, minlength=len(batch.types))
+        np.add.at(found, places[places >= 0], held[places >= 0])
+    return found
+
+
+def least_units(occurrences: np.ndarray, training_share: float) -> int:
+    """Return K of the module: units of both splits that a word must stand in to be compared.
+
+    Parameters
+    ----------
+    occurrences : numpy.ndarray of int64, shape (V,)
+        Of each word of the vocabulary in the training split.
+    training_share : float
+        Share of the training split in the units of both.
+    """
+    least = int(occurrences[occurrences > 0].min()) if occurrences.any() else 1
+    return math.ceil((least + _DEVIATIONS * math.sqrt(least)) / training_share)
+
+
+def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFiles) -> pa.Array:
+    """Choose the words that a model's texts and human text are compared in; see the module.
+
+    Parameters
+    ----------
+    words : pyarrow.StringArray, shape (V,)
+        The words of a closed vocabulary.
+    training, reference : DocumentFiles
+        The documents that the vocabulary was built from, and those of the test split; a group
+        column says what was split as a whole.
+
+    Returns
+    -------
+    pyarrow.StringArray
+        In the order of the vocabulary. Of a corpus that is too small for any word to reach K, those
+        that stand in as many documents as any.
+    """
+    sides = (training, reference)
+    codes = [_units(files) for files in sides]
+    sizes = [int(units.max(initial=-1)) + 1 for units in codes]
+    if not sizes[0]:
+        raise InputError(f"{training.paths[0]}: the split '{training.split}' has no documents")
+    enough = least_units(_occurrences(words, training.texts()), sizes[0] / max(1, sum(sizes)))
+    counter = UnitCounts(words, enough)
+    for files, units, offset in zip(sides, codes, (0, sizes[0]), strict=True):
+        start = 0
+        for batch in map(tokenize_batch, files.texts()):
+            end = start + len(batch.lengths)
+            counter.add(batch, units[start:end] + offset)
+            start = end
+    counts = counter.counts()
+    return words.filter(pa.array(counts >= min(enough, max(1, counts.max(initial=1)))))
+
+
+def _units(files: DocumentFiles) -> np.ndarray:
+    """Return the group of every document, or its own number where there are none."""
+    groups = files.groups()
+    if groups is not None:
+        return groups.astype(np.int64)
+    return np.arange(sum(len(texts) for texts in files.texts()))

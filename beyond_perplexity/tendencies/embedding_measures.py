@@ -27,10 +27,12 @@ number of groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.inference.exchanged_units import (
     GroupDraws,
@@ -43,22 +45,23 @@ from beyond_perplexity.inference.exchanged_units import (
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.embeddings.discrepancy import (
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
+from beyond_perplexity.tendencies.discrepancy import (
     distances,
+    gaussian_kernel,
+    median_distance,
     side_weights,
     unbiased_square,
 )
-from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
-from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
-from beyond_perplexity.tendencies.embeddings.shifts import MMD, TopicShift, TopicSwapShift
-from beyond_perplexity.tendencies.group_shifts import GroupedDocuments
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
-from beyond_perplexity.tendencies.tested_rows import EXCHANGED, few_blocks
-from beyond_perplexity.verdicts import REASON_FOLLOWS, joined_facts
+from beyond_perplexity.tendencies.tested_rows import EXCHANGED, adjusted_rows, few_blocks
+from beyond_perplexity.tendencies.topic_shifts import MMD, TopicShift, TopicSwapShift
+from beyond_perplexity.verdicts import REASON_FOLLOWS, draws_too_few, facts_of, joined_facts
 
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 
@@ -305,3 +308,54 @@ def smallest_topic_share(
     found = detected_shifts(shift, replace(how, documents=(size,)), seed)
     shares: Mapping[str, float] = {measure: x for measure, _, x in found}
     return shares[MMD]
+
+
+_OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabulary")
+
+
+def _measured(record: dict[str, object]) -> MeasureRow:
+    kept = {
+        name: math.nan if record[name] is None else record[name]
+        for name in MeasureRow._fields
+        if name in record and name not in ("note", "withheld")
+    }
+    facts = facts_of(str(record["note"] or ""))
+    note = joined_facts(*(fact for fact in facts if not draws_too_few(fact)))
+    return MeasureRow(**kept, note=note)  # type: ignore[arg-type]
+
+
+def joined_measures(
+    table: pa.Table, rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+) -> pa.Table:
+    """Join rows of embeddings to the measures of a body.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        Schema ``tendencies``, of one body.
+    rows : sequence of MeasureRow
+        Of tendency ``embedding``, without adjusted p-values.
+    permutations : int
+        Of each test.
+    bodies : int
+        Bodies of text whose tests are one family.
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``tendencies``: the old rows, then the new ones.
+    """
+    old = [_measured(record) for record in table.to_pylist()]
+    every = adjusted_rows([*old, *rows], permutations, bodies)
+    first = table.slice(0, 1).to_pylist()[0]
+    columns: dict[str, list[object]] = {name: [first[name]] * len(every) for name in _OF_BODY}
+    columns["note"] = [row.note or None for row in every]
+    for name in set(TENDENCY_MEASURES.names) - set(columns):
+        values = [getattr(row, name) for row in every]
+        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
+    return pa.table({name: columns[name] for name in TENDENCY_MEASURES.names}, TENDENCY_MEASURES)
+
+
+def of_source(table: pa.Table, source: str) -> pa.Table:
+    """Take the rows of a body of text."""
+    return table.filter(pc.equal(table["source"], source))

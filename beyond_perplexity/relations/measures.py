@@ -1,4 +1,4 @@
-"""Every measure of every paper, side by side: a row for each model, decoding and measure."""
+"""Every measure of every paper, side by side, and the pairs of models that perplexity misses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,7 @@ FEW_DOCUMENTS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no error, no p
 
 
 class RelatedFiles(NamedTuple):
-    """The files of one corpus.
-
-    Attributes
-    ----------
-    perplexities, tendencies, contrasts, semantics : sequence of str
-        See `readers`.
-    """
+    """The files of one corpus; see `readers`."""
 
     perplexities: Sequence[str] = ()
     tendencies: Sequence[str] = ()
@@ -44,17 +38,8 @@ class RelatedFiles(NamedTuple):
 class RelationOptions(NamedTuple):
     """How measures are taken and resampled.
 
-    Attributes
-    ----------
-    split : str
-        Of the semantic measures.
-    level, base_level : float
-        Of contrastive entropy, and what its ratio divides by.
-    confidence : float
-        Of the upper limits of tendencies.
-    resamples : int
-        Of the documents.
-    seed : int
+    The split of semantic measures, the level of contrastive entropy and what its ratio divides by,
+    the confidence of upper limits of tendencies, the resamples of documents and their seed.
     """
 
     split: str = "test"
@@ -67,16 +52,10 @@ class RelationOptions(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RelatedMeasures:
-    """All measures, and those of them that were resampled.
+    """All measures (schema ``relation_measures``).
 
-    Attributes
-    ----------
-    rows : list of dict
-        Schema ``relation_measures``.
-    sums : dict of str to DocumentSums
-        By the key of the measure.
-    draws : dict of str to ndarray of float64, shape (R, M)
-        Of each of these, the values of its models in the resamples.
+    By the key of those that were resampled: their sums over documents, and the values of the models
+    in the resamples, (R, M).
     """
 
     rows: list[dict[str, Any]]
@@ -122,21 +101,8 @@ def _unscored(model: str) -> dict[str, Any]:
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
     """Read the measures of all papers and resample the documents of those that are sums over them.
 
-    Parameters
-    ----------
-    files : RelatedFiles
-    options : RelationOptions
-
-    Returns
-    -------
-    RelatedMeasures
-        Perplexity, contrastive and semantic measures belong to a model; tendencies to its text
-        under a decoding.
-
-    Raises
-    ------
-    InputError
-        As the functions of `readers`.
+    Perplexity, contrastive and semantic measures belong to a model; tendencies to its text under a
+    decoding.
     """
     perplexity, others = perplexity_sums(files.perplexities)
     held = [
@@ -252,18 +218,11 @@ class _Orders:
 def compare_orders(found: RelatedMeasures) -> pa.Table:
     """Compare the order of every pair of models by perplexity with that by every other measure.
 
-    Parameters
-    ----------
-    found : RelatedMeasures
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``relation_orders``; no row where there is no perplexity. The probability that an
-        order is real is the share of resamples of the test documents that have it, of perplexity
-        and a measure of the same documents jointly; of generated texts, which are other documents,
-        that of a normal difference with the standard errors of both texts, taken for independent.
-        None is adjusted for the number of pairs.
+    Schema ``relation_orders``; no row where there is no perplexity. The probability that an order
+    is real is the share of resamples of the test documents that have it, of perplexity and a
+    measure of the same documents jointly; of generated texts, which are other documents, that of a
+    normal difference with the standard errors of both texts, taken for independent. None is
+    adjusted for the number of pairs.
     """
     rows: list[_Row] = []
     if PERPLEXITY in found.sums:

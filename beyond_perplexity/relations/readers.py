@@ -35,21 +35,11 @@ _BLOCK = 64  # resamples that are held at once
 
 @dataclass(frozen=True, eq=False)
 class DocumentSums:
-    """Sums of one measure over groups of documents.
+    """Sums of one measure over groups of documents, of models in order.
 
-    Attributes
-    ----------
-    measure, subject, title : str
-        Its key, the subject that it belongs to, what it is called.
-    higher : bool
-        Whether more is better.
-    models : list of str
-    groups : ndarray of int64, shape (G,)
-        Keys, sorted.
-    numerators, denominators : ndarray of float64, shape (G, M)
-        Of a ratio of sums.
-    counts : ndarray of float64, shape (G, M, K), or None
-        Of corpus BLEU of order `order`.
+    `groups` (G,) are sorted keys; `numerators` and `denominators` (G, M) make a ratio of sums;
+    corpus BLEU of order `order` has `counts` (G, M, K) in their place. `higher` says whether more
+    is better.
     """
 
     measure: str
@@ -99,19 +89,9 @@ def _drawn(groups: int, row: int, seed: int) -> np.ndarray:
 def resampled_values(
     held: Sequence[DocumentSums], resamples: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures in resamples of the documents (or groups of them) of all of them together.
+    """Compute measures in R resamples of the documents (or groups) of all of them: (R, M) by key.
 
-    Parameters
-    ----------
-    held : sequence of DocumentSums
-    resamples : int
-        R.
-    seed : int
-
-    Returns
-    -------
-    dict of str to ndarray of float64, shape (R, M)
-        By the key of the measure. A row is of the same documents in all of them.
+    A row is of the same documents in all measures.
     """
     if not held:
         return {}
@@ -153,24 +133,11 @@ def _columns(table: pa.Table, text: str) -> dict[str, Any]:
 
 
 def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str]]:
-    """Read bits per byte, in which models of any vocabulary compare.
+    """Read bits per byte, in which models of any vocabulary compare, of ``{model}.parquet``.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        ``{model}.parquet``, schema ``document_scores``. Cleaned text is taken where any model is
-        scored on it, with spellings where there are any. The end of a document counts as a byte.
-
-    Returns
-    -------
-    sums : DocumentSums or None
-    others : list of str
-        Models that are not scored on that text.
-
-    Raises
-    ------
-    InputError
-        When models are scored on other documents.
+    Cleaned text is taken where any model is scored on it, with spellings where there are any; also
+    the models that are not scored on it. The end of a document counts as a byte. Models that are
+    scored on other documents are an InputError.
     """
     tables = {Path(path).stem: _scored_texts(path) for path in paths}
     texts = {name: set(table["scored_text"].to_pylist()) for name, table in tables.items()}
@@ -214,17 +181,8 @@ def _by_folder(paths: Sequence[str]) -> dict[str, list[str]]:
 def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iterator[DocumentSums]:
     """Read contrastive entropy per word of models with a likelihood, and its ratio of all.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Shards, schema ``contrast_scores``, in folders of models.
-    level, base_level : float
-        That of the entropy, and what the ratio divides by.
-
-    Raises
-    ------
-    InputError
-        When models are scored on other documents, or not at these levels.
+    Of shards in folders of models; `base_level` is what the ratio divides by. Models that are
+    scored on other documents, or not at these levels, are an InputError.
     """
     held = {name: read_sums(own) for name, own in _by_folder(paths).items()}
     held = {n: s for n, s in held.items() if np.isfinite(s.scores).all() and _has(n, s, level)}
@@ -261,19 +219,7 @@ def _has(name: str, sums: ContrastSums, level: float) -> bool:
 
 
 def semantic_sums(paths: Sequence[str], split: str) -> Iterator[DocumentSums]:
-    """Read the measures of predictions on a split; of several forms of a measure one.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        Shards, schema ``semantic_scores``, in folders ``{model}/{evaluator}``.
-    split : str
-
-    Raises
-    ------
-    InputError
-        As `read_paired_scores`.
-    """
+    """Read the measures of predictions on a split, of ``{model}/{evaluator}``; of forms one."""
     if not paths:
         return
     paired = read_paired_scores(paths, 1)
@@ -301,23 +247,12 @@ def _semantic(key: ScoreKey, sums: GroupSums, groups: np.ndarray) -> DocumentSum
 
 
 def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str, Any]]:
-    """Read the excess of every distance over its floor, with its standard error.
+    """Yield the excess of every distance over its floor, with its standard error.
 
-    That follows from the upper limit of the distance, which is made of resamples of the documents
-    of both texts; a limit of 1 says nothing. Taken for independent, two models' excesses vary at
-    most as much as their errors say: both are of the same human text.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        Schema ``tendencies``, of bodies of text.
-    confidence : float
-        Of the upper limits.
-
-    Yields
-    ------
-    dict
-        A row of schema ``relation_measures``; of brought texts ``external/NAME`` is the model.
+    That follows from the upper limit (of a `confidence`) of the distance, which is made of
+    resamples of the documents of both texts; a limit of 1 says nothing. Taken for independent, two
+    models' excesses vary at most as much as their errors say: both are of the same human text. Of
+    external texts ``external/NAME`` is the model.
     """
     quantile = float(student_quantile(confidence, math.inf))
     for path in paths:

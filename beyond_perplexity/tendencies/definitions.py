@@ -29,27 +29,14 @@ DISTANCE_NAMES = {
 class Tendency(NamedTuple):
     """What is known of a tendency.
 
-    Attributes
-    ----------
-    title : str
-        What tables and figures call it.
-    kind : str
-        How it is measured: ranks and words (by counts of types), types (of a document, by its
-        length), length and share (one number per document), embedding (a vector per document of a
-        few, where an encoder is given), or vocabulary and text (described, not tested).
-    distance : str
-        The measure of how far samples are from the reference: 0 for equal distributions, 1 at most
-        (MMD: the root of 2).
-    histogram : str
-        The statistic that is counted for it; see `statistics`.
-    narrow : str
-        The title on lines of a narrow column, where not every word has a line.
-    word_class : str
-        Of a share: ``module:function`` that makes the test of its class; see `word_classes`.
-    figure : str
-        Of a share: the figure with its density.
-    note : str
-        Of a share: which tokens count, where the title does not say it.
+    `kind` says how it is measured: ranks and words (by counts of types), types (of a document, by
+    its length), length and share (one number per document), embedding (a vector per document of a
+    few, where an encoder is given), or vocabulary and text (described, not tested). `distance` is
+    the measure of how far samples are from the reference: 0 for equal distributions, 1 at most
+    (MMD: the root of 2). `histogram` is the statistic that is counted for it; `narrow` the title on
+    lines of a narrow column. Of a share, `word_class` is the ``module:function`` that makes the
+    test of its class (`word_classes`), `figure` the figure with its density, and `note` says which
+    tokens count.
     """
 
     title: str

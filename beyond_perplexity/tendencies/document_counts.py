@@ -37,18 +37,9 @@ _EXACT_SUM = 2**24  # whole numbers up to here are exact in 32 bits
 class DocumentBlock:
     """One block of documents of one body: counts over the types it holds, memory-mapped.
 
-    Attributes
-    ----------
-    body : int
-        0 for the reference, 1 for the samples.
-    columns : numpy.ndarray of int64, shape (U,), or None
-        Types of the columns; None when the columns are all types.
-    transposed : scipy.sparse.csc_matrix, shape (U, D)
-        Counts, of 16 bits where they fit.
-    frequent : numpy.ndarray of int64, shape (F,)
-        Columns whose sum may not fit into 16 bits.
-    dense : numpy.ndarray of float, shape (F, D)
-        Their counts.
+    `body` is 0 for the reference and 1 for the samples; `columns` (int64, (U,)) the types of the
+    columns, None for all types; `transposed` (U, D) the counts, of 16 bits where they fit;
+    `frequent` (F,) the columns whose sum may not fit into 16 bits, and `dense` (F, D) their counts.
     """
 
     body: int
@@ -78,17 +69,9 @@ class DocumentBlock:
         return store_block(path, body, matrix, columns)
 
     def labelled(self, labels: np.ndarray) -> np.ndarray:
-        """Sum the counts of the documents that have a label.
+        """Sum the counts of the documents that have a label (uint16, (D, w)): (U, w).
 
-        Parameters
-        ----------
-        labels : numpy.ndarray of uint16, shape (D, w)
-            0 or 1.
-
-        Returns
-        -------
-        numpy.ndarray of uint16 or float64, shape (U, w)
-            Exact but for the rows of `frequent`, which are to be taken from `labelled_frequent`.
+        Exact but for the rows of `frequent`, which are to be taken from `labelled_frequent`.
         """
         if self.transposed.dtype != np.uint16:
             labels = labels.astype(self.transposed.dtype)
@@ -142,26 +125,10 @@ def store_block(
 
 
 def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | None]:
-    """Count types in documents.
+    """Count types in documents: int64, (D, U), and the types of the columns, (U,).
 
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents.
-    types : pyarrow.StringArray, shape (V,)
-        All types.
-
-    Returns
-    -------
-    matrix : scipy.sparse.csr_matrix of int64, shape (D, U)
-        Counts.
-    columns : numpy.ndarray of int64, shape (U,), or None
-        Types of the columns; None for all types, which is faster when the block holds many.
-
-    Raises
-    ------
-    ValueError
-        When a document has a type that is not among the types.
+    None for all types, which is faster when the block holds many. A type that is not among the
+    types is a ValueError.
     """
     found = pc.index_in(batch.types, value_set=types)
     if found.null_count:
@@ -204,17 +171,10 @@ def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
 class DocumentCounts:
     """Counts of types in every document of two bodies of text, on disk; a context manager.
 
-    Parameters
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        All types of both bodies. The most frequent ones should come first: they are used most, and
-        stay in the cache.
-    pooled : numpy.ndarray of int64, shape (V,)
-        Their counts in both bodies together, which decide on the floating-point type.
-    read : callable
-        Makes tokens of a batch of texts.
-    count : callable
-        Counts what else is kept of every document of a batch; ``length`` must be among it.
+    The most frequent of the V types should come first: they are used most, and stay in the cache.
+    `pooled` (int64, (V,)) are their counts in both bodies, which decide on the floating-point type.
+    `read` makes tokens of a batch of texts; `count` counts what else is kept of every document,
+    ``length`` among it.
     """
 
     def __init__(
@@ -244,10 +204,7 @@ class DocumentCounts:
     def add(self, body: int, texts: Iterable[pa.Array]) -> None:
         """Store the documents of body 0 (reference) or 1 (samples), body 0 first.
 
-        Raises
-        ------
-        ValueError
-            When a document has a type that is not among the types.
+        A type that is not among the types is a ValueError.
         """
         for block in _fixed_blocks(texts):
             batch = self._read(block)
@@ -266,17 +223,8 @@ class DocumentCounts:
     ) -> Iterator[DocumentCounts]:
         """Give every document another body, or none; over the same types and `more` types.
 
-        Parameters
-        ----------
-        places : tuple of two numpy.ndarray of int, shape (D,)
-            For the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
-        more : pyarrow.StringArray, optional
-            Types of documents that are added later.
-
-        Yields
-        ------
-        DocumentCounts
-            Lives as long as the context, and as this object.
+        `places` (D,) say for the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
+        The result lives as long as the context, and as this object.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
         with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
@@ -345,20 +293,9 @@ class DocumentCounts:
         return total
 
     def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
-        """Permute documents between the bodies.
+        """Yield counts (whole numbers, float, (V, w)) of the documents labelled as reference.
 
-        Parameters
-        ----------
-        n : int
-            Permutations.
-        seed, purpose : int, str
-            Permutation b draws from the stream (`seed`, `purpose`, b).
-
-        Yields
-        ------
-        numpy.ndarray of float, shape (V, w)
-            Counts (whole numbers) of the documents labelled as reference in the next w
-            permutations.
+        Documents are permuted; permutation b draws from the stream (`seed`, `purpose`, b).
         """
         sizes = self.n_documents(0), self.n_documents(1)
         for start in range(0, n, SIDE_BY_SIDE):
@@ -367,21 +304,9 @@ class DocumentCounts:
             yield self._labelled(self._blocks, len(items), draw_labels(labels))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Add up the counts of the documents whose unit has a label.
+        """Add up the counts of documents whose unit has a label: whole numbers, float, (V, w).
 
-        Parameters
-        ----------
-        body : int
-            0 or 1.
-        labels : numpy.ndarray of bool, shape (U, w)
-            Of U units.
-        codes : numpy.ndarray of int, shape (D,)
-            The unit of each document.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (V, w)
-            Whole numbers.
+        Of labels (bool, (U, w)) of U units, and the unit of each document (D,).
         """
         draw = take_rows(labels.astype(np.uint16), codes)
         return self._labelled(self._of(body), labels.shape[1], draw)
@@ -398,23 +323,10 @@ class DocumentCounts:
     def resampled(
         self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
-        """Resample the documents of a body with replacement.
+        """Resample the documents of a body with replacement: whole numbers, float, (V, w).
 
-        Parameters
-        ----------
-        body : int
-            0 or 1.
-        items : range
-            Numbers of the replicates; replicate r draws from the stream (`seed`, `purpose`, r).
-        seed, purpose : int, str
-            See `items`.
-        kept : numpy.ndarray of bool, shape (D,), optional
-            Which documents are resampled; all by default.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (V, w)
-            Counts (whole numbers) of the replicates.
+        Replicate r of the items draws from the stream (`seed`, `purpose`, r); only documents that
+        are `kept` (bool, (D,)) are drawn.
         """
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())

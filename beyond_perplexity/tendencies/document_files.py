@@ -1,4 +1,4 @@
-"""The documents of a body of text where they lie: which are read, and which belong together."""
+"""The documents of a body of text where they lie: which are read, and in which words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from beyond_perplexity.tendencies.tokens import (
 
 
 class GroupNumbers:
-    """Numbers of groups, in the order in which they come; names are added batch after batch.
+    """Numbers of groups in the order in which they come, from names added batch after batch.
 
     Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths. A
     document with an empty name is a group of its own.
@@ -51,12 +51,9 @@ class GroupNumbers:
 
 
 def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
-    """Return the group of every document (int32, shape (D,)); None where none has two documents.
+    """Return the group of every document (int32, (D,)); None where none has two documents.
 
-    Raises
-    ------
-    InputError
-        When all documents are of one group, which nothing can be said of; `place` says where.
+    A single group, of which nothing can be said, is an InputError; `place` says where.
     """
     codes = numbers.codes()
     n_groups = int(codes.max(initial=-1)) + 1
@@ -70,20 +67,11 @@ def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class DocumentFiles:
-    """Documents of some Parquet files.
+    """Documents of Parquet files of kind ``documents`` or ``samples``, in order.
 
-    Attributes
-    ----------
-    paths : tuple of paths
-        Files of kind ``documents`` or ``samples``, in order.
-    split : str or None
-        Only documents of this split.
-    first : int or None
-        Only so many documents, the first ones (which lie in random order); None: all.
-    view : TextView
-        Of these, documents of fewer tokens than it has as minimum are left out.
-    group_column : str or None
-        Column with the name of a document's group, such as ``title``; None: there are no groups.
+    Only those of a `split`, only the `first` ones (which lie in random order), and none of fewer
+    tokens than the minimum of `view`. `group_column` has the name of a document's group, such as
+    ``title``.
     """
 
     paths: tuple[str | Path, ...]
@@ -123,10 +111,10 @@ class DocumentFiles:
         return RECORD_KEY in footer and "precision" in read_record(self.paths[0])
 
     def groups(self) -> np.ndarray | None:
-        """Return the group of every document; None without a column.
+        """Return the group of every document, (D,); None where that is not known or says nothing.
 
-        None as well where the column tells nothing: where no two documents share a group, or all
-        are of a single one (a file without pages that was given one title).
+        So without a column, where no two documents share a group, or where all are of a single one
+        (a file without pages that was given one title).
         """
         numbers = self.group_numbers()
         if numbers is None:
@@ -156,13 +144,8 @@ class DocumentFiles:
     def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
         """Return the documents of another split of the same files.
 
-        Parameters
-        ----------
-        split : str
-            Its name.
-        as_thin : bool
-            Take the same share of them that `first` takes of this split, so that groups lose as
-            many of their documents; else all.
+        `as_thin` takes the same share of them that `first` takes of this split, so that groups lose
+        as many of their documents; else all.
         """
         first = None
         if as_thin and self.first is not None:
@@ -182,13 +165,6 @@ class UnitCounts:
 
     Of a word that stands in `enough` units no further ones need be counted, so that memory does not
     grow with the text.
-
-    Parameters
-    ----------
-    words : pyarrow.StringArray
-        The V words, all different.
-    enough : int
-        Units.
     """
 
     def __init__(self, words: pa.Array, enough: int) -> None:
@@ -225,35 +201,24 @@ def _occurrences(words: pa.Array, texts: Iterator[pa.Array]) -> np.ndarray:
 
 
 def least_units(occurrences: np.ndarray, training_share: float) -> int:
-    """Return K of the module: units of both splits that a word must stand in to be compared.
-
-    Parameters
-    ----------
-    occurrences : numpy.ndarray of int64, shape (V,)
-        Of each word of the vocabulary in the training split.
-    training_share : float
-        Share of the training split in the units of both.
-    """
+    """Return K of `shared_words`, from the occurrences (V,) in training, and its share of units."""
     least = int(occurrences[occurrences > 0].min()) if occurrences.any() else 1
     return math.ceil((least + _DEVIATIONS * math.sqrt(least)) / training_share)
 
 
 def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFiles) -> pa.Array:
-    """Choose the words that a model's texts and human text are compared in; see the module.
+    """Choose the words of a vocabulary that a model's texts and human text are compared in.
 
-    Parameters
-    ----------
-    words : pyarrow.StringArray, shape (V,)
-        The words of a closed vocabulary.
-    training, reference : DocumentFiles
-        The documents that the vocabulary was built from, and those of the test split; a group
-        column says what was split as a whole.
-
-    Returns
-    -------
-    pyarrow.StringArray
-        In the order of the vocabulary. Of a corpus that is too small for any word to reach K, those
-        that stand in as many documents as any.
+    A vocabulary is chosen on the training text: its rare words stand more often there than in any
+    other text, and what it lacks more seldom. Read in it, the training text itself differs from
+    human text, and so does every model that has learned it well. Both sides are therefore read in
+    those words that stand in at least K documents of the training and the test split *together* (K
+    pages, where whole pages were split). That choice knows no difference between the two splits, so
+    that a perfect model passes. K is so large that the vocabulary can hardly lack a word that
+    reaches it: with m the fewest occurrences in training of a word of the vocabulary, K is m + 3
+    sqrt(m), the occurrences that fall below m by chance in one of 740 cases, divided by the
+    training split's share. Of a corpus that is too small for any word to reach K, those that stand
+    in as many documents as any.
     """
     sides = (training, reference)
     codes = [_units(files) for files in sides]

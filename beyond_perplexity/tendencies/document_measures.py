@@ -1,4 +1,4 @@
-"""One number per document, length or a share of tokens, as histograms on a common support."""
+"""The measures of one number per document: types by length, length and shares of tokens."""
 
 from __future__ import annotations
 
@@ -48,21 +48,9 @@ from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 
 def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distribution of a variable over documents.
+    """Return the values (float64, (C,), increasing) of length or a share, and their documents.
 
-    Parameters
-    ----------
-    statistics : Statistics
-        Of a body of text.
-    tendency : str
-        Of kind length (tokens) or share (documents without tokens have none and are left out).
-
-    Returns
-    -------
-    values : numpy.ndarray of float64, shape (C,)
-        Increasing.
-    counts : numpy.ndarray of int64, shape (C,)
-        Documents.
+    Documents without tokens have no share and are left out.
     """
     row = TENDENCIES[tendency]
     histogram = statistics.histograms[row.histogram]
@@ -91,22 +79,7 @@ def paired_histogram(reference: Statistics, samples: Statistics, tendency: str) 
 def value_places(
     lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
 ) -> np.ndarray:
-    """Return the place of each document in a support.
-
-    Parameters
-    ----------
-    lengths, values : numpy.ndarray of int, shape (D,)
-        Tokens of each document, and those of the class.
-    support : numpy.ndarray of float64, shape (C,)
-        That of `paired_histogram`.
-    kind : str
-        Of the tendency: length or share.
-
-    Returns
-    -------
-    numpy.ndarray of int64, shape (D,)
-        -1 for a document that has no value.
-    """
+    """Return the place of each document in the support of `paired_histogram`; -1 for no value."""
     if kind == "length":
         return np.searchsorted(support, lengths)
     filled = lengths > 0
@@ -177,16 +150,9 @@ def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] 
 class CellComparison(NamedTuple):
     """One tendency of both texts as documents by cell.
 
-    Attributes
-    ----------
-    tendency : str
-        Its name.
-    counts : tuple of two numpy.ndarray of int64, shape (C,)
-        Documents of the reference and of the samples; those that are in no cell are left out.
-    place : callable
-        Returns the cell of each document of a body (0 or 1), -1 for none: int64, shape (D,).
-    evaluate : callable
-        Computes measures by name from the documents of two texts, (C,) each.
+    `counts` are the documents of both by cell (C,), without those in no cell; `place` returns the
+    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
+    name from the documents of two texts, (C,) each.
     """
 
     tendency: str
@@ -210,23 +176,11 @@ def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[Ce
 def randomized_documents(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of one number per document under randomizations.
+    """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents, where units are exchanged.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents.
-    options : MeasurementOptions
-        Number of draws, largest length.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        What is not defined of the bodies is left out.
+    Without units documents are permuted: for types by length those of equal length. Measures that
+    the bodies do not have are left out, and of types by length where the reference alone has
+    groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     n = options.permutations

@@ -1,6 +1,13 @@
-"""Shifts of unigrams and of rank and frequency: whole documents are drawn, and words changed.
+"""Shifts for which whole documents, or whole groups of them, are drawn, and words changed.
 
-See `shifts` for their definitions. V types, D documents, w pairs of samples at a time.
+Where the reference has groups, its n documents come as groups, drawn with replacement; the shifted
+sample is of as many independent documents. Tests of one number per document, and of the largest
+difference of unigrams, swap groups with pseudo-groups of as many documents: under the null
+hypothesis either side has the groups that were kept and the documents of those that were swapped
+(`inference.exchanged_units`). The total variation is tested by the held-out distance, whose p-value
+becomes a normal score. Draws with too few effective groups have no verdict: no shift is found in
+them. See `shifts` for the definitions. V types, D documents, P groups, G groups of a sample, w
+pairs of samples at a time.
 """
 
 from __future__ import annotations
@@ -35,12 +42,8 @@ from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_dista
 class _DocumentShift(Shift):
     """Whole documents: a sample says how often each document of the population is drawn.
 
-    Parameters
-    ----------
-    counts : scipy.sparse.csc_matrix of float64, shape (V, D)
-        Occurrences of the types in the documents of the population.
-    ranks : int or None
-        Ranks that the measures of rank and frequency compare.
+    Takes occurrences of the types in the documents, float64, (V, D), and the ranks that are
+    compared.
     """
 
     def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
@@ -81,15 +84,7 @@ class _DocumentShift(Shift):
 
 
 class UnigramShift(_DocumentShift):
-    """Exchanged words; the permutation of types is drawn from a stream of its own.
-
-    Parameters
-    ----------
-    counts, ranks
-        See the base class.
-    seed : int
-        Seed of the permutation.
-    """
+    """Exchanged words; the permutation of types is drawn from a stream of its own."""
 
     tendency = "unigram"
     measures = ("tvd", "max_difference")
@@ -151,15 +146,7 @@ MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond,
 
 @dataclass(frozen=True)
 class GroupedDocuments:
-    """The groups of a population.
-
-    Attributes
-    ----------
-    codes : numpy.ndarray of int64, shape (D,)
-        Group of every document, from 0 to P - 1.
-    lengths : numpy.ndarray of int64, shape (D,)
-        Tokens of every document.
-    """
+    """The groups of a population: the group, from 0 on, and tokens of every document, (D,)."""
 
     codes: np.ndarray
     lengths: np.ndarray
@@ -197,15 +184,7 @@ class GroupedDocuments:
 
 
 class SwapShift(Shift):
-    """A shift that is tested by swaps.
-
-    Parameters
-    ----------
-    inner : Shift
-        The same shift of independent documents.
-    groups : GroupedDocuments
-        The population.
-    """
+    """A shift that is tested by swaps: `inner` is that of independent documents."""
 
     def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
@@ -231,14 +210,8 @@ class SwapShift(Shift):
 class NumberSwapShift(SwapShift):
     """One number per document: length, or the share of a class of tokens.
 
-    Parameters
-    ----------
-    inner : LengthShift or ShareShift
-        Of the histogram of these documents.
-    groups : GroupedDocuments
-        The population.
-    values : numpy.ndarray, shape (D,)
-        Tokens of the class of each document; for length not used.
+    `inner` is of the histogram of these documents; `values` (D,) are tokens of the class, of length
+    not used.
     """
 
     measures = ("ks", "mean_difference")
@@ -273,15 +246,7 @@ class NumberSwapShift(SwapShift):
 
 
 class LargestSwapShift(SwapShift):
-    """Exchanged words, tested by the largest difference.
-
-    Parameters
-    ----------
-    inner : UnigramShift
-        Of the same documents.
-    groups : GroupedDocuments
-        The population.
-    """
+    """Exchanged words, tested by the largest difference."""
 
     measures = ("max_difference",)
     effort = 0.5
@@ -306,15 +271,6 @@ class LargestSwapShift(SwapShift):
 class HeldOutShift(Shift):
     """Exchanged words, tested by the held-out total variation.
 
-    Parameters
-    ----------
-    inner : UnigramShift
-        Of the same documents.
-    groups : GroupedDocuments
-        The population.
-
-    Notes
-    -----
     The measure is the normal score of the p-value. What a shift changes depends on x * sqrt(n)
     alone when n is large: with more than `MOST_HALVED` documents the draws are those of so many,
     with a shift that is larger by the root.

@@ -32,13 +32,7 @@ from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 
 class TextEncoder(Protocol):
-    """What makes vectors of texts.
-
-    Attributes
-    ----------
-    truncated : int
-        Texts so far of which not all was read.
-    """
+    """What makes vectors of texts; `truncated` counts those so far of which not all was read."""
 
     truncated: int
 
@@ -48,20 +42,11 @@ class TextEncoder(Protocol):
 
 @dataclass(frozen=True)
 class EmbeddedText:
-    """Documents of a text as vectors.
+    """Documents of a text as vectors: float32, (n, D).
 
-    Attributes
-    ----------
-    vectors : numpy.ndarray of float32, shape (n, D)
-        Of the documents.
-    groups : numpy.ndarray of int, shape (n,), or None
-        The group of each, from 0 on without gaps; None where each is independent.
-    n_documents : int
-        Documents of the text that they were drawn from.
-    cut : int
-        How many were longer than the encoder reads.
-    left_out : int
-        Documents that were drawn, and that the encoder could make nothing of.
+    `groups` (n,) are numbered from 0 on without gaps, None where each is independent. Of the
+    `n_documents` that they were drawn from, `cut` were longer than the encoder reads, and it could
+    make nothing of `left_out`.
     """
 
     vectors: np.ndarray
@@ -99,19 +84,7 @@ def _numbered(groups: np.ndarray) -> np.ndarray:
 def embedded_text(
     texts: Sequence[str], groups: np.ndarray | None, n_documents: int, encoder: TextEncoder
 ) -> EmbeddedText:
-    """Embed documents.
-
-    Parameters
-    ----------
-    texts : sequence of str
-        The documents that were drawn, their tokens joined by blanks.
-    groups : numpy.ndarray of int, shape (n,), or None
-        The group of each.
-    n_documents : int
-        Documents of the text that they were drawn from.
-    encoder : TextEncoder
-        What makes vectors of them.
-    """
+    """Embed documents with their groups; what the encoder can make nothing of is left out."""
     before = encoder.truncated
     vectors = np.asarray(encoder.encode(texts), np.float32)
     known = np.all(np.isfinite(vectors), axis=1)
@@ -126,16 +99,9 @@ def embedded_text(
 
 @dataclass(frozen=True)
 class EmbeddedPair:
-    """Two texts whose documents are vectors of one encoder.
+    """Two texts whose documents are vectors of one encoder, and the bandwidth of their kernel.
 
-    Attributes
-    ----------
-    reference, samples : EmbeddedText
-        The texts.
-    bandwidth : float
-        Of the kernel.
-    reason : str
-        Why no verdict is possible, where none is.
+    `reason` says why no verdict is possible, where none is.
     """
 
     reference: EmbeddedText
@@ -207,23 +173,15 @@ def _in_random_groups(groups: np.ndarray, share: float, seed: int, body: int) ->
 def chosen_documents(
     n_documents: tuple[int, int], groups: Groups, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose the documents that are embedded.
+    """Choose at most so many documents of each text; their places, increasing.
 
-    Parameters
-    ----------
-    n_documents : tuple of two int
-        Documents of the reference and of the samples.
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The groups that the tests exchange; see `units.alike_groups`.
-    most : int
-        Documents of each text, at most (up to the rounding of shares, where both have groups).
-    seed : int
-        Of the draws.
+    Documents without groups, and groups beside documents without: of each text as many as are asked
+    for, drawn at random. Under the null hypothesis groups stay independent of each other whatever
+    documents are drawn, and documents stay draws of their law, so that the tests of all documents
+    are sound for those that are drawn.
 
-    Returns
-    -------
-    tuple of two numpy.ndarray of int64
-        Their places in the reference and in the samples, increasing.
+    Groups of both texts are exchangeable only where they lose documents alike: of both the same
+    share is drawn, after whole groups were left out of the text that has more documents.
     """
     places = [np.arange(n) for n in n_documents]
     if scheme_of(groups) != "groups":
@@ -251,22 +209,9 @@ def embedded_documents(
     read: Read,
     encoder: TextEncoder,
 ) -> EmbeddedText:
-    """Embed documents of some files.
+    """Embed the documents of files at some places (n,), increasing, with groups of all (D,).
 
-    Parameters
-    ----------
-    files : DocumentFiles
-        The files.
-    places : numpy.ndarray of int, shape (n,)
-        Which of their documents, increasing.
-    n_documents : int
-        Documents of the files.
-    groups : numpy.ndarray of int, shape (D,), or None
-        The group of each document of the files.
-    read : callable
-        Makes tokens of a batch of texts: the encoder sees them joined by blanks.
-    encoder : TextEncoder
-        What makes vectors of them.
+    `read` makes tokens of a batch of texts: the encoder sees them joined by blanks.
     """
     wanted = np.zeros(int(places.max(initial=-1)) + 1, bool)
     wanted[places] = True
@@ -279,26 +224,10 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose further human documents for a floor, of another split of the reference's files.
+    """Choose n further human documents for a floor, of another split of the reference's files.
 
-    Parameters
-    ----------
-    reference : DocumentFiles
-        The reference; its documents lie in random order.
-    split : str
-        The other split.
-    n_chosen : int
-        Documents of the reference that are embedded: groups of the other split are thinned alike.
-    n : int
-        Documents that are wanted.
-    grouped : bool
-        Whether the reference has groups: then whole groups are taken, as they are thinned.
-
-    Returns
-    -------
-    files : DocumentFiles
-    places : numpy.ndarray of int64
-    groups : numpy.ndarray of int, shape (D,), or None
+    Of groups whole ones, thinned as those of the reference, of which `n_chosen` documents are
+    embedded. Returns the files, the places and the group of each document.
     """
     if not grouped:
         files = reference.other_split(split)
@@ -332,23 +261,7 @@ def embedded_pair(
     seed: int,
     encoder: TextEncoder,
 ) -> EmbeddedPair:
-    """Embed random documents of two texts.
-
-    Parameters
-    ----------
-    files : tuple of two DocumentFiles
-        The reference and the samples.
-    n_documents : tuple of two int
-        Their documents.
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The groups of all their documents.
-    read : callable
-        See `embedded_documents`.
-    most, seed : int
-        Documents of each text at most, and the seed that they are chosen by; see `choice`.
-    encoder : TextEncoder
-        What makes vectors.
-    """
+    """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
     groups = alike_groups(groups, n_documents)
     unlike = unlike_groups(groups, n_documents)
     places = chosen_documents(n_documents, groups, most, seed)
@@ -383,13 +296,7 @@ def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
 
 
 def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
-    """Read the texts of a file, by source and vocabulary.
-
-    Raises
-    ------
-    InputError
-        When the file has another schema, or vectors of different lengths.
-    """
+    """Read the texts of a file, by source and vocabulary."""
     batches = list(read_batches(path, EMBEDDINGS, EMBEDDINGS.names))
     table = pa.Table.from_batches(batches, EMBEDDINGS)
     keys = list(zip(table["source"].to_pylist(), table["vocabulary"].to_pylist(), strict=True))

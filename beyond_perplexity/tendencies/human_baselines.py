@@ -1,7 +1,12 @@
-"""Distances between random halves of a human text, and between such halves and cut samples.
+"""Human baselines: distances between human texts as large as those that are compared.
 
-This is the floor without further human text; see `inference.halves` for the splits. Words are taken
-at the tokens of the smallest of the three parts.
+Every distance between two samples is above 0, the more the smaller they are. Its floor is its mean
+over random splits of human text, with the 2.5% and 97.5% quantiles, at the same numbers of
+documents, of tokens (for the measures of words) and of groups, in the same vocabulary. *With
+further human text* (`split_floors`) the excess is the distance above it. *Without*
+(`reference_floors`), the floor is that of two halves of the reference (`inference.halves`), cut to
+as many documents as there are samples, and the excess the mean distance of as many samples from
+such halves, less the floor.
 """
 
 from __future__ import annotations
@@ -43,15 +48,7 @@ from beyond_perplexity.tendencies.word_measures import compared_words, randomize
 
 
 class HalfDraws(NamedTuple):
-    """Distances of random splits.
-
-    Attributes
-    ----------
-    human : mapping of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        Between the halves of each split.
-    against : the same, shape (2 E,)
-        Between either half and the cut samples, of the first E splits.
-    """
+    """Distances of B random splits: between the halves (B,), and of E to the cut samples (2 E,)."""
 
     human: dict[MeasureKey, np.ndarray]
     against: dict[MeasureKey, np.ndarray]
@@ -137,24 +134,10 @@ def _words(
 def half_draws(
     pair: BodyPair, splits: int, excess_splits: int, options: MeasurementOptions, seed: int
 ) -> HalfDraws | None:
-    """Compute the distances of random halves of the reference; see the module.
+    """Compute the distances of random halves of the reference; see `inference.halves`.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents.
-    splits, excess_splits : int
-        Splits B, and those whose halves are compared with the samples, E <= B.
-    options : MeasurementOptions
-        What the measures are restricted to.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    HalfDraws or None
-        None where a part has fewer than two documents, or a half fewer effective groups than a
-        verdict needs.
+    None where a part has fewer than two documents, or a half fewer effective groups than a verdict
+    needs.
     """
     halving = Halving(pair, seed)
     if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
@@ -186,23 +169,9 @@ def _arrays(found: dict[MeasureKey, list[float]]) -> dict[MeasureKey, np.ndarray
 def split_floors(
     human: BodyPair, tokens: int, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, Floor]:
-    """Compute the floors of a pair of human texts.
+    """Compute the floors of a pair of human texts, with their documents and any groups.
 
-    Parameters
-    ----------
-    human : BodyPair
-        With documents, and groups where whole groups are split.
-    tokens : int
-        Tokens that the measures of words are taken at, at most.
-    options : MeasurementOptions
-        What the measures are restricted to.
-    seed : int
-        Seed of the splits.
-
-    Returns
-    -------
-    dict of (tendency, measure) to Floor
-        Of distances; `Floor.excess` is None.
+    Words are taken at so many tokens at most. Of distances alone; `Floor.excess` is None.
     """
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     draws = _split_documents(human, how, seed)
@@ -215,14 +184,7 @@ def smaller_floors(
 ) -> dict[MeasureKey, Floor]:
     """Compute the floors of the reference and n documents, or `tokens` tokens of either.
 
-    Parameters
-    ----------
-    further : BodyPair
-        See `human_text.further_pair`.
-    n, tokens : int
-        Documents of the second text; tokens that the measures of words are taken at, at most.
-    options, seed
-        As for `split_floors`.
+    Of groups whole ones; see `pairs.fewer_documents`.
     """
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     with fewer_documents(further, n, seed) as few:
@@ -287,20 +249,8 @@ def reference_floors(
 ) -> dict[MeasureKey, Floor]:
     """Compute the floor and the excess of every distance of a pair from the reference alone.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents, or there is no floor.
-    options : MeasurementOptions
-        What the measures are restricted to; without permutations there is no floor.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to Floor
-        Empty where a half would have fewer than two documents, or fewer effective groups than a
-        verdict needs.
+    Empty without documents or permutations, and where a half would have fewer than two documents,
+    or fewer effective groups than a verdict needs.
     """
     if pair.documents is None or not pair.defined or not options.permutations:
         return {}

@@ -1,6 +1,7 @@
-"""Two bodies of text side by side: their statistics, their types, and the counts of each document.
+"""Two bodies of text side by side: statistics, types, and the counts of each document.
 
-Documents are read once, for permutations, resamples and random subsets alike.
+Documents are read once, for permutations, resamples, random subsets and human baselines alike. In
+the place of the samples further human text can stand (`further_pair`).
 """
 
 from __future__ import annotations
@@ -44,18 +45,9 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 class BodyPair:
     """Two bodies of text, ready to be measured and tested.
 
-    Attributes
-    ----------
-    reference, samples : Statistics
-        Their sufficient statistics.
-    types : pyarrow.StringArray, shape (V,)
-        The types of both, most frequent first.
-    counts : numpy.ndarray of int64, shape (2, V)
-        Occurrences in the reference and in the samples.
-    documents : DocumentCounts or None
-        Counts of every document; None when no draw needs them.
-    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
-        The group of each document of the reference and of the samples.
+    `types` (V,) are those of both, most frequent first, and `counts` (int64, (2, V)) their
+    occurrences in the reference and in the samples; `documents` has the counts of every document,
+    None when no draw needs them; `groups` the group of each document of both, (D,) int32, or None.
     """
 
     reference: Statistics
@@ -130,30 +122,11 @@ def paired(
 ) -> Iterator[BodyPair]:
     """Bring two bodies of text together; their documents lie on disk as long as the context.
 
-    Parameters
-    ----------
-    reference, samples : Statistics
-        Sufficient statistics of both.
-    texts : tuple of two iterables of pyarrow.StringArray, or None
-        The documents of the reference and of the samples, in batches of any size; read once. None
-        leaves `BodyPair.documents` out.
-    read : callable
-        Makes tokens of a batch of texts, as they were read for the statistics.
-    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
-        The group of each document of either body, from 0 on, in the order of the texts; None where
-        every document is one of its own. Samples that nearly have none lose them where the
-        reference has larger ones; see `units.alike_groups`.
-    classes : ClassOptions, optional
-        What the shares of tokens were counted by; needed where a body has groups.
-
-    Yields
-    ------
-    BodyPair
-
-    Raises
-    ------
-    InputError
-        When the documents are not those of the statistics.
+    Texts, read once, come in batches of any size; None leaves `BodyPair.documents` out. `read`
+    makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
+    the texts; samples that nearly have none lose them where the reference has larger ones
+    (`alike_groups`). Where there are groups, `classes` says what the shares of tokens were counted
+    by. Documents that are not those of the statistics are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
@@ -197,24 +170,9 @@ def subset(
     """Put a random subset of the samples' documents in their place; the reference stays whole.
 
     The unigrams are those of the first documents of a random order, so that the subsets of one
-    number are nested. A histogram of documents needs no document: its subset is one multivariate
-    hypergeometric draw.
-
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents.
-    sizes : list of int
-        Documents of the nested subsets, increasing.
-    place : int
-        Which of the sizes is wanted.
-    number, seed : int
-        The subset is drawn from streams keyed by the seed and its number.
-
-    Yields
-    ------
-    BodyPair
-        With documents; types that neither body has any more keep their place, with count 0.
+    number are nested; `place` says which of the sizes is wanted. A histogram of documents needs no
+    document: its subset is one multivariate hypergeometric draw. Types that neither body has any
+    more keep their place, with count 0.
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
@@ -246,16 +204,8 @@ _TEXTS = "texts.arrow"
 class HumanText:
     """Further documents of the population that the reference is of, e.g. of the training split.
 
-    Attributes
-    ----------
-    texts : iterable of pyarrow.StringArray
-        Documents, in batches of any size; read once, and no further than is needed.
-    classes : ClassOptions
-        What the shares of tokens of the reference were counted by.
-    read : callable
-        Makes tokens of a batch of texts, as for the reference.
-    groups : numpy.ndarray of int, shape (D,), or None
-        The group of each document, from 0 on; needed where the reference has groups.
+    Texts are read once, and no further than is needed; `classes` and `read` are those of the
+    reference; groups (D,) are needed where the reference has groups.
     """
 
     texts: Iterable[pa.Array]
@@ -300,16 +250,9 @@ def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
 def texts_as_read(
     batches: Iterable[pa.Array], read: Callable[[pa.Array], TokenBatch], wanted: np.ndarray
 ) -> Iterator[pa.Array]:
-    """Yield documents of a stream as they are read, their tokens joined by blanks.
+    """Yield the wanted documents of a stream as they are read, their tokens joined by blanks.
 
-    Parameters
-    ----------
-    batches : iterable of pyarrow.StringArray
-        The documents; no more are asked for than are wanted.
-    read : callable
-        Makes tokens of a batch.
-    wanted : numpy.ndarray of bool, shape (D,)
-        Which of the first D documents are wanted.
+    Of the first D documents those that are wanted (bool, (D,)); no more are asked for.
     """
     start = 0
     for texts in batches:
@@ -357,19 +300,8 @@ def _count_further(human: HumanText, wanted: np.ndarray, folder: Path) -> Statis
 def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
     """Put as many further human documents in the place of the samples.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents.
-    human : HumanText
-        At least as many documents as there are samples. Where the reference has groups, whole
-        groups are taken, as many documents as come nearest to that number.
-
-    Yields
-    ------
-    BodyPair or None
-        With documents, and groups where the reference has them; None where there are too few
-        documents, or groups are missing.
+    Where the reference has groups, whole groups are taken, as many documents as come nearest. None
+    where there are too few documents, or groups are missing.
     """
     assert pair.documents is not None
     grouped = pair.groups[0] is not None
@@ -430,19 +362,8 @@ def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[Bod
 def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     """Keep n documents of the second text of a pair, for measures of one number per document.
 
-    Parameters
-    ----------
-    further : BodyPair
-        See `further_pair`.
-    n : int
-        Documents; of a text with groups the first whole groups, as many documents as come nearest.
-    seed : int
-        Documents without groups are drawn at random.
-
-    Yields
-    ------
-    BodyPair
-        With documents where there are groups.
+    Documents without groups are drawn at random; of groups the first whole ones, as many documents
+    as come nearest.
     """
     codes, histograms = further.groups[1], {}
     if codes is None:

@@ -1,6 +1,16 @@
-"""Zipf's and Heaps' laws: maximum-likelihood fits from sufficient statistics.
+"""Zipf's and Heaps' laws: maximum-likelihood fits, and Zipf's with halves of a text.
 
-Source: "Language Model Evaluation Beyond Perplexity" (2021), eq. 4, 5 and Appendix A.
+Source: "Language Model Evaluation Beyond Perplexity" (2021), eq. 4, 5 and Appendix A; for the
+split, Piantadosi (2014). With ranks and frequencies of the same tokens the errors of both are
+correlated, and s is too large. In the split fit the units of a text (documents or groups) are dealt
+to halves A and B; the types that occur at least 10 times in A are ranked by their counts in A, and
+s is fitted to their counts in B over these ranks alone; then the halves change places, and s is the
+mean. Ties have random order.
+
+The interval names the exponent at the ranks that were found, not at the true ones. Each fit has the
+jackknife's error over the units of the half that it counts, the ranks given; as each half ranks for
+the other fit, both errors are correlated (by up to .25 where words come in clusters); the interval
+takes them for one (`StandardError.mean_with`).
 """
 
 from __future__ import annotations
@@ -38,18 +48,9 @@ class Heaps(NamedTuple):
 def fit_zipf(ranked: np.ndarray) -> float:
     """Fit the exponent of Zipf's law, p(rank k) = k^-s / zeta(s), by maximum likelihood.
 
-    The log-likelihood is -N ln zeta(s) - s sum_k c_k ln k, with N = sum_k c_k; the normalization is
-    infinite, whatever the number of ranks that are fitted.
-
-    Parameters
-    ----------
-    ranked : numpy.ndarray, shape (K,)
-        Counts c_k by rank, most frequent first.
-
-    Returns
-    -------
-    float
-        s > 1; NaN when all tokens are of one type, for which no finite maximum exists.
+    The log-likelihood is -N ln zeta(s) - s sum_k c_k ln k, of counts c_k by rank (K,) with N =
+    sum_k c_k; the normalization is infinite, whatever the number of ranks that are fitted. s > 1;
+    NaN when all tokens are of one type, for which no finite maximum exists.
     """
     total = float(np.sum(ranked))
     weighted = float(np.dot(ranked, np.log(np.arange(1, len(ranked) + 1))))
@@ -68,20 +69,7 @@ def fit_zipf(ranked: np.ndarray) -> float:
 
 
 def zipf_cdf(s: float, ranks: int) -> np.ndarray:
-    """Return the cumulative distribution of Zipf's law with infinite support at ranks 1 to `ranks`.
-
-    Parameters
-    ----------
-    s : float
-        Exponent, above 1.
-    ranks : int
-        The largest rank.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (ranks,)
-        F(k); F(ranks) < 1 by the mass beyond.
-    """
+    """Return F(k) of Zipf's law with infinite support at ranks 1 to `ranks`: float64, (ranks,)."""
     return np.cumsum(np.arange(1, ranks + 1, dtype=float) ** -s) / zeta(s)
 
 
@@ -89,21 +77,9 @@ def fit_heaps(lengths: np.ndarray, documents: np.ndarray, types: np.ndarray) -> 
     """Fit Heaps' law as a Poisson law of the types of a document, by maximum likelihood.
 
     The log-likelihood is sum [u ln alpha + u beta ln l - alpha l^beta] + constant. Given beta,
-    alpha = sum u / sum l^beta; what remains is concave in beta, and its derivative has one root.
-
-    Parameters
-    ----------
-    lengths : numpy.ndarray, shape (G,)
-        Distinct lengths in tokens; those below 1 carry no information and are left out.
-    documents : numpy.ndarray, shape (G,)
-        Documents of each length.
-    types : numpy.ndarray, shape (G,)
-        Sum of the types of these documents.
-
-    Returns
-    -------
-    Heaps
-        NaNs when fewer than two lengths occur or no document has a type.
+    alpha = sum u / sum l^beta; what remains is concave in beta, and its derivative has one root. Of
+    distinct lengths in tokens (those below 1 are left out), documents, and the sum of their types,
+    (G,) each; NaNs when fewer than two lengths occur or no document has a type.
     """
     used = (lengths >= 1) & (documents > 0)
     log_l, n, u = np.log(lengths[used]), documents[used].astype(float), types[used].astype(float)
@@ -160,18 +136,9 @@ def heaps_errors(units: UnitSums, fit: Heaps) -> tuple[StandardError, StandardEr
 def fit_truncated_zipf(ranked: np.ndarray) -> float:
     """Fit p(k) = k^-s / sum_j j^-s over the given ranks alone, by maximum likelihood.
 
-    At the maximum the mean of ln k under the law is that of the counts, which falls in s.
-
-    Parameters
-    ----------
-    ranked : numpy.ndarray, shape (K,)
-        Counts by rank, where the order of the ranks is known from elsewhere; zeros are allowed.
-
-    Returns
-    -------
-    float
-        s, of any sign; NaN with fewer than two ranks, without counts, or when all counts are of the
-        first rank or of the last, for which no finite maximum exists.
+    At the maximum the mean of ln k under the law is that of the counts (K,), zeros allowed, which
+    falls in s. NaN with fewer than two ranks, without counts, or when all counts are of the first
+    rank or of the last, for which no finite maximum exists.
     """
     log_ranks = np.log(np.arange(1, len(ranked) + 1))
     total = float(np.sum(ranked))
@@ -219,17 +186,10 @@ def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
 
 
 class ExponentTable:
-    """Fits of many counts over ranks whose exponents lie near each other.
+    """Fits of many counts over at most K ranks whose exponents lie near s.
 
     The exponent is a smooth function of the mean of ln k; it is interpolated from its values and
     slopes at some exponents, to 1e-9 or better. Another one is found by `exponent_of_mean`.
-
-    Parameters
-    ----------
-    s : float
-        The exponent in the middle.
-    ranks : int
-        The most ranks K of a fit that is interpolated, at least 1.
     """
 
     def __init__(self, s: float, ranks: int) -> None:
@@ -272,13 +232,7 @@ class ExponentTable:
 
 
 class Halves(NamedTuple):
-    """Frequencies in either half by the ranks of the other.
-
-    Attributes
-    ----------
-    ranked : tuple of two numpy.ndarray, shape (K,)
-        Counts in B by the ranks of A, and in A by the ranks of B.
-    """
+    """Frequencies in either half by the ranks of the other: in B by those of A, and the reverse."""
 
     ranked: tuple[np.ndarray, np.ndarray]
 
@@ -304,18 +258,9 @@ class Halves(NamedTuple):
 
 
 class SplitFit(NamedTuple):
-    """The fit of a text and its interval.
+    """The fit of a text: its halves, the types by rank in A and in B (K,), s and its limits.
 
-    Attributes
-    ----------
-    halves : Halves
-        Frequencies by the ranks of the other half.
-    orders : tuple of two numpy.ndarray of int64, shape (K,)
-        The types by rank in A, and in B.
-    exponent : float
-        NaN where there are fewer than 30 ranks in a half, as then are the limits.
-    low, high : float
-        Limits of the exponent at these ranks; NaN where there are not two.
+    NaN where there are fewer than 30 ranks in a half, or no two limits.
     """
 
     halves: Halves
@@ -354,22 +299,10 @@ def split_fit(
     confidence: float,
     seed: int,
 ) -> SplitFit:
-    """Fit Zipf's law to a text; see the module.
+    """Fit Zipf's law to a text with ranks and frequencies of different halves; see the module.
 
-    Parameters
-    ----------
-    documents : DocumentCounts
-        Counts of every document.
-    body : int
-        0 for the reference, 1 for the samples.
-    units : numpy.ndarray of int64, shape (D,)
-        The document or group that each document is, from 0 on; -1 for one that is left out.
-    ranks : int or None
-        Ranks that are fitted at most.
-    confidence : float
-        Of the interval.
-    seed : int
-        The halves are drawn from the stream (`seed`, ``"zipf/halves"``, `body`).
+    `units` (int64, (D,)) names the document or group that each document of the body is, -1 for one
+    that is left out; halves are drawn from the stream (`seed`, ``"zipf/halves"``, `body`).
     """
     rng = stream(seed, "zipf/halves", body)
     n = int(units.max(initial=-1)) + 1

@@ -29,17 +29,9 @@ def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Count the distinct unigrams and bigrams of every document.
+    """Count the distinct unigrams and bigrams of every document: int64, (D,) each.
 
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents.
-
-    Returns
-    -------
-    unigrams, bigrams : numpy.ndarray of int64, shape (D,)
-        A document of fewer than two tokens has no bigram.
+    A document of fewer than two tokens has no bigram.
     """
     # Fewer documents at a time where keys would overflow.
     width = len(batch.types).bit_length()
@@ -81,18 +73,9 @@ def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
 
 
 def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Count the tokens of some classes in every document.
+    """Count the tokens of every document whose type is of a class: int64, (D,) by class.
 
-    Parameters
-    ----------
-    batch : TokenBatch
-        D documents of V types.
-    masks : mapping of str to numpy.ndarray of bool, shape (V,)
-        Which types are of each class.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray of int64, shape (D,)
+    Of masks of the types, bool, (V,), by class.
     """
     width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
     names, together = list(masks), _KEY_BITS // width
@@ -143,14 +126,9 @@ _HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogr
 
 @dataclass
 class Histogram:
-    """Documents by (length, value), sorted by length, then value.
+    """Documents (`counts`) by (length, value), sorted by length, then value.
 
-    Attributes
-    ----------
-    keys : numpy.ndarray of int64, shape (C,)
-        ``length << 32 | value``, strictly increasing.
-    counts : numpy.ndarray of int64, shape (C,)
-        Documents of each cell.
+    `keys` are ``length << 32 | value``, strictly increasing: int64, (C,).
     """
 
     keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -198,19 +176,7 @@ def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
 
 
 class StatisticsCounter:
-    """Count the sufficient statistics of documents, batch after batch; a context manager.
-
-    Parameters
-    ----------
-    stop_words : StopWords
-        The list.
-    count_s_symbols : bool
-        Whether Unicode's S* counts as symbol.
-    view : TextView
-        How texts are read.
-    type_limit : int
-        Types held in memory; see `spill.TypeCounter`.
-    """
+    """Count the sufficient statistics of documents, batch after batch; a context manager."""
 
     def __init__(
         self,
@@ -338,13 +304,7 @@ def description(path: str | Path) -> dict[str, object]:
 
 
 def check_comparable(*paths: str | Path) -> dict[str, object]:
-    """Return the common `description` of statistics files.
-
-    Raises
-    ------
-    InputError
-        When they were counted with different stop words or symbols, or read in different ways.
-    """
+    """Return the common `description` of statistics files, which must be counted alike."""
     described = description(paths[0])
     for path in paths[1:]:
         for key, value in description(path).items():
@@ -361,19 +321,8 @@ def merge_statistics(
 ) -> None:
     """Add statistics files up into one; memory holds the histograms and one batch of each file.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        Statistics files; the result depends neither on their order nor on the cuts.
-    output : path
-        The file to write.
-    record : dict
-        The run record for its footer.
-
-    Raises
-    ------
-    InputError
-        When there is no file, or files were counted in different ways.
+    The result depends neither on the order of the files nor on the cuts; `record` goes to its
+    footer. No file, or files that were counted in different ways, are an InputError.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")
@@ -388,17 +337,7 @@ def merge_statistics(
 
 @dataclass(frozen=True)
 class Statistics:
-    """The sufficient statistics of a body of text, in memory.
-
-    Attributes
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Types, sorted.
-    counts : numpy.ndarray of int64, shape (V,)
-        Occurrences of each type.
-    histograms : dict of str to Histogram
-        The statistics of `HISTOGRAMS`.
-    """
+    """The sufficient statistics of a body of text: types (V,), sorted, their counts, histograms."""
 
     types: pa.Array
     counts: np.ndarray
@@ -427,13 +366,7 @@ def _statistics(unigrams: list[pa.Table], histograms: dict[str, Histogram]) -> S
 
 
 def read_statistics(path: str | Path) -> Statistics:
-    """Read a statistics file.
-
-    Raises
-    ------
-    InputError
-        When it is no statistics file or holds no document.
-    """
+    """Read a statistics file; one that holds no document is an InputError."""
     statistics = _statistics(list(_read_unigrams(path)), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")

@@ -50,23 +50,13 @@ def group_draws(pair: BodyPair, seed: int) -> GroupDraws:
 def averaged_draws(
     pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> tuple[dict[MeasureKey, float], _Draws]:
-    """Compute the comparing measures of a pair, and under randomizations.
+    """Compute the comparing measures of a pair whose samples alone have groups, and their null.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents; its samples alone have groups.
-    options : MeasurementOptions
-        Number of randomizations and what the measures are restricted to.
-    seed : int
-        Seed of all draws and randomizations.
-
-    Returns
-    -------
-    observed : dict of (tendency, measure) to float
-        The mean over draws of one document per group; of types by length that of one draw.
-    null : dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        The same of each randomization. Draws of which a measure is not defined count not.
+    Every draw of one document per group is a pair of texts of its own, which is measured and
+    randomized as any other; then measures are averaged over draws, those of the texts and those of
+    each randomization, (B,). Types by length are of the first draw alone, which is exact: at single
+    lengths there are so few documents that their average would reject up to 10% at .05 with 60
+    groups. Draws of which a measure is not defined count not.
     """
     draws = group_draws(pair, seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
@@ -157,15 +147,7 @@ def few_blocks(draws: GroupDraws) -> str:
 
 
 def exchanged_told(pair: BodyPair, given: Groups) -> str:
-    """Say what the tests of a pair exchange, or why there are none.
-
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents.
-    given : tuple of two numpy.ndarray of int, shape (D,), or None
-        The groups that both texts came with.
-    """
+    """Say what the tests of a pair exchange, or why there are none; `given` are its own groups."""
     if reason := without_verdict(pair):
         return reason
     told = EXCHANGED[scheme_of(pair.groups)]
@@ -186,27 +168,10 @@ def tested_rows(
     units: ExchangedUnits | None,
     draw: NullDrawer,
 ) -> list[MeasureRow]:
-    """Fill in the p-values of a body's rows.
+    """Fill in the p-values of a body's rows; where a verdict is withheld `note` says why.
 
-    Parameters
-    ----------
-    rows : sequence of MeasureRow
-        Without p-values.
-    pair : BodyPair
-        The texts.
-    options : MeasurementOptions
-        Number of permutations; without any nothing is tested.
-    seed : int
-        Seed of all draws.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents.
-    draw : callable
-        `measures.null_draws`.
-
-    Returns
-    -------
-    list of MeasureRow
-        Where a verdict is withheld `note` says why. A text against itself has p = 1 in every row.
+    `draw` is `measures.null_draws`. Without permutations nothing is tested; a text against itself
+    has p = 1 in every row.
     """
     if not options.permutations:
         return list(rows)
@@ -284,19 +249,9 @@ def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
 def adjusted_p_values(
     p_values: Mapping[MeasureKey, float], bodies: int = 1
 ) -> dict[MeasureKey, float]:
-    """Adjust the p-values of a body; see the module.
+    """Adjust the p-values of a body by tendency and measure; NaN where there is no test.
 
-    Parameters
-    ----------
-    p_values : mapping of (tendency, measure) to float
-        NaN where there is no test. A child whose parent has none is a primary test.
-    bodies : int
-        Bodies of text whose tests are one family.
-
-    Returns
-    -------
-    dict of (tendency, measure) to float
-        Of those that have a p-value.
+    A child whose parent has none is a primary test. The tests of so many `bodies` are one family.
     """
     tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
     primary = [key for key in tested if _parent(key, tested) == key]

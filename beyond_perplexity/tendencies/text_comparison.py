@@ -58,12 +58,8 @@ _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
 class TextFacts:
     """What the documents of one body tell, added batch after batch.
 
-    Parameters
-    ----------
-    views : sequence of TextView
-        How the body is read: its 8-grams are kept once for each. All cut at the same length.
-    grams : bool
-        Whether there is a training text to look 8-grams up in.
+    8-grams are kept once for each of the views, which all cut at the same length, if there is a
+    training text to look them up in.
     """
 
     views: Sequence[TextView]
@@ -137,19 +133,9 @@ class _Sought:
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say what share of the 8-grams of some bodies stand in a training text.
+    """Say what share of the 8-grams of bodies stand in a training text, which is streamed once.
 
-    Parameters
-    ----------
-    facts : sequence of TextFacts
-        The bodies, with 8-grams and the same views.
-    training : iterable of pyarrow.StringArray
-        The training text, streamed once and read in each view.
-
-    Returns
-    -------
-    list of list of float or None
-        For each body the share in each view; None for a body without 8-grams.
+    For each body the share in each view; None for a body without 8-grams.
     """
     views = facts[0].views
     grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
@@ -179,16 +165,10 @@ def text_rows(
     facts: tuple[TextFacts, TextFacts],
     copied: tuple[float | None, float | None] = (None, None),
 ) -> list[MeasureRow]:
-    """Make the rows of tendency ``text``.
+    """Make the rows of tendency ``text`` of the reference and the samples.
 
-    Parameters
-    ----------
-    bodies : tuple of two Statistics
-        Of the reference and of the samples, as they are read in this table.
-    facts : tuple of two TextFacts
-        Of both.
-    copied : tuple of two float or None
-        Shares of their 8-grams that stand in the training text, read alike; None: not known.
+    `copied` are the shares of their 8-grams that stand in the training text, read alike; None: not
+    known.
     """
     rows = []
     for suffix, body in (("", 1), ("_reference", 0)):
@@ -228,20 +208,9 @@ def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFact
 class TextComparison:
     """A reference and samples that are compared in one or more readings.
 
-    Attributes
-    ----------
-    files : tuple of two DocumentFiles
-        The documents of the reference and of the samples.
-    views : mapping of str to TextView
-        The readings by the name of their vocabulary. All cut and leave out documents alike.
-    classes : ClassOptions
-        How stop words and symbols are counted.
-    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
-        The groups of the documents of both, where they have groups.
-    training : callable, optional
-        Streams the training text, to look 8 words in a row up in it.
-    pool : DocumentFiles, optional
-        Further documents of the population of the reference, for floors.
+    `views` are the readings by the name of their vocabulary, which all cut and leave out documents
+    alike; `training` streams the training text, to look 8 words in a row up in it; `pool` has
+    further documents of the population of the reference, for floors.
     """
 
     files: tuple[DocumentFiles, DocumentFiles]
@@ -275,10 +244,7 @@ class TextComparison:
     def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
         """Put further human documents in the place of the samples of a pair of this reading.
 
-        Yields
-        ------
-        BodyPair or None
-            See `human_text.further_pair`; None where there are no further documents.
+        None where there are no further documents; see `pairs.further_pair`.
         """
         if self.pool is None or pair.documents is None or not pair.defined:
             yield None
@@ -291,7 +257,7 @@ class TextComparison:
             yield further
 
     def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
-        """Return the rows of tendency ``text`` in a reading (`copies`), and what is not counted."""
+        """Return the rows of tendency ``text`` in a reading, and what is not counted."""
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
         rows = text_rows(bodies, self._facts, (reference, samples))

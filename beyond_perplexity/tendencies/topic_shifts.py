@@ -24,13 +24,7 @@ MMD = "mmd"
 
 
 class TopicShift(Shift):
-    """More documents of one topic, the samples being independent documents.
-
-    Parameters
-    ----------
-    kernel : numpy.ndarray of float64, shape (N, N)
-        Of the documents of the population.
-    """
+    """More documents of one topic, the samples being independent documents; kernel (N, N)."""
 
     tendency = EMBEDDING
     measures = (MMD,)
@@ -85,15 +79,7 @@ class TopicShift(Shift):
 
 
 class TopicSwapShift(SwapShift):
-    """More documents of one topic, of whole groups against independent documents.
-
-    Parameters
-    ----------
-    inner : TopicShift
-        Of the same documents.
-    groups : GroupedDocuments
-        The population.
-    """
+    """More documents of one topic, of whole groups against independent documents."""
 
     measures = (MMD,)
     effort = 0.5

@@ -1,7 +1,8 @@
-"""Equal sizes: random documents of the longer text that hold at most the tokens of the shorter.
+"""Distances between the unigrams of two texts, at equal tokens, for many randomizations at once.
 
 Norms of differences of word frequencies fall with the tokens, so both texts have as many (paper,
-footnote 13). The documents are drawn: those of a file may be in the order of its pages.
+footnote 13): random documents of the longer one that hold at most the tokens of the shorter. The
+documents are drawn: those of a file may be in the order of its pages.
 """
 
 from __future__ import annotations
@@ -19,18 +20,10 @@ from beyond_perplexity.tendencies.pairs import BodyPair
 
 
 class EqualTokens(NamedTuple):
-    """Documents of two texts at equal tokens.
+    """Documents of two texts at equal tokens: which are `kept` (None for all), their counts (2, V).
 
-    Attributes
-    ----------
-    kept : tuple of two numpy.ndarray of bool, shape (D,), or None
-        Which documents of the reference and of the samples; None for all.
-    counts : numpy.ndarray of int64, shape (2, V)
-        Occurrences in them.
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The groups of all documents of either text.
-    spread : Spread
-        How distances between them vary; of the documents that are kept.
+    `groups` are those of all documents of either text; `spread` says how distances between the
+    documents that are kept vary.
     """
 
     kept: Kept
@@ -53,17 +46,9 @@ class EqualTokens(NamedTuple):
 def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
     """Draw documents of either text of a pair that hold at most the tokens of the smaller.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        Without documents both texts are taken whole.
-    seed : int
-        Text b draws from the stream (`seed`, ``"equal_tokens"``, b).
-
-    Returns
-    -------
-    EqualTokens
-        Without any token of a text all of whose documents are longer than the other text.
+    Without documents both texts are taken whole. Text b draws from the stream (`seed`,
+    ``"equal_tokens"``, b). A text all of whose documents are longer than the other text has no
+    token.
     """
     if pair.documents is None:
         return EqualTokens((None, None), pair.counts)
@@ -218,19 +203,10 @@ def largest_differences(
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
-    """Sort counts by rank, without sorting the types that cannot be among the first ranks.
+    """Sort counts (V, w) by rank, most frequent first: float64, (w, min(V, ranks)).
 
-    Parameters
-    ----------
-    counts : numpy.ndarray, shape (V, w)
-        Counts of types; fastest when the frequent types come first.
-    ranks : int or None
-        Ranks wanted; None for all.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (w, min(V, ranks))
-        Counts, most frequent first.
+    Types that cannot be among the first ranks are not sorted; fastest when the frequent ones come
+    first.
     """
     wanted = len(counts) if ranks is None else min(ranks, len(counts))
     looked = min(2 * wanted, len(counts))

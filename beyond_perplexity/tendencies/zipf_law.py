@@ -1,12 +1,14 @@
-"""Poisson counts of many types, drawn again and again.
+"""The test of Zipf's law by Monte Carlo.
+
+Both halves of a text are drawn from the law, ranked and fitted as the text was
+(`power_laws.split_fit`), and the largest difference of distribution functions over the ranks is
+compared. It supposes independent tokens: on real text it describes.
 
 Where many tokens of a type are expected every count is drawn, by inversion: a table says of every
 128th of the uniform numbers with which count to begin the search. Of most types few tokens are
-expected, and few of these types reach the count that somebody asks for: which do is drawn as the
-types of the points of a Poisson process with the rate -ln(1 - P(count >= least)) in each type. All
-have the same law as a count of every type.
-
-T types, w draws side by side.
+expected, and few of these types reach the count that is asked for: which do is drawn as the types
+of the points of a Poisson process with the rate -ln(1 - P(count >= least)) in each type. R ranks, T
+types, w draws side by side.
 """
 
 from __future__ import annotations
@@ -28,13 +30,7 @@ _TOGETHER = 64  # types whose distribution functions are worked out at a time
 
 
 class PoissonTables:
-    """Counts of types by inversion of their distribution functions.
-
-    Parameters
-    ----------
-    rates : numpy.ndarray of float64, shape (T,)
-        Expected counts, falling, above 0.
-    """
+    """Counts of types by inversion of their distribution functions, of falling rates (T,)."""
 
     def __init__(self, rates: np.ndarray) -> None:
         n_high = int(np.count_nonzero(rates > _TABLED))
@@ -83,30 +79,14 @@ class PoissonTables:
 
 
 class Reached(NamedTuple):
-    """Types that reach a count in some draws.
-
-    Attributes
-    ----------
-    keys : numpy.ndarray of int64, shape (N,)
-        Draw times T plus type, rising.
-    counts : numpy.ndarray of int64, shape (N,)
-        The count of each.
-    """
+    """Types that reach a count in some draws: draw times T plus type, rising, and the counts."""
 
     keys: np.ndarray
     counts: np.ndarray
 
 
 class SeldomCounts:
-    """Counts of types that seldom reach the least count that is asked for.
-
-    Parameters
-    ----------
-    rates : numpy.ndarray of float64, shape (T,)
-        Expected counts, below `least`.
-    least : int
-        The least count.
-    """
+    """Counts of types that seldom reach the least count; expected counts (T,) below it."""
 
     def __init__(self, rates: np.ndarray, least: int) -> None:
         self._rates, self._least = rates, least
@@ -163,13 +143,7 @@ class _Ranked(NamedTuple):
 
 
 class DrawnHalves(NamedTuple):
-    """Halves that were drawn.
-
-    Attributes
-    ----------
-    ranked : tuple of two _Ranked
-        As of `Halves`: counts in B by the ranks of A, and the reverse.
-    """
+    """Halves that were drawn: counts in B by the ranks of A, and the reverse, as of `Halves`."""
 
     ranked: tuple[_Ranked, _Ranked]
 
@@ -204,17 +178,7 @@ class DrawnHalves(NamedTuple):
 
 
 class Law:
-    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again.
-
-    Parameters
-    ----------
-    halves : Halves
-        Of the text.
-    s : float
-        The exponent of the law.
-    ranks : int or None
-        Ranks that are compared at most.
-    """
+    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again."""
 
     def __init__(self, halves: Halves, s: float, ranks: int | None) -> None:
         self._ranks = ranks
@@ -294,23 +258,10 @@ def law_p(
 ) -> float:
     """Test a text against Zipf's law with the exponent of a text, by Monte Carlo.
 
-    Parameters
-    ----------
-    samples : Halves
-        The text that is tested.
-    fitted : Halves
-        The text that the exponent is fitted to: the same object, or the reference.
-    n : int
-        Draws; both texts are drawn from the law, and the exponent is fitted again each time.
-    ranks : int or None
-        Ranks that are compared at most.
-    seed, purpose : int, str
-        Block b of `BLOCK_DRAWS` draws is from the stream (`seed`, `purpose`, b).
-
-    Returns
-    -------
-    float
-        NaN without draws or where the fit is not defined: below 30 ranks in a half.
+    `fitted` is the text that the exponent is fitted to: the same object, or the reference. Both
+    texts are drawn from the law n times, and the exponent is fitted again each time. Block b of
+    `BLOCK_DRAWS` draws is from the stream (`seed`, `purpose`, b). NaN without draws or where the
+    fit is not defined: below 30 ranks in a half.
     """
     s = fitted.exponent
     if not n or math.isnan(s) or samples.too_few or fitted.too_few:

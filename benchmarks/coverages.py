@@ -15,6 +15,7 @@ from functools import cached_property
 from pkgutil import resolve_name
 
 import numpy as np
+from beyond_perplexity.tendencies.definitions import SHARES
 
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
@@ -23,7 +24,6 @@ from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.rows import SHARES
 
 INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population

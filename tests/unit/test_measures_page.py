@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 from scipy.special import zeta
 
 from beyond_perplexity.importance.estimator_registry import ESTIMATORS
@@ -18,7 +19,6 @@ from beyond_perplexity.schemas.estimates import ESTIMATES
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.semantics.scaling import scaled_cosine
-from beyond_perplexity.tendencies.rows import TENDENCIES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/measures.md").read_text()
 NAMES = set(re.findall(r"`([^`\s]+)`", PAGE))

@@ -20,6 +20,11 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
+
+from benchmarks.calibration import FEWEST, REPEATS, rates
+from benchmarks.populations import Articles
+from beyond_perplexity.inference.exchanged_units import Groups
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
@@ -31,13 +36,8 @@ from beyond_perplexity.tendencies.embedding_measures import (
     human_shift,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.topic_shifts import TopicShift
-
-from benchmarks.calibration import FEWEST, REPEATS, rates
-from benchmarks.populations import Articles
-from beyond_perplexity.inference.exchanged_units import Groups
-from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.topic_shifts import TopicShift
 
 SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8

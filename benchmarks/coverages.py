@@ -15,13 +15,13 @@ from functools import cached_property
 from pkgutil import resolve_name
 
 import numpy as np
-from beyond_perplexity.tendencies.definitions import SHARES
 
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
 from benchmarks.zipf_laws import split_intervals
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import SHARES
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 

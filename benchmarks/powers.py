@@ -15,7 +15,6 @@ from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow.compute as pc
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
 
 from benchmarks.levels import LEVEL, SEED, TESTS, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
@@ -24,6 +23,7 @@ from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.measures import measure_rows

@@ -5,21 +5,22 @@ The row of such a tendency names a function, here or in a module of its own, tha
 of V) out; or None, where the class cannot be told and is not counted.
 """
 
-
 from __future__ import annotations
-from beyond_perplexity.corpus.normalization import remove_accents
-from beyond_perplexity.errors import InputError
+
+import hashlib
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-import hashlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import re
 
+from beyond_perplexity.corpus.normalization import remove_accents
+from beyond_perplexity.errors import InputError
 
 _PUNCTUATION_AND_NUMBERS = r"\A[\p{P}\p{N}]+\z"
 _PUNCTUATION_NUMBERS_AND_SYMBOLS = r"\A[\p{P}\p{N}\p{S}]+\z"

@@ -15,6 +15,16 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import binom
+from scipy.stats import t as student
+
+from benchmarks.calibration import rates
+from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import exchanged_units
+from beyond_perplexity.inference.holm_adjustment import holm
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.discrepancy import (
     distances,
@@ -41,19 +51,9 @@ from beyond_perplexity.tendencies.embedding_measures import (
     rows_of_pair,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.topic_shifts import TopicShift
-from scipy.stats import binom
-from scipy.stats import t as student
-
-from benchmarks.calibration import rates
-from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import exchanged_units
-from beyond_perplexity.inference.holm_adjustment import holm
-from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
-from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
+from beyond_perplexity.tendencies.topic_shifts import TopicShift
 
 RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)

@@ -9,6 +9,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+
+from benchmarks.levels import opened
+from benchmarks.populations import Drawn, Topics
+from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.halves import Halving
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import is_distance
 from beyond_perplexity.tendencies.human_baselines import (
     half_draws,
@@ -17,12 +23,6 @@ from beyond_perplexity.tendencies.human_baselines import (
     smaller_floors,
     split_floors,
 )
-
-from benchmarks.levels import opened
-from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.inference.exchanged_units import effective_groups
-from beyond_perplexity.inference.halves import Halving
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 import yaml
-from beyond_perplexity.tendencies.document_files import DocumentFiles
 from nltk.tree import Tree
 from scipy.stats import chisquare
 
@@ -32,6 +31,7 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
+from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.toy_latent import STOP, ToyModel
 

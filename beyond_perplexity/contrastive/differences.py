@@ -38,16 +38,7 @@ _Row = dict[str, Any]
 
 
 class ContrastTests(NamedTuple):
-    """How models are compared.
-
-    Attributes
-    ----------
-    base_level : float
-        d_b of the ratio.
-    flips : int
-        Drawn sign-flips of each test.
-    seed : int
-    """
+    """How models are compared: d_b of the ratio, drawn sign-flips of each test."""
 
     base_level: float = 0.1
     flips: int = 9_999
@@ -63,25 +54,10 @@ class _Columns(NamedTuple):
 
 
 def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:
-    """Compare models pair by pair, at every level above 0.
+    """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
-    Parameters
-    ----------
-    sums : mapping of str to ContrastSums
-        Of each model, one at least, by name; their order is that of the pairs.
-    tests : ContrastTests
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``contrast_differences``. H_C has p-values by sign-flips over groups, adjusted (Holm)
-        over all pairs and levels of a unit; with fewer than 20 effective groups there is neither an
-        interval nor an adjusted p.
-
-    Raises
-    ------
-    InputError
-        When models were not scored on the same distorted texts.
+    H_C has p-values by sign-flips over groups, adjusted (Holm) over all pairs and levels of a unit;
+    with fewer than 20 effective groups there is neither an interval nor an adjusted p.
     """
     _check_same(sums)
     rows: list[_Row] = []

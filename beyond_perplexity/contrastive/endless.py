@@ -22,13 +22,8 @@ from beyond_perplexity.vocabulary import BOS, UNK
 def endless_log_probs(model: LanguageModel, encoded: Iterable[np.ndarray]) -> Iterator[float]:
     """Yield Σ log p(word | words before it, no end) of sentences, nats, in any order.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Of a closed vocabulary, in evaluation mode; its probabilities of ``<unk>`` and of words are
-        made to add up to 1.
-    encoded : iterable of ndarray
-        Ids of the words of each sentence, at least one, at most as many as the model's context.
+    The model has a closed vocabulary; its probabilities of ``<unk>`` and of words are made to add
+    up to 1. A sentence has one word at least and as many as the model's context at most.
     """
     stream = iter(encoded)
     while pool := sorted(islice(stream, POOL), key=len):

@@ -39,19 +39,7 @@ DIVERGES = (
 
 @dataclass(frozen=True)
 class ScoredSentences:
-    """What a model says of sentences.
-
-    Attributes
-    ----------
-    log_scores : ndarray of float64, shape (M,)
-        Nats, up to −log Z_n.
-    lengths : ndarray of int64, shape (M,)
-        Words of each, at least 1.
-    groups : ndarray, shape (M,)
-        Key of what each belongs to: its document, or its page.
-    unknown : int
-        Words that the model reads as ``<unk>``.
-    """
+    """What a model says of M sentences."""
 
     log_scores: np.ndarray
     lengths: np.ndarray

@@ -140,29 +140,11 @@ class _Phenomenon:
 def contrast_pairs(
     scorer: Scorer, pairs: Iterable[SentencePair], clean: Clean | None, model: str
 ) -> pa.Table:
-    """Score pairs, and sum up each phenomenon.
+    """Score pairs, and sum up each phenomenon: schema ``pair_contrasts``, in order of appearance.
 
-    Parameters
-    ----------
-    scorer : Scorer
-        Of `scores.make_scorer`; a side is one sentence, and a document of its own.
-    pairs : iterable of SentencePair
-        Streamed; some numbers of each are held.
-    clean : callable or None
-        From texts to tokens joined by one blank, as the model's corpus was cleaned; None: as it is.
-    model : str
-        Its name.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``pair_contrasts``, a row a phenomenon in their order of appearance: accuracy with
-        Wilson's 95% interval, H_C with one of Student's t over pairs.
-
-    Raises
-    ------
-    InputError
-        When there is no pair, or cleaning leaves no word of a side.
+    A side is one sentence, and a document of its own; `clean` makes of texts tokens joined by one
+    blank (None: as they are). Accuracy has Wilson's 95% interval, H_C one of Student's t over
+    pairs.
     """
     found: dict[str, _Phenomenon] = {}
     stream = iter(pairs)
@@ -179,24 +161,9 @@ def _table(model: str, found: Mapping[str, _Phenomenon]) -> pa.Table:
 
 
 def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model: str) -> pa.Table:
-    """Sum up each phenomenon of pairs that have been scored.
+    """Sum up pairs that have been scored: log scores (nats), phenomenon, words of the good one.
 
-    Parameters
-    ----------
-    rows : iterable of (good, bad, phenomenon, words)
-        Log scores of both sides (nats), and the words of the good one; None: not known.
-    model : str
-        The name of what scored them.
-
-    Returns
-    -------
-    pyarrow.Table
-        As of `contrast_pairs`; what needs words is null where a pair has none.
-
-    Raises
-    ------
-    InputError
-        When there is no pair.
+    As `contrast_pairs`; what needs words is null where a pair has none.
     """
     found: dict[str, _Phenomenon] = {}
     for good, bad, about, words in rows:
@@ -241,9 +208,7 @@ def _add(
 def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
     """Give a share of independent cases an interval.
 
-    References
-    ----------
-    Wilson (1927). Probable inference, the law of succession, and statistical inference.
+    Source: Wilson (1927). Probable inference, the law of succession, and statistical inference.
     """
     z = float(ndtri((1 + level) / 2))
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)

@@ -19,22 +19,10 @@ READINGS = {
 
 
 def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
-    """Read the paper's Table 1 for a model against another.
+    """Read the paper's Table 1 from a difference of H_C, its p and the 95% limits of that of H_CR.
 
-    Parameters
-    ----------
-    value : float
-        Difference of H_C.
-    p_adjusted : float or None
-        Of its test; None or NaN where there is no verdict.
-    low, high : float
-        95% limits of the paired difference of H_CR: similar, where they hold 0.
-
-    Returns
-    -------
-    str or None
-        One of `READINGS`; where H_C shows no difference, `NO_DIFFERENCE`; None where it is not
-        known.
+    H_CR is similar where the limits hold 0. The result is one of `READINGS`, `NO_DIFFERENCE` where
+    H_C shows none, None where it is not known.
     """
     if p_adjusted is None or math.isnan(p_adjusted):
         return None

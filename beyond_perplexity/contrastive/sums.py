@@ -25,50 +25,29 @@ _OWN = ("words", "sentences", "one_word", "unknown")
 
 @dataclass
 class LevelSums:
-    """Sums of one level.
+    """Sums of one level."""
 
-    Attributes
-    ----------
-    units : ndarray of float64, shape (U,)
-        Sum over draws of score(T) − score(T̂), nats.
-    draws : ndarray of float64, shape (D,)
-        The same of each draw, summed over units.
-    drawn : ndarray of int64, shape (D,)
-        Units of each draw.
-    events : ndarray of int64, shape (4,)
-        Substituted, transposed, deleted and inserted words of all draws.
-    impossible : int
-        Distorted units that the model finds impossible.
-    """
-
+    # float64, (U,): sum over draws of score(T) − score(T̂), nats
     units: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    # float64, (D,): the same of each draw, summed over units
     draws: np.ndarray = field(default_factory=lambda: np.zeros(0))
+    # int64, (D,): units of each draw
     drawn: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # int64, (4,): substituted, transposed, deleted and inserted words of all draws
     events: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
-    impossible: int = 0
+    impossible: int = 0  # distorted units that the model finds impossible
 
 
 class ContrastSums(NamedTuple):
-    """What the shards of a model sum up to.
+    """What the shards of a model sum up to."""
 
-    Attributes
-    ----------
-    unit_ids, groups : ndarray of int64, shape (U,)
-        Number of each unit, and the key of what it belongs to.
-    scores : ndarray of float64, shape (U,)
-        Log score of the text itself.
-    counts : dict of str to ndarray of int64, shape (U,)
-        Of the text itself: ``words``, ``sentences``, ``one_word``, ``unknown``.
-    levels : dict of float to LevelSums
-    sentence_level : bool
-        Whether sentences are scored by themselves, and scores have no likelihood.
-    """
-
-    unit_ids: np.ndarray
+    unit_ids: np.ndarray  # int64, (U,): number of each unit, and the key of what it belongs to
     groups: np.ndarray
-    scores: np.ndarray
+    scores: np.ndarray  # float64, (U,): log score of the text itself
+    # int64, (U,): of the text itself: ``words``, ``sentences``, ``one_word``, ``unknown``
     counts: dict[str, np.ndarray]
     levels: dict[float, LevelSums]
+    # whether sentences are scored by themselves, and scores have no likelihood
     sentence_level: bool
 
     def size(self, unit: str) -> np.ndarray:
@@ -169,19 +148,9 @@ def _check_draws(path: object, levels: Mapping[float, LevelSums], units: int) ->
 
 
 def read_sums(paths: Sequence[str]) -> ContrastSums:
-    """Add up the shards of a model.
+    """Add up the shards of a model, schema ``contrast_scores``, however they are cut.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Parquet files, schema ``contrast_scores``, in the order of units, those of the same units in
-        the order of draws. The result does not depend on how they are cut.
-
-    Raises
-    ------
-    InputError
-        When a file is none, a unit is given twice or its undistorted score is missing, or there
-        are no units.
+    They are in the order of units, those of the same units in the order of draws.
     """
     reader = _Reader()
     for path in paths:

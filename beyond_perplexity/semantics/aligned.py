@@ -25,19 +25,10 @@ def unit_rows(vectors: NDArray[np.floating]) -> Vectors:
 
 
 def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
-    """Return the cosine of each word with the other in its place.
+    """Return the cosine of each word with the other in its place, float64 (T,).
 
-    Parameters
-    ----------
-    units : ndarray of float32, shape (V, D)
-        Vectors of length 1.
-    first, second : ndarray of int64, shape (T,)
-        As in `word_ids.TextIds`.
-
-    Returns
-    -------
-    ndarray of float64, shape (T,)
-        1 of a word with itself, 0 where one of two has no vector.
+    `units` are vectors of length 1, (V, D); `first` and `second` (T,), as in `TextIds`. A word with
+    itself has 1; where one of two has no vector it is 0.
     """
     found = np.zeros(len(first))
     known = np.flatnonzero((first >= 0) & (second >= 0) & (first != second))

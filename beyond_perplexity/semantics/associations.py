@@ -25,23 +25,7 @@ _Floats = NDArray[np.float64]
 
 
 class CorrelationInterval(NamedTuple):
-    """A correlation with its interval.
-
-    Attributes
-    ----------
-    value : float
-        NaN where it is not defined: fewer than two items, or a column that does not vary.
-    low, high : float
-        NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
-    standard_error : float
-        Of `value`.
-    items : int
-        N.
-    effective : float
-        Effective number of groups.
-    influences : ndarray of float64, shape (N,)
-        N · the change of the value by one item; their sum is 0.
-    """
+    """A correlation with its interval."""
 
     value: float
     low: float
@@ -55,15 +39,7 @@ class CorrelationInterval(NamedTuple):
 def pearson(
     first: ArrayLike, second: ArrayLike, groups: ArrayLike | None = None
 ) -> CorrelationInterval:
-    """Return Pearson's correlation with its interval.
-
-    Parameters
-    ----------
-    first, second : array, shape (N,)
-        Finite.
-    groups : array of int, shape (N,), optional
-        Key of the group of each item; None: each is by itself.
-    """
+    """Return Pearson's correlation of finite (N,) and (N,) with its interval; `groups` int (N,)."""
     x, y = _standard(first), _standard(second)
     value = float(np.mean(x * y)) if len(x) else math.nan
     influences = x * y - value / 2 * (x * x + y * y)

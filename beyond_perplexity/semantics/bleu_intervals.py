@@ -20,19 +20,9 @@ _Counts = NDArray[np.int64]
 
 
 def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> list[_Counts]:
-    """Sum statistics over groups that are drawn with replacement, as many as there are.
+    """Sum statistics (G, C) over groups drawn with replacement, as many as there are.
 
-    Parameters
-    ----------
-    statistics : sequence of ndarray of int64, shape (G, C)
-        Several, which share their draws.
-    resamples : int
-    seed : int
-        Of the run; resample k has a stream of its own.
-
-    Returns
-    -------
-    list of ndarray of int64, shape (resamples, C)
+    Several statistics share their draws; resample k has a stream of its own. Each: (resamples, C).
     """
     size, joined = len(statistics[0]), np.concatenate(statistics, axis=1)
     sums = np.empty((resamples, joined.shape[1]), np.int64)
@@ -46,19 +36,10 @@ def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> 
 def spread_interval(
     value: float, drawn: NDArray[np.float64], sizes: _Counts, *, known: bool = True
 ) -> RatioInterval:
-    """Give a value an interval by the deviation of its resamples.
+    """Give a value an interval by the deviation of its resamples, float64 (resamples,).
 
-    The quantile is Student's with the effective number of groups less one: percentiles of the
-    resamples would hold the true value too seldom when groups are few.
-
-    Parameters
-    ----------
-    value : float
-    drawn : ndarray of float64, shape (resamples,)
-    sizes : ndarray, shape (G,)
-        Of the groups, for their effective number.
-    known : bool
-        Whether there is an interval at all.
+    The quantile is Student's with the effective number of groups, of sizes (G,), less one:
+    percentiles of the resamples would hold the true value too seldom when groups are few.
     """
     groups, effective = len(sizes), effective_groups(sizes)
     error = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and groups > 1 else math.nan
@@ -71,16 +52,10 @@ def spread_interval(
 def bleu_intervals(
     own: _Counts, floor: _Counts | None, order: int, resamples: int, seed: int
 ) -> tuple[RatioInterval, RatioInterval | None, RatioInterval | None]:
-    """Return corpus BLEU, that of the floor, and the difference, each with its interval.
+    """Return corpus BLEU-`order`, that of the floor, and the difference, each with its interval.
 
-    Parameters
-    ----------
-    own, floor : ndarray of int64, shape (G, C)
-        Sums of `count_bleu` by group, of the same groups.
-    order : int
-        n of BLEU-n; there is no interval where an order up to it has no match.
-    resamples, seed : int
-        See `resampled_sums`.
+    `own` and `floor` are sums of `count_bleu` by group, int64 (G, C), of the same groups. There is
+    no interval where an order up to it has no match.
     """
     statistics = [own] if floor is None else [own, floor]
     # where there is no match smoothing alone decides, and what varies is not the texts

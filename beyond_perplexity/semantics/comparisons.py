@@ -24,17 +24,7 @@ KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
 
 
 class Comparisons(NamedTuple):
-    """Pairs of texts of some sentences.
-
-    Attributes
-    ----------
-    pairs : list of (str, str)
-        A prediction, and what it is compared with; (P,).
-    owners : ndarray of int64, shape (P,)
-        The sentence of each pair.
-    kinds : ndarray of int64, shape (P,)
-        Of `KINDS`, by number.
-    """
+    """Pairs of texts of some sentences."""
 
     pairs: list[tuple[str, str]]
     owners: NDArray[np.int64]
@@ -68,15 +58,7 @@ def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, st
 
 
 def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> Comparisons:
-    """List the pairs of texts of sentences.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Rows of schema ``predictions``.
-    spread : bool
-        Whether samples are compared with one another.
-    """
+    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`)."""
     numbers = {kind: number for number, kind in enumerate(KINDS)}
     pairs: list[tuple[str, str]] = []
     owners: list[int] = []

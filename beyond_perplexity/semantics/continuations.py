@@ -27,17 +27,7 @@ _PURPOSE = "semantics/continuation"  # of the random streams
 
 
 class Prompt(NamedTuple):
-    """What is continued.
-
-    Attributes
-    ----------
-    ids : ndarray of int32
-        Tokens from the beginning of the document, without ``<s>``.
-    wanted : int
-        Tokens that are to follow, one at least.
-    item : int
-        Key of the random stream.
-    """
+    """What is continued."""
 
     ids: np.ndarray
     wanted: int
@@ -50,20 +40,8 @@ def continue_prompts(
 ) -> list[np.ndarray | None]:
     """Let a model write as many tokens as are wanted; ``</s>`` is none of them.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    prompts : sequence of Prompt
-        Where the context is limited, of a long one only the end is read.
-    sampled : bool
-        Tokens are drawn; else each is the likeliest one.
-    seed : int
-        Of the run.
-
-    Returns
-    -------
-    list of ndarray of int64 or None
-        None where the context has no room for what is wanted.
+    Tokens are drawn where `sampled`, else each is the likeliest. Of a prompt longer than the
+    context only the end is read; None where the context has no room for what is wanted.
     """
     room = model.context_length
     found: list[np.ndarray | None] = [None] * len(prompts)

@@ -154,19 +154,12 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
 
 
 def correlate_measures(paired: PairedScores) -> pa.Table:
-    """Correlate all pairs of measures of predictions, over sentences and over models.
+    """Correlate all pairs of measures of predictions: schema ``semantic_correlations``.
 
-    Parameters
-    ----------
-    paired : PairedScores
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_correlations``. Over sentences: the mean over models, in which both
-        measures vary, of the correlation of their sentences, with a 95% interval over documents or
-        groups of them (at most `BLOCKS` blocks of these are left out one by one, on Fisher's
-        scale). Over models: see `few_items_interval`; of corpus BLEU, and means of other measures.
+    Over sentences: the mean over models, in which both measures vary, of the correlation of their
+    sentences, with a 95% interval over documents or groups of them (at most `BLOCKS` blocks of
+    these are left out one by one, on Fisher's scale). Over models: see `few_items_interval`; of
+    corpus BLEU, and means of other measures.
     """
     rows: list[_Row] = []
     for split, held in paired.sentences.items():

@@ -10,19 +10,10 @@ from beyond_perplexity.semantics.word_ids import NO_WORD, Ids
 
 
 def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64]:
-    """Return the cosine of each word of a text with each of another.
+    """Return the cosine of each word of a text (n,) with each of another (m,), float64 (n, m).
 
-    Parameters
-    ----------
-    units : ndarray of float32, shape (V, D)
-        Vectors of length 1.
-    first, second : ndarray of int64, shapes (n,) and (m,)
-        As in `word_ids.TextIds`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, m)
-        From −1 to 1: 1 of a word with itself, 0 where one of two has no vector.
+    `units` are vectors of length 1, (V, D). A word with itself has 1; where one of two has no
+    vector it is 0.
     """
     # of a negative id a row is taken that is not used
     rows, others = (units[np.maximum(ids, 0)] for ids in (first, second))

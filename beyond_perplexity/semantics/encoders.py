@@ -17,18 +17,7 @@ FAMILY = "sentence-transformers"
 
 
 def named_evaluator(name: str) -> Evaluator:
-    """Load an evaluator of sentence-transformers by the name of its package, or from a folder.
-
-    Parameters
-    ----------
-    name : str
-        ``minilm``, or the path of a folder.
-
-    Raises
-    ------
-    InputError
-        When there is neither a package nor a folder of this name, or it cannot be loaded.
-    """
+    """Load an evaluator of sentence-transformers by the name of its package, or from a folder."""
     packages = [key for key, row in PACKAGES.items() if row.family == FAMILY]
     if name in packages:
         return load_evaluator({"family": FAMILY, "package": name})
@@ -39,13 +28,7 @@ def named_evaluator(name: str) -> Evaluator:
 
 
 def encoder_of(evaluator: Evaluator) -> Encoder:
-    """Return the encoder of an evaluator that compares vectors of texts.
-
-    Raises
-    ------
-    InputError
-        When it has none.
-    """
+    """Return the encoder of an evaluator that compares vectors of texts."""
     if not isinstance(evaluator, SentenceEvaluator):
         title = evaluator.describe().get("title", "this evaluator")
         raise InputError(f"{title}: has no vectors of texts; name one of {', '.join(encoding())}")

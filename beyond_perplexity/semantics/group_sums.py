@@ -29,27 +29,16 @@ _COLUMNS = ("split", "unit_id", "group", "measure", "kind", "value", "statistics
 
 @dataclass(frozen=True)
 class KindSums:
-    """Sums of one kind of scores by group.
+    """Sums of one kind of scores by group."""
 
-    Attributes
-    ----------
-    sentences, total, scaled : ndarray of float64, shape (G,)
-        How many have a value, their values, and these put through equation 12.
-    weight, weighted : ndarray of float64, shape (G,)
-        Words of these sentences, and words · value.
-    statistics : ndarray of int64, shape (G, C)
-        Of BLEU; C is 0 of other measures.
-    undefined : int
-        Sentences without a value.
-    """
-
+    # float64, (G,): how many have a value, their values, and these put through equation 12
     sentences: Floats
     total: Floats
     scaled: Floats
-    weight: Floats
+    weight: Floats  # float64, (G,): words of these sentences, and words · value
     weighted: Floats
-    statistics: NDArray[np.int64]
-    undefined: int
+    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU; C is 0 of other measures
+    undefined: int  # sentences without a value
 
 
 class _Growing:
@@ -131,13 +120,7 @@ class _Keys:
 
 
 def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
-    """List measures and files by evaluator, in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When a file is none of scores, or all are empty.
-    """
+    """List measures and files by evaluator, in the order of the files."""
     found: dict[str, tuple[list[str], list[str | Path]]] = {}
     for path in paths:
         check_schema(path, SEMANTIC_SCORES).close()
@@ -176,19 +159,10 @@ def _statistics(column: pa.Array, measure: str) -> NDArray[np.int64]:
 
 
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
-    """Add up the scores of one model, evaluator and measure.
+    """Add up the scores of one model, evaluator and measure, by split and kind.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Shards, schema ``semantic_scores``, in their order; the result does not depend on how they
-        are cut.
-    measure : str
-
-    Returns
-    -------
-    dict of str to dict of str to KindSums
-        By split and kind; the groups of a split are the same in all its kinds.
+    `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
+    of a split are the same in all its kinds.
     """
     keys: dict[str, _Keys] = defaultdict(_Keys)
     held: dict[str, dict[str, _Growing]] = defaultdict(dict)

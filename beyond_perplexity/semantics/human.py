@@ -21,15 +21,7 @@ _BATCH = 512  # pairs that are scored at once
 
 
 class HumanScored(NamedTuple):
-    """Pairs of a file as people and an evaluator score them.
-
-    Attributes
-    ----------
-    gold : ndarray of float64, shape (N,)
-        Of people.
-    values : dict of str to ndarray of float64, shape (N,)
-        Of the evaluator, by measure; NaN where a pair has none.
-    """
+    """Pairs of a file as people and an evaluator score them."""
 
     gold: Floats
     values: dict[str, Floats]
@@ -41,13 +33,7 @@ def clean_texts(evaluator: Evaluator, texts: Sequence[str]) -> list[str]:
 
 
 def score_pairs(evaluator: Evaluator, pairs: Iterable[ScoredPair]) -> HumanScored:
-    """Score pairs of raw texts; some numbers of each are held.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-    pairs : iterable of ScoredPair
-    """
+    """Score pairs of raw texts; some numbers of each are held."""
     stream, gold = iter(pairs), [np.zeros(0)]
     values: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in evaluator.measures}
     while batch := list(islice(stream, _BATCH)):
@@ -65,17 +51,9 @@ def _number(value: float) -> float | None:
 
 
 def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
-    """Correlate the scores of a measure with those of people.
+    """Correlate the scores of a measure, float64 (N,), with those of people.
 
-    Parameters
-    ----------
-    gold, values : ndarray of float64, shape (N,)
-        Pairs without a value are left out and counted.
-
-    Returns
-    -------
-    dict
-        Columns of schema ``human_correlations``, without names.
+    Pairs without a value are left out and counted. Columns of schema ``human_correlations``.
     """
     known = np.isfinite(values)
     row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
@@ -95,15 +73,7 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
 def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, float, float]:
     """Return by how much one measure's Spearman correlation exceeds another's, low and high.
 
-    Parameters
-    ----------
-    gold, values, others : ndarray of float64, shape (N,)
-        Of people and of the two measures, of the same pairs; those without a value are left out.
-
-    Returns
-    -------
-    tuple of float
-        NaN where it is not defined.
+    Scores are of the same N pairs; those without a value are left out. NaN where it is not defined.
     """
     known = np.isfinite(values) & np.isfinite(others)
     own, other = (spearman(gold[known], held[known]) for held in (values, others))

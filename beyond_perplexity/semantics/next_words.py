@@ -29,15 +29,8 @@ from beyond_perplexity.vocabulary import EOS, UNK
 class NextWords(NamedTuple):
     """What a model expects at every place of a text, given the true tokens before it.
 
-    Attributes
-    ----------
-    best : ndarray of int32, shape (n,)
-        The likeliest token, that of the lowest id among equals; ``<unk>`` where the model gives
-        nothing a probability, as a trigram after words that it has not seen.
-    drawn : ndarray of int32, shape (n, S)
-        Independent draws; ``<unk>`` likewise.
-    log_prob : ndarray of float64, shape (n,)
-        Of the true token, nats.
+    Where the model gives nothing a probability, as a trigram after words that it has not seen, it
+    is ``<unk>``.
     """
 
     best: np.ndarray
@@ -62,20 +55,8 @@ def predict_tokens(
 ) -> list[NextWords]:
     """Predict every token of texts from those before it, in the windows of the perplexity.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    texts : sequence of ndarray of int32, shape (n,)
-        Ids, without ``<s>`` and ``</s>``.
-    numbers : sequence of ndarray of float64, shape (n, S)
-        Uniform numbers in [0, 1): one for each draw.
-    batch_positions : int
-        Positions of a batch, about; on a CPU no prediction depends on it.
-
-    Raises
-    ------
-    InputError
-        When a probability is no number, as of a broken model.
+    `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
+    (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
     """
     context, stride = check_window(model, None, None)
     results = [

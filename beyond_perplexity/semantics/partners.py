@@ -28,25 +28,10 @@ _PURPOSE = "semantics/partner"  # of the random streams
 def find_partners(
     units: Sequence[CutDocument], path: str, split: str, *, seed: int, whole: bool = False
 ) -> list[list[str | None]]:
-    """Find an unrelated sentence of like length for every sentence.
+    """Find an unrelated sentence of like length for every sentence of documents of the split.
 
-    Parameters
-    ----------
-    units : sequence of CutDocument
-        Documents of the split.
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    seed : int
-        Of the run; it decides among sentences of equal length.
-    whole : bool
-        See `corpus.sentences.cut_sentences`.
-
-    Returns
-    -------
-    list of list of str or None
-        Of each document and sentence: words joined by one blank; None where no other document has a
-        sentence that differs.
+    The seed decides among sentences of equal length. Words are joined by one blank; None where no
+    other document has a sentence that differs.
     """
     if not units:
         return []

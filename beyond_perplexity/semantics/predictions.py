@@ -38,13 +38,7 @@ class _Place(NamedTuple):
 
 
 def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[str]:
-    """Turn ids into words joined by one blank, ``</s>`` and ``<unk>`` printed so.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-    texts : sequence of ndarray of int, shape (n,)
-    """
+    """Turn ids (n,) into words joined by one blank, ``</s>`` and ``<unk>`` printed so."""
     cuts = [np.flatnonzero(ids <= UNK) for ids in texts]
     parts = [
         ids[start:end]
@@ -146,29 +140,9 @@ def predict_sentences(
     seed: int,
     batch_positions: int = LOGIT_ROWS,
 ) -> dict[str, list[object]]:
-    """Predict the sentences of documents.
+    """Predict the sentences of documents, in their order; models share random numbers.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    vocabulary : Vocabulary
-    units : sequence of CutDocument
-    options : PredictionOptions
-    seed : int
-        Of the run: models share the random numbers of a sentence.
-    batch_positions : int
-        See `next_words.predict_tokens`.
-
-    Returns
-    -------
-    dict
-        Columns of schema ``predictions``, less split and partner: sentences in the order of the
-        documents.
-
-    Raises
-    ------
-    InputError
-        When a probability is no number, as of a broken model.
+    Columns of schema ``predictions``, less split and partner.
     """
     asked = options.continuation
     texts, places = _place_sentences(units, vocabulary, asked.prefix if asked else None)

@@ -11,18 +11,7 @@ _NORMAL = 1.959963984540054  # 97.5% quantile
 
 
 def average_ranks(values: np.ndarray) -> np.ndarray:
-    """Rank columns.
-
-    Parameters
-    ----------
-    values : ndarray, shape (N, C)
-        Infinities are the first or last; no NaN.
-
-    Returns
-    -------
-    ndarray of float64, shape (N, C)
-        From 1 on; equal values share the mean of their ranks.
-    """
+    """Rank columns (N, C) from 1 on, equal values by the mean of their ranks; no NaN."""
     ranks = np.empty(values.shape)
     for place, column in enumerate(values.T):
         _, code, counts = np.unique(column, return_inverse=True, return_counts=True)

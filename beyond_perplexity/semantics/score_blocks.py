@@ -61,18 +61,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 
 
 def read_block(path: str) -> ScoreBlock:
-    """Read a shard.
-
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``semantic_scores``.
-
-    Raises
-    ------
-    InputError
-        When it is none, or a sentence has two values of a measure.
-    """
+    """Read a shard, schema ``semantic_scores``."""
     with check_schema(path, SEMANTIC_SCORES) as file:
         table = file.read(columns=SEMANTIC_SCORES.names)
     named, names = _codes(table["split"])

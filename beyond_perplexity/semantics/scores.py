@@ -133,21 +133,9 @@ def _score_measures(
 def score_sentences(
     evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], model: str, name: str
 ) -> pa.Table:
-    """Score sentences.
+    """Score rows of ``predictions`` by an evaluator: schema ``semantic_scores``.
 
-    Parameters
-    ----------
-    evaluator : Evaluator
-    sentences : sequence of mapping
-        Rows of schema ``predictions``.
-    model, name : str
-        Of the model that predicted, and of the evaluator.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_scores``. The evaluator of words also gives the model's cross-entropy on
-        the target, nats per word.
+    The evaluator of words also gives the model's cross-entropy on the target, nats per word.
     """
     columns = _Columns(sentences)
     _score_measures(evaluator, sentences, columns)

@@ -78,13 +78,7 @@ class FloorIntervals(NamedTuple):
 
 
 def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]]:
-    """Return by split which shares of the words of targets and of predictions are unknown.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Parquet files, schema ``predictions``.
-    """
+    """Return by split which shares of the words of targets and of predictions are unknown."""
     sums: dict[str, np.ndarray] = {}
     columns = ("words", "unknown_target", "unknown_predicted")
     for batch in read_batches(paths, PREDICTIONS, ["split", *columns]):
@@ -222,23 +216,10 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
 def semantic_rows(
     scores: Sequence[str | Path], predictions: Sequence[str | Path], resamples: int, seed: int
 ) -> Iterator[_Row]:
-    """Measure a model: a row a split, evaluator, measure and kind.
+    """Measure a model: a row of ``semantics`` a split, evaluator, measure and kind.
 
-    Parameters
-    ----------
-    scores : sequence of path
-        All shards of all evaluators, schema ``semantic_scores``; those of one in their order.
-    predictions : sequence of path
-        Those that were scored, for shares of unknown words.
-    resamples : int
-        For intervals of BLEU.
-    seed : int
-        Of the run.
-
-    Yields
-    ------
-    dict
-        A row of schema ``semantics``, without the model's name.
+    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
+    were scored, for shares of unknown words.
     """
     unknown = unknown_shares(predictions)
     for evaluator, (measures, files) in names_of(scores).items():

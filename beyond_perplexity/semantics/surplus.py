@@ -13,15 +13,7 @@ from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, TextIds
 
 
 class Surplus(NamedTuple):
-    """Words of N texts, and how many of each.
-
-    Attributes
-    ----------
-    words : TextIds
-        Distinct within a text, in its order, whatever their ids are; U in all.
-    masses : ndarray of int64, shape (U,)
-        Positive.
-    """
+    """Words of N texts, and how many of each."""
 
     words: TextIds
     masses: Ids
@@ -47,15 +39,10 @@ def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids
 
 
 def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
-    """Return what each text has more of than the other of its pair.
+    """Return what each of N texts has more of than the other of its pair.
 
     Of n and m words a word has the mass c·m − d·n, where c of the n and d of the m are this word:
     both sides of a pair have the same total, in integers, n·m at most. What is no word never stays.
-
-    Parameters
-    ----------
-    first, second : TextIds
-        N texts each.
     """
     least = int(min(first.ids.min(initial=0), second.ids.min(initial=0)))
     width = int(max(first.ids.max(initial=0), second.ids.max(initial=0))) - least + 1

@@ -30,21 +30,10 @@ VECTOR_MEASURES = (
 def measure_vectors(
     vectors: NDArray[np.float32], predicted: TextIds, target: TextIds, options: MeasureOptions
 ) -> dict[str, NDArray[np.float64]]:
-    """Measure pairs of texts by the vectors of their words.
+    """Measure N pairs of texts by the vectors (V, D) of their words, as they are.
 
-    Parameters
-    ----------
-    vectors : ndarray of float32, shape (V, D)
-        As they are; scaled to length 1 where the measure wants it.
-    predicted, target : TextIds
-        N texts each, read by one `word_ids.WordIndex`.
-    options : MeasureOptions
-
-    Returns
-    -------
-    dict of str to ndarray of float64, shape (N,)
-        `VECTOR_MEASURES`, rows of `rows.MEASURES`; NaN where a text is empty, and of ``average``
-        where it has no word with a vector.
+    Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
+    a vector.
     """
     units = unit_rows(vectors)
     aligned = aligned_cosines(units, predicted, target)

@@ -21,16 +21,7 @@ Ids = NDArray[np.int64]
 
 
 class TextIds(NamedTuple):
-    """Texts, as ids of their words one text after the other.
-
-    Attributes
-    ----------
-    ids : ndarray of int64, shape (T,)
-        The row of each word in a table of vectors; `NO_WORD` for what is no word; −2 − k for the
-        k-th word without a vector, which is like itself (cosine 1) and nothing else (cosine 0).
-    starts : ndarray of int64, shape (N + 1,)
-        Where each text begins, and the last one ends.
-    """
+    """N texts, as ids of their words one text after the other."""
 
     ids: Ids
     starts: Ids
@@ -48,15 +39,8 @@ class TextIds(NamedTuple):
 class WordIndex:
     """Gives words their ids: both texts of a pair are read by the same one.
 
-    Parameters
-    ----------
-    rows : mapping of str to int
-        The row of each word that has a vector; copied. What is no word has none even so.
-
-    Attributes
-    ----------
-    without : dict of str to int
-        Ids of words without a vector, as they appear.
+    What is no word has no vector, whatever `rows` says. `without` has the ids of words without a
+    vector, as they appear.
     """
 
     def __init__(self, rows: Mapping[str, int]) -> None:

@@ -94,12 +94,7 @@ class Encoder(Protocol):
 
 
 class SentenceEvaluator(Evaluator):
-    """The cosine of the vectors that an encoder gives two texts, in [−1, 1].
-
-    Parameters
-    ----------
-    encoder : Encoder
-    """
+    """The cosine of the vectors that an encoder gives two texts, in [−1, 1]."""
 
     measures: tuple[str, ...] = ("similarity",)
 
@@ -142,18 +137,8 @@ def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
 def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:
     """Give predictions of which the evaluator knows no word what the measure gives nothing.
 
-    Parameters
-    ----------
-    measure : str
-        A row of `MEASURES`.
-    values : ndarray of float64, shape (N,)
-    known : two arrays of bool, shape (N,)
-        Whether it knows a word of the prediction, and one of the target.
-
-    Returns
-    -------
-    ndarray of float64, shape (N,)
-        NaN where it knows none of the target.
+    `known`, two of bool (N,): whether it knows a word of the prediction, and one of the target;
+    where it knows none of the target the value is NaN.
     """
     nothing = MEASURES[measure].nothing
     found = np.where(known[0], values, np.nan if nothing is None else nothing)
@@ -171,13 +156,7 @@ def known_text(text: str) -> str:
 
 
 def find_evaluator(family: object) -> EvaluatorFamily:
-    """Return the row of a family of evaluators.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return the row of a family of evaluators."""
     if not isinstance(family, str) or family not in EVALUATORS:
         raise InputError(f"evaluator: family is {family!r}; allowed are {', '.join(EVALUATORS)}")
     return EVALUATORS[family]
@@ -216,15 +195,7 @@ def load_evaluator(
 
 
 def load_encoder(options: Mapping[str, Any], device: str = "auto") -> Encoder:
-    """Load the encoder of an evaluator that compares vectors of texts.
-
-    Parameters and errors are those of `load_evaluator`.
-
-    Raises
-    ------
-    InputError
-        Also when the evaluator has no vectors of texts.
-    """
+    """Load the encoder of an evaluator that compares vectors of texts; see `load_evaluator`."""
     evaluator = load_evaluator(options, device=device)
     if not isinstance(evaluator, SentenceEvaluator):
         family = options.get("family")

@@ -24,18 +24,7 @@ from beyond_perplexity.training.loop import train
 
 @dataclass(frozen=True)
 class NetworkCourse:
-    """How a network is trained.
-
-    Attributes
-    ----------
-    make : callable
-        Makes it, untrained.
-    sources : pair of BatchSource
-        The training and the validation split.
-    options : EvaluatorTraining
-    folder : Path
-        Its checkpoints.
-    """
+    """How a network is trained: on the training and the validation split."""
 
     make: Callable[[], TrainedModel]
     sources: tuple[BatchSource, BatchSource]
@@ -44,15 +33,7 @@ class NetworkCourse:
 
 
 def train_network(job: EvaluatorJob, course: NetworkCourse, about: Mapping[str, Any]) -> None:
-    """Train a network, or go on with it, and write its folder.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-    course : NetworkCourse
-    about : mapping
-        What the description says besides; JSON-serializable.
-    """
+    """Train a network, or go on with it, and write its folder; `about` joins its description."""
     device = choose_device(job.device)
     record = run_record(
         "scripts/train_evaluator.py", dict(job.options), seed=job.seed, device=str(device)

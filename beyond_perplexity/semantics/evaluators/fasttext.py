@@ -46,18 +46,7 @@ class FastTextTable(VectorTable):
     word between ``<`` and ``>``. A word that the model lacks has its parts alone; it has no vector
     where the model was trained without parts.
 
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    InputError
-        When the file is cut off, of another version, or quantized.
-
-    References
-    ----------
-    Bojanowski et al. (2017). Enriching word vectors with subword information.
+    Source: Bojanowski et al. (2017). Enriching word vectors with subword information.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

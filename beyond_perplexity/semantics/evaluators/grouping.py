@@ -20,20 +20,8 @@ def groups_of_one_length(
 ) -> Iterator[NDArray[np.int64]]:
     """Cut texts into groups whose lengths, rounded up to a multiple of a step, are the same.
 
-    Parameters
-    ----------
-    lengths : sequence of int
-        Of the texts.
-    step : int
-        Lengths that are alike when rounded up to a multiple of it share groups.
-    rows : int
-        Texts of a group at most.
-
-    Yields
-    ------
-    ndarray of int64
-        Numbers of texts, the last repeated up to a whole number of quanta: a result is written
-        again. All numbers occur, longest texts first.
+    Numbers of texts, int64, at most `rows` a group, the last repeated up to a whole number of
+    quanta: a result is written again. All numbers occur, longest texts first.
     """
     held = -(-np.asarray(lengths, np.int64) // step)
     order = np.argsort(-held, kind="stable")

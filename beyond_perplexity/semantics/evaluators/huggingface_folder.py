@@ -15,13 +15,9 @@ from beyond_perplexity.storage.json_text import read_json
 
 
 def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    """Load an encoder or language model, without its output layer, and its tokenizer.
+    """Load a network of Hugging Face without its output layer, and its tokenizer.
 
-    Raises
-    ------
-    InputError
-        When the folder is none of Hugging Face, has pickled weights or wants code of its own, or
-        its weights do not fit it.
+    No code of the folder is run, and nothing unpickled.
     """
     find_weights(folder)
     config = folder / "config.json"

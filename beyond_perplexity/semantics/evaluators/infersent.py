@@ -51,16 +51,8 @@ class InferSentEncoder:
     """Turns texts into vectors by an InferSent network over word vectors.
 
     Words without a vector are left out, as the official program does; a text without any has no
-    vector, where that program reads it as ``</s>``.
-
-    Parameters
-    ----------
-    network : InferSentNetwork
-        In evaluation mode.
-    table : VectorTable
-        As wide as the network's inputs.
-    symbols : pair of str, optional
-        What stands before and after each text, where the table has vectors of them.
+    vector, where that program reads it as ``</s>``. `symbols` stand before and after each text,
+    where the table has vectors of them.
     """
 
     limit: int | None = None
@@ -103,11 +95,7 @@ class InferSentEncoder:
     ) -> Floats:
         """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
 
-        Parameters
-        ----------
-        first, second : ndarray of float32
-        place : int or None
-            The class whose probability is wanted; None: the score.
+        `place` is the class whose probability is wanted; None: the score.
         """
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
@@ -131,14 +119,8 @@ class InferSentEncoder:
 class InferSentEvaluator(SentenceEvaluator):
     """The cosine of two texts' vectors; and the trained classifier's score where it is of likeness.
 
-    Parameters
-    ----------
-    encoder : InferSentEncoder
-    about : mapping
-        For `describe`.
-    classes : sequence of str or None
-        Of the classifier; an empty one: it gives scores; None: none that says how alike texts are.
-    cleaning : Preprocessing
+    `classes` of the classifier: an empty one gives scores; None: none that says how alike texts
+    are.
     """
 
     def __init__(
@@ -173,24 +155,9 @@ class InferSentEvaluator(SentenceEvaluator):
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
-    """Read official weights (infersent1.pkl, infersent2.pkl): a state dict of torch.
+    """Read official weights (infersent1.pkl, infersent2.pkl): tensors of a recurrent layer.
 
-    Parameters
-    ----------
-    path : path
-    width : int
-        E of the word vectors.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Weights of the recurrent layer, float32, by torch's names.
-
-    Raises
-    ------
-    InputError
-        When the file is a page of HTML, holds anything but tensors, has not the layout, or is made
-        for vectors of another width.
+    Float32 by torch's names; `width` is E of the word vectors.
     """
     if refuse_page(path).startswith(b"PK\x03\x04"):
         open_archive(path, _MOST_BYTES).close()
@@ -224,13 +191,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 
 
 def _weight(path: str | os.PathLike[str], name: str, held: object) -> Tensor:
-    """Return a weight of the recurrent layer, float32.
-
-    Raises
-    ------
-    InputError
-        When it is none: no numbers, of another rank, empty, or larger than what the file holds.
-    """
+    """Return a weight of the recurrent layer, float32."""
     rank = 2 if name.startswith("weight") else 1
     plain = isinstance(held, Tensor) and held.layout == torch.strided and held.is_floating_point()
     if not (plain and isinstance(held, Tensor) and held.dim() == rank and held.numel()):
@@ -245,20 +206,7 @@ def official_network(
 ) -> InferSentNetwork:
     """Make a network whose encoder has official weights, and whose classifier has none yet.
 
-    Parameters
-    ----------
-    path : path
-    width : int
-        E of the word vectors.
-    classes : int
-        C.
-    architecture : mapping
-        Fields of `InferSentOptions`; of cells and their number those of the weights.
-
-    Raises
-    ------
-    InputError
-        As `read_official`; and when a weight is no finite number.
+    Of `architecture` cells and their number are those of the weights; `width` is E.
     """
     tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
@@ -275,22 +223,10 @@ def official_network(
 def load_infersent(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> InferSentEvaluator:
-    """Load an InferSent evaluator.
+    """Load an InferSent evaluator: ``path`` of a folder that was trained here, or official weights.
 
-    Parameters
-    ----------
-    options : mapping
-        ``path``: a folder that was trained here, or official weights; then ``vectors``, of
-        `load_table`, ``version`` and ``architecture.pooling``. A folder knows its vectors.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or is not what it should be.
+    The latter need ``vectors``, of `load_table`, and have ``version`` and ``pooling``; a folder
+    knows its vectors.
     """
     path = Path(str(options.get("path")))
     if path.is_dir():

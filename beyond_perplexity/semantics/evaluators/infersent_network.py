@@ -23,19 +23,7 @@ from beyond_perplexity.semantics.evaluators.recurrent_reader import RecurrentRea
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Sentences, and which of them are pairs.
-
-    Attributes
-    ----------
-    vectors : Tensor
-        float32, (B, T, E): vectors of the words; behind the end anything finite.
-    lengths : Tensor
-        int64, (B,), at least 1.
-    first, second : Tensor
-        int64, (N,): places among the sentences.
-    labels : Tensor
-        (N,): int64 classes, or float32 from 0 to 1.
-    """
+    """Sentences, and which of them are pairs."""
 
     vectors: Tensor
     lengths: Tensor
@@ -57,19 +45,8 @@ class PairBatch:
 class InferSentNetwork(TrainedModel):
     """Equations 6 to 8 of the paper; without the classifier's middle layer of the original.
 
-    Parameters
-    ----------
-    width : int
-        E.
-    classes : int
-        C: 1 for scores from 0 to 1.
-    architecture : mapping
-        Fields of `InferSentOptions`.
-
-    References
-    ----------
-    Conneau et al. (2017). Supervised learning of universal sentence representations from natural
-    language inference data.
+    Of one class the labels are scores from 0 to 1. Source: Conneau et al. (2017). Supervised
+    learning of universal sentence representations from natural language inference data.
     """
 
     normalized = False

@@ -59,15 +59,6 @@ def fit_infersent(job: EvaluatorJob) -> None:
     Without a file of pairs it learns to tell the next sentence of a document from that of another
     one; its vectors are then compared by their cosine, as that is no likeness. With official
     weights and pairs the encoder stays as it is, and the classifier alone learns.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When a file or an option is wrong, or there is nothing to train on.
     """
     options = job.options
     training = parse_options(PairTraining, options.get("training", {}), "training")
@@ -121,13 +112,7 @@ def _train(
 
 
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
-    """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E).
-
-    Raises
-    ------
-    InputError
-        When no word has one.
-    """
+    """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E)."""
     found = table.find(words)  # (words, E)
     known = np.flatnonzero(has_vector(found))
     if not len(known):
@@ -208,15 +193,7 @@ def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Itera
 
 @dataclass(frozen=True)
 class LabelMeaning:
-    """What the labels of a file of pairs are.
-
-    Attributes
-    ----------
-    classes : tuple of str
-        Empty where labels are scores.
-    low, high : float
-        The least and the greatest score of the training pairs, which become 0 and 1.
-    """
+    """What the labels of a file of pairs are."""
 
     classes: tuple[str, ...] = ()
     low: float = 0.0
@@ -224,14 +201,7 @@ class LabelMeaning:
 
     @classmethod
     def of(cls, path: Path, labels: set[str], training: PairTraining) -> LabelMeaning:
-        """Tell scores from classes.
-
-        Raises
-        ------
-        InputError
-            When there is one label alone, a score is no number, or no class says that texts are
-            alike.
-        """
+        """Tell scores from classes."""
         if len(labels) < 2:
             raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
         numbers = [_number(label) for label in sorted(labels)]
@@ -254,13 +224,7 @@ class LabelMeaning:
         return f"InferSent architecture ({'inference' if self.classes else 'scored'} pairs)"
 
     def read(self, path: Path, pair: LabelledTexts) -> int:
-        """Return a label as an integer: its class, or `LABEL_UNIT` times a score from 0 to 1.
-
-        Raises
-        ------
-        InputError
-            When the training pairs have no such class, or the score is no number.
-        """
+        """Return a label as an integer: its class, or `LABEL_UNIT` times a score from 0 to 1."""
         if self.classes:
             if pair.label in self.classes:
                 return self.classes.index(pair.label)

@@ -22,27 +22,7 @@ EVALUATOR_FILE = "evaluator.json"
 
 @dataclass(frozen=True)
 class EvaluatorJob:
-    """One training of an evaluator.
-
-    Attributes
-    ----------
-    options : mapping
-        ``family`` and its options, all paths local.
-    documents : Path or None
-        Parquet file, schema ``documents``; None where it is trained on a file of pairs.
-    vocabulary : Path or None
-        Vocabulary file, for families that have one.
-    preprocessing : mapping
-        How the documents were cleaned.
-    seed : int
-    device : str
-        auto, cpu or cuda.
-    threads : int
-    output : Path
-        The folder that is written.
-    checkpoints : Path
-        Folder for unfinished trainings, each in a subfolder of its own.
-    """
+    """One training of an evaluator."""
 
     options: Mapping[str, Any]
     documents: Path | None
@@ -55,13 +35,7 @@ class EvaluatorJob:
     checkpoints: Path
 
     def corpus(self) -> Path:
-        """Return the file of documents.
-
-        Raises
-        ------
-        InputError
-            When there is none.
-        """
+        """Return the file of documents."""
         if self.documents is None:
             raise InputError(
                 f"{self.options['family']}: give --documents, of the corpus to train on"
@@ -69,15 +43,7 @@ class EvaluatorJob:
         return self.documents
 
     def folder(self, *files: Path, **others: Any) -> Path:
-        """Return the folder of the checkpoints of just this training.
-
-        Parameters
-        ----------
-        *files : Path
-            What it reads.
-        **others : JSON-serializable
-            What else it depends on.
-        """
+        """Return the folder of the checkpoints of just this training: by what it depends on."""
         code = fingerprint("scripts/train_evaluator.py", *fit_modules(self.options["family"]))
         determined_by = {
             "options": dict(self.options),
@@ -91,14 +57,7 @@ class EvaluatorJob:
 
 
 def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
-    """Write what a trained evaluator is, last of all its files.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-    held : mapping
-        JSON-serializable; family, seed and cleaning are added.
-    """
+    """Write what a trained evaluator is, last of all its files."""
     about = {
         **held,
         "family": job.options["family"],
@@ -109,19 +68,7 @@ def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
 
 
 def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
-    """Read what a folder of a trained evaluator says of it.
-
-    Parameters
-    ----------
-    folder : Path
-    family : str, optional
-        What it has to be of.
-
-    Raises
-    ------
-    InputError
-        When the folder is no such folder, or of another family.
-    """
+    """Read what a folder of a trained evaluator, of a family where one is named, says of it."""
     path = folder / EVALUATOR_FILE
     if not path.is_file():
         raise InputError(f"{folder}: is no evaluator: it has no {EVALUATOR_FILE}")

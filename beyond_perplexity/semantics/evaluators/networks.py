@@ -20,29 +20,7 @@ Network = TypeVar("Network", bound=TrainedModel)
 
 
 def load_network(folder: Path, kind: type[Network], device: str) -> tuple[Network, dict[str, Any]]:
-    """Read the folder of a trained network.
-
-    Parameters
-    ----------
-    folder : Path
-        Written by `courses.train_network`.
-    kind : type
-        Class of the network.
-    device : str
-        auto, cpu or cuda.
-
-    Returns
-    -------
-    network : TrainedModel
-        In evaluation mode.
-    description : dict
-
-    Raises
-    ------
-    InputError
-        When a file is missing, foreign or damaged, the files do not belong together, or a weight is
-        no finite number.
-    """
+    """Read the folder of a trained network, in evaluation mode, and its description."""
     held = read_description(folder)
     weights = folder / WEIGHTS
     refuse_foreign(weights)

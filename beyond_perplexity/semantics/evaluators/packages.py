@@ -19,13 +19,7 @@ def is_installed(name: str) -> bool:
 
 
 def package_folder(name: str) -> Path:
-    """Return the folder with the weights of a package; its code is not run.
-
-    Raises
-    ------
-    InputError
-        When there is no such package, or it is not installed or has no such folder.
-    """
+    """Return the folder with the weights of a package; its code is not run."""
     if name not in PACKAGES:
         raise InputError(f"package: is {name!r}; allowed are {', '.join(PACKAGES)}")
     row = PACKAGES[name]

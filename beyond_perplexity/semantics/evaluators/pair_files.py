@@ -24,16 +24,7 @@ LONGEST_LINE = 1 << 26  # characters
 
 
 class LabelledTexts(NamedTuple):
-    """Two texts as they are in a file.
-
-    Attributes
-    ----------
-    line : int
-        Where the pair is in the file, from 1.
-    first, second : str
-    label : str
-        Empty where no column of labels is asked for.
-    """
+    """Two texts as they are in a file."""
 
     line: int
     first: str
@@ -42,12 +33,7 @@ class LabelledTexts(NamedTuple):
 
 
 class PairColumns(NamedTuple):
-    """Names of columns; None: those of `FIRST_NAMES` …, or by their place.
-
-    Attributes
-    ----------
-    first, second, label : str or None
-    """
+    """Names of columns; None: those of `FIRST_NAMES` …, or by their place."""
 
     first: str | None = None
     second: str | None = None

@@ -25,11 +25,6 @@ def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
     """Return the measure that is wanted, or the one that says most of two texts as they are.
 
     Of word vectors that is the average: measures of words in the same place suppose predictions.
-
-    Raises
-    ------
-    InputError
-        When the evaluator has no such measure.
     """
     if wanted is None:
         return next(name for name in _FIRST_CHOICES if name in evaluator.measures)
@@ -42,26 +37,11 @@ def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
 def score_text_pairs(
     pairs: Iterator[ScoredPair], evaluator: Evaluator, measure: str, tokenized: bool = False
 ) -> Iterator[tuple[Floats, Floats]]:
-    """Score pairs of texts, in their order.
+    """Score raw pairs of texts block by block: scores and gold, float64 (N,).
 
-    Texts are raw. For an evaluator that reads tokens they are cleaned as it says: one of the run as
-    its corpus, word vectors and official encoders by the default steps of corpora (the latter with
-    their upper case). An encoder with a tokenizer of its own gets them as they are.
-
-    Parameters
-    ----------
-    pairs : iterator of ScoredPair
-        Such as `human_pairs.read_scored_pairs` gives.
-    evaluator : Evaluator
-    measure : str
-    tokenized : bool
-        The texts are tokens joined by blanks: nothing is cleaned.
-
-    Yields
-    ------
-    scores, gold : ndarray of float64, shape (N,)
-        Of a block of pairs; NaN where a score is undefined, or people gave none.
-
+    For an evaluator that reads tokens they are cleaned as it says, unless `tokenized`: one of the
+    run as its corpus, word vectors and official encoders by the default steps of corpora (the
+    latter with their upper case). NaN where a score is undefined, or people gave none.
     """
     stream = iter(pairs)
     while block := list(islice(stream, BLOCK_OF_PAIRS)):

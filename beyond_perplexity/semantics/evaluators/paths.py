@@ -18,21 +18,10 @@ _ZIP, _LEGACY = b"PK\x03\x04", b"\x80\x02"  # of files that torch wrote
 def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dict[str, Any]:
     """Return the options of `load_evaluator` for what lies at a path.
 
-    Parameters
-    ----------
-    path : Path
-        A folder of a trained evaluator, of sentence-transformers, of a Transformer of a run or of
-        Hugging Face, or one with SkipThought's official files by their names; a file of InferSent's
-        official weights (``.pkl``, ``.pt``), or of word vectors.
-    vectors : str, optional
-        The word vectors of InferSent's official weights: a package, a file or a folder.
-    layers : int
-        K of a Transformer.
-
-    Raises
-    ------
-    InputError
-        When nothing is there, it is of no such kind, or word vectors are missing.
+    A folder of a trained evaluator, of sentence-transformers, of a Transformer of a run or of
+    Hugging Face (of both `layers` are read), or one with SkipThought's official files by their
+    names; a file of InferSent's official weights (``.pkl``, ``.pt``; `vectors` says what it reads),
+    or of vectors.
     """
     if path.is_dir():
         return _folder(path, layers)
@@ -47,13 +36,7 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
 
 
 def evaluator_named(name: str) -> dict[str, Any]:
-    """Return the options of `load_evaluator` for a package or a path.
-
-    Raises
-    ------
-    InputError
-        When it is neither.
-    """
+    """Return the options of `load_evaluator` for a package or a path."""
     if name in PACKAGES:
         return {"family": PACKAGES[name].family, "package": name}
     return evaluator_at(Path(name))

@@ -13,20 +13,10 @@ from torch import Tensor, nn
 
 
 class RecurrentReader(nn.Module):
-    """An LSTM or GRU over sentences of different lengths.
+    """An LSTM or GRU over sentences of different lengths, `both`: also from right to left.
 
     Each direction reads a sentence from its own first word on, so that what fills up a row comes
     after all that is used, and no number depends on it.
-
-    Parameters
-    ----------
-    cell : "lstm" or "gru"
-    width : int
-        E.
-    hidden_size : int
-        H.
-    both : bool
-        Also from right to left.
     """
 
     def __init__(

@@ -38,18 +38,8 @@ def ordered_sentences(
 ) -> Iterator[Instance]:
     """Read the sentences of a split: the number after a sentence's is that of the next one.
 
-    Parameters
-    ----------
-    documents : path
-        Parquet file, schema ``documents``.
-    split : str
-    vocabulary : Vocabulary
-        Has an id for every word.
-    options : EvaluatorTraining
-        What a sentence is, and how long at most.
-    keep_unknown : bool
-        Words that the vocabulary lacks are read as ``<unk>``; false: they are left out. Sentences
-        without a known word are left out.
+    Words that the vocabulary lacks are read as ``<unk>``, or left out unless `keep_unknown`; so are
+    sentences without a known word.
     """
     whole = options.sentences == "documents"
     for batch in read_rows([documents], ["doc_id", "text"], split):
@@ -81,20 +71,7 @@ def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
 
 
 class Neighbours(BatchSource):
-    """Sentences with those before and after them in their document.
-
-    Parameters
-    ----------
-    store : InstanceStore
-        From `ordered_sentences`.
-    batch_tokens : int
-        Sentences times words of the longest at most.
-
-    Raises
-    ------
-    InputError
-        When no sentence has a neighbour.
-    """
+    """Sentences of `ordered_sentences` with those before and after them in their document."""
 
     def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
         self._store = store
@@ -135,23 +112,7 @@ class NextSentences(BatchSource):
     """Pairs of a sentence and the next one, and as many with the next one of another sentence.
 
     The other is of the same batch, so of like length: which it is the seed decides anew in each
-    epoch.
-
-    Parameters
-    ----------
-    store : InstanceStore
-        From `ordered_sentences`, without unknown words.
-    vectors : ndarray of float32, shape (V, E)
-        By the id of a word.
-    batch_tokens : int
-    seed : int
-    purpose : str
-        Keys the random streams.
-
-    Raises
-    ------
-    InputError
-        When no sentence has a next one.
+    epoch. `vectors` are float32 (V, E), by the id of a word; no word is unknown.
     """
 
     def __init__(
@@ -207,18 +168,9 @@ class NextSentences(BatchSource):
 
 
 class LabelledPairs(BatchSource):
-    """Pairs of sentences with a label each.
+    """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1.
 
-    Parameters
-    ----------
-    store : InstanceStore
-        Instances with the words of the first sentence, of the second, and the label: a class, or
-        `LABEL_UNIT` times a score from 0 to 1.
-    vectors : ndarray of float32, shape (V, E)
-        By the id of a word.
-    batch_tokens : int
-    scores : bool
-        Labels are scores.
+    `vectors` are float32 (V, E), by the id of a word.
     """
 
     def __init__(

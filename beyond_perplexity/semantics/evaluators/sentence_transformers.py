@@ -54,15 +54,7 @@ _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
 class SentenceTransformerEncoder:
-    """An encoder of sentence-transformers.
-
-    Parameters
-    ----------
-    folder : path
-        A checked folder (`check_folder`).
-    device : str
-        auto, cpu or cuda.
-    """
+    """An encoder of sentence-transformers, of a checked folder (`check_folder`)."""
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
@@ -129,17 +121,7 @@ class SentenceTransformerEncoder:
 
 
 class SentenceTransformerEvaluator(SentenceEvaluator):
-    """The cosine of two texts under an encoder of sentence-transformers.
-
-    Parameters
-    ----------
-    folder : path
-        See `check_folder`.
-    title : str
-        How tables call it.
-    device : str
-        auto, cpu or cuda.
-    """
+    """The cosine of two texts under an encoder of sentence-transformers."""
 
     texts = "raw"
 
@@ -164,19 +146,7 @@ class SentenceTransformerEvaluator(SentenceEvaluator):
 
 
 def check_folder(folder: Path) -> list[Path]:
-    """Check that a folder of sentence-transformers holds no code and no pickles.
-
-    Returns
-    -------
-    list of Path
-        The files of weights, all of them safetensors.
-
-    Raises
-    ------
-    InputError
-        When it is no such folder, names other classes than the known layers or code of its own, or
-        has weights that would be unpickled.
-    """
+    """Return the files of weights of a folder that holds no code and no pickles, or refuse it."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder of sentence-transformers: it is not there")
     modules = _read(folder / MODULES)
@@ -250,22 +220,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
 def load_sentence_transformer(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> SentenceTransformerEvaluator:
-    """Load an evaluator of sentence-transformers.
-
-    Parameters
-    ----------
-    options : mapping
-        ``package``, a key of `PACKAGES`; or ``path``, of a folder.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When the folder or the library is missing, or the folder is refused.
-    """
+    """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")
     if package:
         folder, title = package_folder(package), PACKAGES[package].title

@@ -61,14 +61,8 @@ class _Words:
 class TrainedSkipThought:
     """Turns texts into vectors by a network that was trained here.
 
-    A word that its vocabulary lacks is read as ``<unk>``.
-
-    Parameters
-    ----------
-    network : SkipThoughtNetwork
-        In evaluation mode.
-    words : sequence of str
-        Of the ids after the special ones.
+    A word that its vocabulary lacks is read as ``<unk>``; `words` are those of ids after special
+    ones.
     """
 
     limit: int | None = None
@@ -91,13 +85,8 @@ class TrainedSkipThought:
 class OfficialSkipThought:
     """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
 
-    A word that the tables lack is read as ``UNK``; a text without a known word has no vector.
-
-    Parameters
-    ----------
-    parts : sequence of (RecurrentReader, ArrayTable)
-        The models: uni-skip, bi-skip or both, with the tables of their word vectors.
-    device : torch.device
+    The models are uni-skip, bi-skip or both, with their tables of word vectors. A word that the
+    tables lack is read as ``UNK``; a text without a known word has no vector.
     """
 
     limit: int | None = None
@@ -133,15 +122,7 @@ class OfficialSkipThought:
 
 
 class SkipThoughtEvaluator(SentenceEvaluator):
-    """The cosine of two texts' SkipThought vectors.
-
-    Parameters
-    ----------
-    encoder : TrainedSkipThought or OfficialSkipThought
-    about : mapping
-        For `describe`.
-    cleaning : Preprocessing
-    """
+    """The cosine of two texts' SkipThought vectors."""
 
     def __init__(
         self,
@@ -162,27 +143,10 @@ def _width(reader: RecurrentReader) -> int:
 
 
 def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
-    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz.
+    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
     Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
     gate stands after the product with the matrix in both.
-
-    Parameters
-    ----------
-    path : path
-    kind : "uni" or "bi"
-    width : int
-        E of the table of word vectors.
-
-    Returns
-    -------
-    RecurrentReader
-
-    Raises
-    ------
-    InputError
-        When the file is a page of HTML, is no archive of plain arrays, lacks one, or they do not
-        fit each other or the word vectors.
     """
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
@@ -253,22 +217,9 @@ def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvalua
 def load_skipthought(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> SkipThoughtEvaluator:
-    """Load a SkipThought evaluator.
+    """Load a SkipThought evaluator: ``path`` of a folder that was trained here, or official files.
 
-    Parameters
-    ----------
-    options : mapping
-        ``path``, of a folder that was trained here; or the official files ``uni`` with
-        ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or is not what it should be.
+    Those are ``uni`` with ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
     """
     if not options.get("path"):
         if not (options.get("uni") or options.get("bi")):

@@ -24,15 +24,7 @@ from beyond_perplexity.vocabulary import BOS, EOS
 
 @dataclass(frozen=True)
 class NeighbourBatch:
-    """Sentences with those before and after them.
-
-    Attributes
-    ----------
-    tokens, before, after : Tensor
-        int64, (B, T) each, of lengths of their own; behind the end any valid id.
-    lengths, before_lengths, after_lengths : Tensor
-        int64, (B,), at least 1; of neighbours 0 where there is none.
-    """
+    """Sentences with those before and after them, each of lengths of its own."""
 
     tokens: Tensor
     lengths: Tensor
@@ -56,18 +48,7 @@ class SkipThoughtNetwork(TrainedModel):
     """The uni-skip or bi-skip model with its decoders.
 
     A decoder is a GRU whose gates are biased by the sentence's vector: the vector stands beside
-    each input, which is the same.
-
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : mapping
-        Fields of `SkipThoughtOptions`.
-
-    References
-    ----------
-    Kiros et al. (2015). Skip-thought vectors, section 2.
+    each input, which is the same. Source: Kiros et al. (2015). Skip-thought vectors, section 2.
     """
 
     def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:

@@ -15,17 +15,7 @@ from beyond_perplexity.vocabulary import load_vocabulary
 
 
 def fit_skipthought(job: EvaluatorJob) -> None:
-    """Train a SkipThought encoder with its decoders and write its folder.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When a file or an option is wrong, or there is nothing to train on.
-    """
+    """Train a SkipThought encoder with its decoders and write its folder."""
     documents = job.corpus()
     if job.vocabulary is None:
         raise InputError("skipthought: give --vocabulary, of words")

@@ -42,16 +42,7 @@ from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
 class UpperLayers(ABC):
     """Turns texts into the means of the states of a network's upper layers, side by side.
 
-    Attributes
-    ----------
-    layers : int
-        K.
-    width : int
-        D.
-    limit : int or None
-        Tokens of a text that are read at most.
-    truncated, words, unknown : int
-        Texts so far that were longer; tokens that were read, and those of them not known.
+    K layers of D = K W numbers; counts texts so far that were cut, tokens read and those not known.
     """
 
     limit: int | None
@@ -93,21 +84,7 @@ class UpperLayers(ABC):
 
 
 class RunLayers(UpperLayers):
-    """The upper blocks of a Transformer of a run; of the uppermost, after the last norm.
-
-    Parameters
-    ----------
-    model : LanguageModel
-        With blocks, in evaluation mode.
-    vocabulary : Vocabulary
-    layers : int
-        K.
-
-    Raises
-    ------
-    InputError
-        When the model has not so many blocks of attention.
-    """
+    """The upper blocks of a Transformer of a run; of the uppermost, after the last norm."""
 
     def __init__(self, model: LanguageModel, vocabulary: Vocabulary, layers: int) -> None:
         blocks: Any = getattr(model, "blocks", None)
@@ -147,21 +124,7 @@ class RunLayers(UpperLayers):
 
 
 class HuggingFaceLayers(UpperLayers):
-    """The upper layers of an encoder or language model in a folder of Hugging Face.
-
-    Parameters
-    ----------
-    folder : Path
-        With safetensors, without code of its own.
-    layers : int
-        K.
-    device : str
-
-    Raises
-    ------
-    InputError
-        When the folder is refused or cannot be read, or has not so many layers.
-    """
+    """The upper layers of an encoder or language model in a folder of Hugging Face."""
 
     def __init__(self, folder: Path, layers: int, device: str) -> None:
         # Late, as transformers takes a second to import.
@@ -212,15 +175,7 @@ class HuggingFaceLayers(UpperLayers):
 
 
 class TransformerEvaluator(SentenceEvaluator):
-    """Equation 9, and with the products divided by the width of a layer.
-
-    Parameters
-    ----------
-    encoder : UpperLayers
-    about : mapping
-        For `describe`.
-    cleaning : Preprocessing
-    """
+    """Equation 9, and with the products divided by the width of a layer."""
 
     measures = ("inner", "inner_scaled")
 
@@ -263,23 +218,7 @@ def _check_layers(wanted: int, there: int) -> None:
 def load_transformer(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> TransformerEvaluator:
-    """Load a Transformer evaluator.
-
-    Parameters
-    ----------
-    options : mapping
-        ``model``, the folder of a model of a run, or ``path``, a folder of Hugging Face; and
-        ``layers``.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a folder is missing or is not what it should be, or has not so many layers.
-    """
+    """Load ``layers`` of ``model``, a folder of a run, or ``path``, one of Hugging Face."""
     layers = options.get("layers", 2)
     encoder: UpperLayers
     if options.get("model"):

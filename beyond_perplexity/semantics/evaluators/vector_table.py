@@ -15,18 +15,10 @@ from beyond_perplexity.storage.provenance import content_hash
 
 
 class VectorTable(ABC):
-    """Vectors by word. A word that is not there is looked up in lower case.
+    """Vectors by word. A word that is not there is looked up in lower case."""
 
-    Attributes
-    ----------
-    path : Path
-        The file.
-    width : int
-        D.
-    """
-
-    path: Path
-    width: int
+    path: Path  # the file
+    width: int  # D
 
     def find(self, words: Sequence[str]) -> Vectors:
         """Return the vectors of words, float32, (words, D); rows of NaN where there is none."""
@@ -51,13 +43,7 @@ class VectorTable(ABC):
         return found
 
     def symbol(self, word: str) -> Vectors | None:
-        """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none.
-
-        Raises
-        ------
-        InputError
-            When a number of it is NaN or infinite; names the word.
-        """
+        """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none."""
         vector = self._vector(word)
         if vector is not None and not np.isfinite(vector).all():
             raise InputError(

@@ -36,21 +36,10 @@ _LONGEST = 1 << 20  # bytes of a word or a line; more is none
 
 
 class ArrayTable(VectorTable):
-    """A matrix in an .npy file, mapped to memory, and the words of its rows.
+    """A matrix in an .npy file, float (words, D), mapped to memory, and the words of its rows.
 
-    Parameters
-    ----------
-    path : path
-        float, (words, D).
-    words : sequence of str
-        One a row; of a word that stands twice the first row counts.
-    tolerance : int
-        How many more rows or words there may be; what is beyond the shorter of both is left out.
-
-    Raises
-    ------
-    InputError
-        When the file is no such matrix, or has not a row a word.
+    Of a word that stands twice the first row counts. There may be `tolerance` more rows or words;
+    what is beyond the shorter of both is left out.
     """
 
     def __init__(
@@ -83,17 +72,6 @@ class FileTable(VectorTable):
     and of D may be there or not. binary: that line, then for each word its bytes, a blank and D
     float32. A packed file is unpacked to the folder for temporary files first. Of a word that
     stands twice the first vector counts.
-
-    Parameters
-    ----------
-    path : path
-    width : int, optional
-        D, where it is known; another one is an error.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, is something else, or is damaged: names the word or the line.
     """
 
     def __init__(self, path: str | os.PathLike[str], width: int | None = None) -> None:
@@ -252,18 +230,9 @@ def _packaged_words(path: Path) -> list[str]:
 
 
 def load_table(options: Mapping[str, Any]) -> VectorTable:
-    """Open a table of word vectors.
+    """Open a table of word vectors: ``package``, a key of `PACKAGES`, or ``path``, of a file.
 
-    Parameters
-    ----------
-    options : mapping
-        ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``sha256``, ``width``, where
-        they are known.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, or is not what it should be.
+    ``width``, where it is known, is checked.
     """
     package = options.get("package")
     if package:

@@ -20,13 +20,7 @@ _TRAINED = ("width", "window", "minimum_count", "negatives", "epochs")
 
 
 class TrainingTexts:
-    """The documents of a training split as lists of words; can be read again and again.
-
-    Parameters
-    ----------
-    documents : Path
-        Parquet file, schema ``documents``.
-    """
+    """The documents of a training split as lists of words; can be read again and again."""
 
     def __init__(self, documents: Path) -> None:
         self._documents = documents
@@ -40,21 +34,8 @@ class TrainingTexts:
 def fit_word2vec(job: EvaluatorJob) -> None:
     """Train word vectors and write their folder: ``vectors.npy``, ``words.txt``, the description.
 
-    One thread works, so that the vectors do not depend on which one is faster.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When no word is frequent enough.
-
-    References
-    ----------
-    Mikolov et al. (2013). Distributed representations of words and phrases and their
-    compositionality.
+    One thread works, so that the vectors do not depend on which one is faster. Source: Mikolov et
+    al. (2013). Distributed representations of words and phrases and their compositionality.
     """
     from gensim.models import Word2Vec
 

@@ -19,17 +19,7 @@ STEP = 4  # lengths up to the next multiple of it share a group
 
 
 class InputGroup(NamedTuple):
-    """Texts of like length.
-
-    Attributes
-    ----------
-    places : ndarray of int64, shape (B,)
-        Which texts they are.
-    vectors : Tensor
-        float32, (B, T, E).
-    lengths : Tensor
-        int64, (B,).
-    """
+    """Texts of like length."""
 
     places: NDArray[np.int64]
     vectors: Tensor
@@ -39,19 +29,7 @@ class InputGroup(NamedTuple):
 def input_groups(
     rows: Sequence[Sequence[int]], vectors: NDArray[np.float32]
 ) -> Iterator[InputGroup]:
-    """Put texts into groups of like length; those without a word are left out.
-
-    Parameters
-    ----------
-    rows : sequence of sequence of int
-        N texts: rows of `vectors`.
-    vectors : ndarray of float32, shape (V, E)
-
-    Yields
-    ------
-    InputGroup
-        How many places it has depends on the lengths of its texts alone, rounded up.
-    """
+    """Put N texts, rows of `vectors` (V, E), into groups of like length, none empty."""
     lengths = np.array([len(row) for row in rows], np.int64)
     there = np.flatnonzero(lengths)
     for group in groups_of_one_length(lengths[there], STEP) if len(there) else ():
@@ -71,16 +49,10 @@ def encode_groups(
     encode: Callable[[Tensor, Tensor], Tensor],
     device: torch.device,
 ) -> NDArray[np.float32]:
-    """Return the vectors of texts, float32, (N, width); NaN for those without a word.
+    """Return the vectors of texts, float32 (N, width); NaN for those without a word.
 
-    Parameters
-    ----------
-    rows, vectors
-        As for `input_groups`.
-    width : int
-    encode : callable
-        Of word vectors (B, T, E) and lengths (B,), to (B, width).
-    device : torch.device
+    `rows` and `vectors` are as for `input_groups`; `encode` makes of word vectors (B, T, E) and
+    lengths (B,) those of texts, (B, width).
     """
     found = np.full((len(rows), width), np.nan, np.float32)
     with torch.inference_mode():

@@ -27,17 +27,7 @@ from beyond_perplexity.semantics.word_ids import TextIds, WordIndex
 
 
 class WordVectorEvaluator(Evaluator):
-    """All measures that word vectors give.
-
-    Parameters
-    ----------
-    table : VectorTable
-    about : mapping
-        Title, SHA-256 and versions, for `describe`.
-    options : MeasureOptions
-    cleaning : Preprocessing
-        What makes its words of raw text.
-    """
+    """All measures that word vectors give."""
 
     measures = EVALUATORS["vectors"].measures
     needs_words = True
@@ -87,22 +77,7 @@ def measure_options(given: Mapping[str, Any]) -> MeasureOptions:
 def load_vectors(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> WordVectorEvaluator:
-    """Load the evaluator of a table of word vectors.
-
-    Parameters
-    ----------
-    options : mapping
-        Of `load_table`.
-    measures : mapping
-        Fields of `MeasureOptions`.
-    device : str
-        Not used.
-
-    Raises
-    ------
-    InputError
-        When the table cannot be read, or an option is wrong.
-    """
+    """Load the evaluator of a table of word vectors, by the options of `load_table`."""
     table, package = load_table(options), options.get("package")
     about: dict[str, Any] = {"title": table.path.name, "sha256": table.sha256}
     if package:
@@ -115,22 +90,7 @@ def load_vectors(
 def load_word2vec(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> WordVectorEvaluator:
-    """Load the evaluator of word vectors that `word2vec.fit_word2vec` trained.
-
-    Parameters
-    ----------
-    options : mapping
-        ``path``, of its folder.
-    measures : mapping
-        Fields of `MeasureOptions`.
-    device : str
-        Not used.
-
-    Raises
-    ------
-    InputError
-        When the folder is none of such an evaluator, or an option is wrong.
-    """
+    """Load the evaluator of word vectors that `fit_word2vec` trained: ``path`` of its folder."""
     folder = Path(str(options.get("path")))
     held = read_description(folder, "word2vec")
     table = load_table({"path": folder / "vectors.npy"})

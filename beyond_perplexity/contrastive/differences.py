@@ -40,8 +40,8 @@ _Row = dict[str, Any]
 class ContrastTests(NamedTuple):
     """How models are compared: d_b of the ratio, drawn sign-flips of each test."""
 
-    base_level: float = 0.1
-    flips: int = 9_999
+    base_level: float = 0.1  # d_b of the ratio
+    flips: int = 9_999  # drawn sign-flips of each test
     seed: int = 1
 
 

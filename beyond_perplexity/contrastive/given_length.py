@@ -41,10 +41,10 @@ DIVERGES = (
 class ScoredSentences:
     """What a model says of M sentences."""
 
-    log_scores: np.ndarray
-    lengths: np.ndarray
-    groups: np.ndarray
-    unknown: int
+    log_scores: np.ndarray  # float64, (M,): nats, up to −log Z_n
+    lengths: np.ndarray  # int64, (M,): words of each, at least 1
+    groups: np.ndarray  # (M,): key of what each belongs to: its document, or its page
+    unknown: int  # words that the model reads as ``<unk>``
 
 
 class GivenLength:

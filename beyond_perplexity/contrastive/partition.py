@@ -39,7 +39,9 @@ RESAMPLED_BELOW = 0.5  # effective share of the particles
 class ProposalState(NamedTuple):
     """What a proposal remembers of B sequences."""
 
-    model: State
+    model: State  # of the model
+    # float64, (B, 2): logarithms of the shares that the model and the uniform distribution have,
+    # given the words so far
     log_shares: Tensor
 
     def select(self, rows: Tensor) -> ProposalState:

@@ -26,9 +26,9 @@ KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
 class Comparisons(NamedTuple):
     """Pairs of texts of some sentences."""
 
-    pairs: list[tuple[str, str]]
-    owners: NDArray[np.int64]
-    kinds: NDArray[np.int64]
+    pairs: list[tuple[str, str]]  # A prediction, and what it is compared with; (P,)
+    owners: NDArray[np.int64]  # int64, (P,): the sentence of each pair
+    kinds: NDArray[np.int64]  # int64, (P,): of `KINDS`, by number
 
 
 def _after(text: str, given: int) -> str:

@@ -29,9 +29,9 @@ _PURPOSE = "semantics/continuation"  # of the random streams
 class Prompt(NamedTuple):
     """What is continued."""
 
-    ids: np.ndarray
-    wanted: int
-    item: int
+    ids: np.ndarray  # tokens from the beginning of the document, without ``<s>``
+    wanted: int  # tokens that are to follow, one at least
+    item: int  # key of the random stream
 
 
 @torch.no_grad()

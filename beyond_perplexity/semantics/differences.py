@@ -39,7 +39,7 @@ _Row = dict[str, Any]
 class SemanticTests(NamedTuple):
     """How models are compared: drawn sign-flips of each test."""
 
-    flips: int = 49_999
+    flips: int = 49_999  # drawn sign-flips of each test
     seed: int = 1
 
 

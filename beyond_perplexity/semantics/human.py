@@ -23,7 +23,8 @@ _BATCH = 512  # pairs that are scored at once
 class HumanScored(NamedTuple):
     """Pairs of a file as people and an evaluator score them."""
 
-    gold: Floats
+    gold: Floats  # float64, (N,): of people
+    # float64, (N,): of the evaluator, by measure; NaN where a pair has none
     values: dict[str, Floats]
 
 

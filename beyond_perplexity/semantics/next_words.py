@@ -33,9 +33,11 @@ class NextWords(NamedTuple):
     is ``<unk>``.
     """
 
+    # int32, (n,): the likeliest token, that of the lowest id among equals; ``<unk>`` where the
+    # model gives nothing a probability, as a trigram after words that it has not seen
     best: np.ndarray
-    drawn: np.ndarray
-    log_prob: np.ndarray
+    drawn: np.ndarray  # int32, (n, S): independent draws; ``<unk>`` likewise
+    log_prob: np.ndarray  # float64, (n,): of the true token, nats
 
 
 class _Part(NamedTuple):

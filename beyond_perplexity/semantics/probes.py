@@ -98,8 +98,8 @@ class ProbedSentences(NamedTuple):
     """Sentences and what they are changed to."""
 
     texts: list[str]
-    groups: NDArray[np.int64]
-    versions: dict[str, list[str | None]]
+    groups: NDArray[np.int64]  # int64, (N,): key of the group of each one's document
+    versions: dict[str, list[str | None]]  # by probe; None where a sentence cannot be changed so
 
 
 def probe_sentences(

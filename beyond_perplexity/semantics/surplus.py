@@ -15,8 +15,8 @@ from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, TextIds
 class Surplus(NamedTuple):
     """Words of N texts, and how many of each."""
 
-    words: TextIds
-    masses: Ids
+    words: TextIds  # distinct within a text, in its order, whatever their ids are; U in all
+    masses: Ids  # int64, (U,): positive
 
     def of(self, index: int) -> Ids:
         """Return the masses of one text."""

@@ -23,8 +23,11 @@ Ids = NDArray[np.int64]
 class TextIds(NamedTuple):
     """N texts, as ids of their words one text after the other."""
 
+    # int64, (T,): the row of each word in a table of vectors; `NO_WORD` for what is no word; −2 − k
+    # for the k-th word without a vector, which is like itself (cosine 1) and nothing else (cosine
+    # 0)
     ids: Ids
-    starts: Ids
+    starts: Ids  # int64, (N + 1,): where each text begins, and the last one ends
 
     @property
     def lengths(self) -> Ids:

@@ -26,10 +26,10 @@ from beyond_perplexity.training.loop import train
 class NetworkCourse:
     """How a network is trained: on the training and the validation split."""
 
-    make: Callable[[], TrainedModel]
-    sources: tuple[BatchSource, BatchSource]
+    make: Callable[[], TrainedModel]  # makes it, untrained
+    sources: tuple[BatchSource, BatchSource]  # the training and the validation split
     options: EvaluatorTraining
-    folder: Path
+    folder: Path  # its checkpoints
 
 
 def train_network(job: EvaluatorJob, course: NetworkCourse, about: Mapping[str, Any]) -> None:

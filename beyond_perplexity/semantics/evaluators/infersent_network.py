@@ -25,11 +25,11 @@ from beyond_perplexity.semantics.evaluators.recurrent_reader import RecurrentRea
 class PairBatch:
     """Sentences, and which of them are pairs."""
 
-    vectors: Tensor
-    lengths: Tensor
-    first: Tensor
+    vectors: Tensor  # float32, (B, T, E): vectors of the words; behind the end anything finite
+    lengths: Tensor  # int64, (B,), at least 1
+    first: Tensor  # int64, (N,): places among the sentences
     second: Tensor
-    labels: Tensor
+    labels: Tensor  # (N,): int64 classes, or float32 from 0 to 1
 
     @property
     def predictions(self) -> int:

@@ -195,8 +195,8 @@ def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Itera
 class LabelMeaning:
     """What the labels of a file of pairs are."""
 
-    classes: tuple[str, ...] = ()
-    low: float = 0.0
+    classes: tuple[str, ...] = ()  # empty where labels are scores
+    low: float = 0.0  # the least and the greatest score of the training pairs, which become 0 and 1
     high: float = 1.0
 
     @classmethod

@@ -24,15 +24,16 @@ EVALUATOR_FILE = "evaluator.json"
 class EvaluatorJob:
     """One training of an evaluator."""
 
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # ``family`` and its options, all paths local
+    # parquet file, schema ``documents``; None where it is trained on a file of pairs
     documents: Path | None
-    vocabulary: Path | None
-    preprocessing: Mapping[str, Any]
+    vocabulary: Path | None  # vocabulary file, for families that have one
+    preprocessing: Mapping[str, Any]  # how the documents were cleaned
     seed: int
-    device: str
+    device: str  # auto, cpu or cuda
     threads: int
-    output: Path
-    checkpoints: Path
+    output: Path  # the folder that is written
+    checkpoints: Path  # folder for unfinished trainings, each in a subfolder of its own
 
     def corpus(self) -> Path:
         """Return the file of documents."""

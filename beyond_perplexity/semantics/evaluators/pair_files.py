@@ -26,10 +26,10 @@ LONGEST_LINE = 1 << 26  # characters
 class LabelledTexts(NamedTuple):
     """Two texts as they are in a file."""
 
-    line: int
+    line: int  # where the pair is in the file, from 1
     first: str
     second: str
-    label: str
+    label: str  # empty where no column of labels is asked for
 
 
 class PairColumns(NamedTuple):

@@ -26,8 +26,8 @@ from beyond_perplexity.vocabulary import BOS, EOS
 class NeighbourBatch:
     """Sentences with those before and after them, each of lengths of its own."""
 
-    tokens: Tensor
-    lengths: Tensor
+    tokens: Tensor  # int64, (B, T) each, of lengths of their own; behind the end any valid id
+    lengths: Tensor  # int64, (B,), at least 1; of neighbours 0 where there is none
     before: Tensor
     before_lengths: Tensor
     after: Tensor

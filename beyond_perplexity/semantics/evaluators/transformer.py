@@ -45,7 +45,7 @@ class UpperLayers(ABC):
     K layers of D = K W numbers; counts texts so far that were cut, tokens read and those not known.
     """
 
-    limit: int | None
+    limit: int | None  # tokens of a text that are read at most
 
     def __init__(self, layers: int, width: int) -> None:
         self.layers, self.width = layers, layers * width

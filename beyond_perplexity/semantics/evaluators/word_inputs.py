@@ -21,9 +21,9 @@ STEP = 4  # lengths up to the next multiple of it share a group
 class InputGroup(NamedTuple):
     """Texts of like length."""
 
-    places: NDArray[np.int64]
-    vectors: Tensor
-    lengths: Tensor
+    places: NDArray[np.int64]  # int64, (B,): which texts they are
+    vectors: Tensor  # float32, (B, T, E)
+    lengths: Tensor  # int64, (B,)
 
 
 def input_groups(

@@ -24,11 +24,15 @@ from beyond_perplexity.library.given import (
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
-from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_text_pairs
-from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.semantics.human_pairs import ScoredPair, read_scored_pairs
+from beyond_perplexity.semantics.opening import evaluator_at, evaluator_named
+from beyond_perplexity.semantics.scored_pairs import (
+    ScoredPair,
+    choose_measure,
+    read_scored_pairs,
+    score_text_pairs,
+)
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
 

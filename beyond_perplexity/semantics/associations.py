@@ -27,12 +27,12 @@ _Floats = NDArray[np.float64]
 class CorrelationInterval(NamedTuple):
     """A correlation with its interval."""
 
-    # naN where it is not defined: fewer than two items, or a column that does not vary
+    # NaN where it is not defined: fewer than two items, or a column that does not vary
     value: float
-    low: float  # naN with fewer than `EFFECTIVE_GROUPS` effective groups
+    low: float  # NaN with fewer than `EFFECTIVE_GROUPS` effective groups
     high: float
     standard_error: float  # of `value`
-    items: int  # n
+    items: int  # N
     effective: float  # effective number of groups
     influences: _Floats  # float64, (N,): N · the change of the value by one item; their sum is 0
 

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.semantics import SEMANTIC_SCORES
 from beyond_perplexity.scoring.intervals import group_key
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
-from beyond_perplexity.semantics.scaling import exponential_scaling
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.word_cosines import Floats, exponential_scaling
 from beyond_perplexity.storage.shards import check_schema, read_batches
 
 _COUNT, _SUM, _SCALED, _WEIGHT, _WEIGHTED = range(5)

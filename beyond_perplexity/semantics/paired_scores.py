@@ -14,7 +14,7 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.semantics import PREDICTED
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.semantics.score_blocks import (
     KIND_PARTS,
     ScoreBlock,

@@ -23,8 +23,9 @@ from beyond_perplexity.scoring.intervals import (
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
-from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts
 from beyond_perplexity.tendencies.resampling import student_quantile

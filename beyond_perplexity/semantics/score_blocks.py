@@ -24,7 +24,7 @@ from beyond_perplexity.schemas.semantics import (
     SPREAD,
 )
 from beyond_perplexity.scoring.intervals import group_key
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS_KIND = "excess"

@@ -6,22 +6,76 @@ N sentences, P pairs of texts. A pair's score does not depend on the pairs besid
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_SCORES, SPREAD
-from beyond_perplexity.semantics.comparisons import KINDS, Comparisons, compare_texts
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
-from beyond_perplexity.semantics.rows import (
-    ACCURACY,
-    BLEU_NAMES,
-    CROSS_ENTROPY,
-    MEASURES,
+from beyond_perplexity.schemas.semantics import (
+    CONTINUED,
+    PARTNER_OF,
+    PREDICTED,
+    SAMPLED,
+    SEMANTIC_SCORES,
+    SPREAD,
 )
-from beyond_perplexity.semantics.words import WordEvaluator
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
+from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY, MEASURES
+from beyond_perplexity.semantics.word_cosines import Floats
+
+KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
+
+
+class Comparisons(NamedTuple):
+    """Pairs of texts of some sentences."""
+
+    pairs: list[tuple[str, str]]  # A prediction, and what it is compared with; (P,)
+    owners: NDArray[np.int64]  # int64, (P,): the sentence of each pair
+    kinds: NDArray[np.int64]  # int64, (P,): of `KINDS`, by number
+
+
+def _after(text: str, given: int) -> str:
+    """Return what follows the first words."""
+    return " ".join(text.split()[given:]) if given else text
+
+
+def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
+    """List kind, prediction and what it is compared with.
+
+    Of what is continued the words that were given are left out: they are true ones.
+    """
+    continued = row["continued"]
+    told: dict[str, list[str]] = {
+        PREDICTED: [row["predicted"]],
+        SAMPLED: row["samples"] or [],
+        CONTINUED: [] if continued is None else [continued],
+    }
+    for kind, texts in told.items():
+        given = row["given"] if kind == CONTINUED else 0
+        for text in texts:
+            yield kind, _after(text, given), _after(row["target"], given)
+            if row["partner"] is not None:
+                yield PARTNER_OF[kind], _after(text, given), _after(row["partner"], given)
+    if spread:
+        yield from ((SPREAD, *pair) for pair in combinations(told[SAMPLED], 2))
+
+
+def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> Comparisons:
+    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`)."""
+    numbers = {kind: number for number, kind in enumerate(KINDS)}
+    pairs: list[tuple[str, str]] = []
+    owners: list[int] = []
+    kinds: list[int] = []
+    for owner, row in enumerate(rows):
+        for kind, text, other in _of_sentence(row, spread):
+            pairs.append((text, other))
+            owners.append(owner)
+            kinds.append(numbers[kind])
+    return Comparisons(pairs, np.array(owners, np.int64), np.array(kinds, np.int64))
+
 
 SENTENCES_AT_ONCE = 256  # sentences that are scored at once
 _SPREAD = KINDS.index(SPREAD)

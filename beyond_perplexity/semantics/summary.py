@@ -38,10 +38,10 @@ from beyond_perplexity.schemas.semantics import (
     SPREAD,
 )
 from beyond_perplexity.scoring.intervals import RatioInterval, jackknife_interval
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
+from beyond_perplexity.semantics.bleu import bleu_intervals
 from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.notes import joined_facts

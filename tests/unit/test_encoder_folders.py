@@ -18,7 +18,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
-from beyond_perplexity.semantics.evaluators.packages import is_installed, package_folder
+from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.vocabulary import ClosedVocabulary

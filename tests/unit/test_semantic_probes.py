@@ -28,12 +28,7 @@ from beyond_perplexity.semantics.associations import (
     spearman,
 )
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.human import (
-    correlate_people,
-    list_pair_scores,
-    score_pairs,
-)
-from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.probes import (
     exchange_words,
     negate,
@@ -41,7 +36,12 @@ from beyond_perplexity.semantics.probes import (
     probe_sentences,
     shuffle_words,
 )
-from beyond_perplexity.semantics.words import WordEvaluator
+from beyond_perplexity.semantics.scored_pairs import (
+    correlate_people,
+    list_pair_scores,
+    read_scored_pairs,
+    score_pairs,
+)
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
-from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS, EvaluatorFamily
+from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats, cosines
 
 TextPair = tuple[str, str]
 
@@ -123,15 +123,6 @@ class SentenceEvaluator(Evaluator):
         chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
         first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
         return vectors[first], vectors[second]
-
-
-def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
-    """Return the cosines of rows, float64, (N,), of two (N, D); NaN where one has no direction."""
-    wide = [np.asarray(part, np.float64) for part in (first, second)]
-    norms = [np.sqrt(np.einsum("nd,nd->n", part, part)) for part in wide]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.einsum("nd,nd->n", *wide) / (norms[0] * norms[1])
-    return np.asarray(np.clip(found, -1.0, 1.0), np.float64)
 
 
 def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
-from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
-from beyond_perplexity.semantics.evaluators.packages import (
+from beyond_perplexity.semantics.evaluators.families import (
     EXTRA,
+    PACKAGES,
     package_folder,
     package_version,
 )
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
 from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 

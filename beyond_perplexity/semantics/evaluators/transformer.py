@@ -12,7 +12,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,18 +25,21 @@ from beyond_perplexity.models.checkpoint import choose_device, load_model
 from beyond_perplexity.models.contract import LanguageModel, check_finite
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.semantics.evaluators.contract import (
-    Floats,
     SentenceEvaluator,
     TextPair,
     has_vector,
     known_text,
     settle,
 )
-from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.scaling import logistic
+from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
+from beyond_perplexity.semantics.word_cosines import Floats, logistic
+from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class UpperLayers(ABC):
@@ -123,13 +126,53 @@ class RunLayers(UpperLayers):
         return torch.stack(self._kept, 2)[:, 1:].double().mean(1)  # (B, K, W)
 
 
+def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """Load a network of Hugging Face without its output layer, and its tokenizer.
+
+    No code of the folder is run, and nothing unpickled.
+    """
+    # late, as transformers takes a second to import
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    from beyond_perplexity.models.huggingface.bring import find_weights
+
+    find_weights(folder)
+    config = folder / "config.json"
+    held = read_json(config, "description of a network", "fetch the folder again")
+    if not isinstance(held, dict):
+        raise InputError(f"{config}: is no JSON object; fetch the folder again")
+    if "auto_map" in held:
+        raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
+    logging.disable_progress_bar()
+    try:
+        loaded: Any = AutoModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, use_fast=True
+        )
+    except Exception as error:  # whatever the library meets in a foreign folder
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise InputError(f"{folder}: holds no network to load ({reason})") from error
+    model, report = loaded
+    # A pooler is made anew where a checkpoint has none; it is not read here.
+    lacking = [name for name in map(str, report["missing_keys"]) if "pooler" not in name]
+    lacking += map(str, report["mismatched_keys"])
+    if lacking:
+        raise InputError(f"{folder}: its weights do not fit config.json: {min(lacking)} is missing")
+    return tokenizer, model
+
+
 class HuggingFaceLayers(UpperLayers):
     """The upper layers of an encoder or language model in a folder of Hugging Face."""
 
     def __init__(self, folder: Path, layers: int, device: str) -> None:
-        # Late, as transformers takes a second to import.
-        from beyond_perplexity.semantics.evaluators.huggingface_folder import load_body
-
         self._tokenizer, body = load_body(folder)
         settings = body.config.get_text_config()
         _check_layers(layers, settings.num_hidden_layers)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream_key
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.job import (
+    EVALUATOR_FILE,
+    EvaluatorJob,
+    read_description,
+    write_description,
+)
+from beyond_perplexity.semantics.evaluators.vectors import load_table
+from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_options
+from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_texts
@@ -73,3 +82,20 @@ def fit_word2vec(job: EvaluatorJob) -> None:
 def _hash(text: str) -> int:
     """Hash a text alike in every process; gensim seeds nothing by it any more, but asks."""
     return stream_key(0, text) % 2**31
+
+
+def load_word2vec(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> WordVectorEvaluator:
+    """Load the evaluator of word vectors that `fit_word2vec` trained: ``path`` of its folder."""
+    folder = Path(str(options.get("path")))
+    held = read_description(folder, "word2vec")
+    table = load_table({"path": folder / "vectors.npy"})
+    about = {key: held[key] for key in ("title", "versions")}
+    about["sha256"] = table.sha256
+    if about["sha256"] != held["sha256"]:
+        raise InputError(
+            f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
+        )
+    cleaning = Preprocessing.from_config(held["preprocessing"])
+    return WordVectorEvaluator(table, about, measure_options(measures), cleaning)

@@ -6,24 +6,71 @@ N pairs of texts, V words of a block of texts, D numbers of a vector.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair, settle
-from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
-from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
-from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.vector_measures import measure_vectors
-from beyond_perplexity.semantics.word_ids import TextIds, WordIndex
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES, package_version
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.movers import movers_distances
+from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.word_cosines import (
+    Floats,
+    TextIds,
+    WordIndex,
+    aligned_cosines,
+    cosines,
+    greedy_alignments,
+    logistic,
+    mean_vectors,
+    movers_similarity,
+    pairwise_cosines,
+    scaled_cosine,
+    unit_rows,
+)
+
+VECTOR_MEASURES = (
+    "aligned_cosine",
+    "cosine",
+    "cosine_scaled",
+    "pairwise_cosine",
+    "wmd",
+    "greedy_f1",
+    "greedy_precision",
+    "greedy_recall",
+    "average",
+)
+
+
+def measure_vectors(
+    vectors: NDArray[np.float32], predicted: TextIds, target: TextIds, options: MeasureOptions
+) -> dict[str, NDArray[np.float64]]:
+    """Measure N pairs of texts by the vectors (V, D) of their words, as they are.
+
+    Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
+    a vector.
+    """
+    units = unit_rows(vectors)
+    aligned = aligned_cosines(units, predicted, target)
+    greedy = greedy_alignments(units, predicted, target)
+    pairwise = pairwise_cosines(units, predicted, target, options.window, options.weighting)
+    means = [mean_vectors(vectors, texts) for texts in (predicted, target)]
+    found = (
+        aligned,
+        logistic(aligned),
+        scaled_cosine(aligned, options.temperature, options.bias),
+        pairwise,
+        movers_similarity(movers_distances(units, predicted, target), options),
+        greedy.f1,
+        greedy.precision,
+        greedy.recall,
+        cosines(*means),
+    )
+    return dict(zip(VECTOR_MEASURES, found, strict=True))
 
 
 class WordVectorEvaluator(Evaluator):
@@ -85,20 +132,3 @@ def load_vectors(
         about["title"] = row.title
         about["versions"] = {row.distribution: package_version(row.distribution)}
     return WordVectorEvaluator(table, about, measure_options(measures), Preprocessing())
-
-
-def load_word2vec(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> WordVectorEvaluator:
-    """Load the evaluator of word vectors that `fit_word2vec` trained: ``path`` of its folder."""
-    folder = Path(str(options.get("path")))
-    held = read_description(folder, "word2vec")
-    table = load_table({"path": folder / "vectors.npy"})
-    about = {key: held[key] for key in ("title", "versions")}
-    about["sha256"] = table.sha256
-    if about["sha256"] != held["sha256"]:
-        raise InputError(
-            f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
-        )
-    cleaning = Preprocessing.from_config(held["preprocessing"])
-    return WordVectorEvaluator(table, about, measure_options(measures), cleaning)

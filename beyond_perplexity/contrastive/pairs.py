@@ -80,8 +80,11 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
     account = Account(path, "lines")
     own = path.name.split(".")[0]
     lines = read_filled_lines(path, account)
-    as_json = any(suffix.lower() in _JSON for suffix in path.suffixes)
-    rows = _json_rows(path, lines) if as_json else _tsv_rows(path, lines, account)
+    rows = _tsv_rows(path, lines, account)
+    if any(suffix.lower() in _JSON for suffix in path.suffixes):
+        places = ((f"{path}: line {number}", line) for number, line in lines)
+        wanted = "give an object with both sentences"
+        rows = ((place, parse_object(line, f"{place}:", wanted)) for place, line in places)
     for place, row in rows:
         names = next((pair for pair in SIDES if set(pair) <= row.keys()), None)
         if names is None:
@@ -94,14 +97,6 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
                 raise InputError(f"{place}: {name} is empty or no text; give both sentences")
         about = next((row[name] for name in PHENOMENA if row.get(name)), own)
         yield SentencePair(row[names[0]], row[names[1]], str(about), place)
-
-
-def _json_rows(
-    path: Path, lines: Iterable[tuple[int, str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in lines:
-        place = f"{path}: line {number}"
-        yield place, parse_object(line, f"{place}:", "give an object with both sentences")
 
 
 def _tsv_rows(

@@ -185,7 +185,11 @@ def score_texts(
         _run(scorer, left, width, scores)
     # from left to right, so that only a text's own pieces matter
     totals = np.add.reduceat(np.asarray(scores), np.asarray(starts)) if starts else np.zeros(0)
-    _refuse_nan(totals)
+    if np.isnan(totals).any():
+        raise InputError(
+            f"text {int(np.argmax(np.isnan(totals)))}: the model gives it the score NaN; its "
+            "weights are damaged or its numbers overflow: train or bring the model again"
+        )
     return TextScores(totals, np.asarray(unknown))
 
 
@@ -195,11 +199,3 @@ def _run(scorer: Scorer, held: Sequence[tuple[int, Any]], width: int, scores: ar
     found = scorer.run(pieces + pieces[-1:] * (-len(pieces) % QUANTUM), width)
     for (place, _), score in zip(held, found, strict=False):
         scores[place] = score
-
-
-def _refuse_nan(scores: np.ndarray) -> None:
-    if np.isnan(scores).any():
-        raise InputError(
-            f"text {int(np.argmax(np.isnan(scores)))}: the model gives it the score NaN; its "
-            "weights are damaged or its numbers overflow: train or bring the model again"
-        )

@@ -23,12 +23,6 @@ from beyond_perplexity.tendencies.resampling import student_quantile
 LONGEST_NGRAM = 4
 
 
-def _grown(codes: Ids, ids: Ids) -> Ids:
-    """Give n-grams that differ in the one before or in the word after it numbers of their own."""
-    _, found = np.unique(codes * (1 + ids.max(initial=0)) + ids, return_inverse=True)
-    return found
-
-
 def _matches(codes: Ids, owners: Ids, sides: Ids, known: NDArray[np.bool_], size: int) -> Ids:
     """Count n-grams of each pair that both texts have, each as often as both do."""
     counts = np.bincount(2 * codes + sides, minlength=2 * (1 + codes.max(initial=0)))
@@ -68,8 +62,11 @@ def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) ->
     for order in range(1, orders + 1):
         kept = left[places] >= order  # whose n-gram ends with the text at the latest
         places, codes, known = places[kept], codes[kept], known[kept]
-        codes = _grown(codes, ids[places + order - 1])
-        known = known & (texts.ids[places + order - 1] != NO_WORD)
+        last = places + order - 1
+        # n-grams that differ in the one before or in the last word have numbers of their own
+        keys = codes * (1 + ids[last].max(initial=0)) + ids[last]
+        _, codes = np.unique(keys, return_inverse=True)
+        known = known & (texts.ids[last] != NO_WORD)
         owners = text[places]
         matches.append(_matches(codes, owners // 2, owners % 2, known, size))
     totals = [np.maximum(0, predicted - order + 1) for order in range(1, orders + 1)]

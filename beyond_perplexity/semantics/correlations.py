@@ -34,13 +34,6 @@ _Key = tuple[str, str]
 _Row = dict[str, Any]
 
 
-def _blocks(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Deal groups (N,) to blocks: the block of each sentence, and the sentences of each block."""
-    _, code = np.unique(groups, return_inverse=True)  # keys are hashes, so that this is at random
-    block = code % BLOCKS
-    return block, np.bincount(block)
-
-
 def _matrices(
     values: Sequence[np.ndarray], kept: Sequence[np.ndarray], *, ranks: bool
 ) -> np.ndarray:
@@ -70,7 +63,9 @@ def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
     if not values:
         return
     complete = [np.isfinite(own).all(axis=1) for own in values]
-    block, sizes = _blocks(held.groups)
+    _, code = np.unique(held.groups, return_inverse=True)  # of hashes: in a random order
+    block = code % BLOCKS
+    sizes = np.bincount(block)
     counts = {
         "n": max(int(own.sum()) for own in complete),
         "groups": len(np.unique(held.groups)),

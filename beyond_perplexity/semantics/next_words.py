@@ -200,20 +200,17 @@ def continue_prompts(
     possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
     for first in range(0, len(possible), _ROWS):
         places = possible[first : first + _ROWS]
-        held = [_fit(prompts[k], room) for k in places]
+        # the last token that is written is not read again
+        held = [
+            np.concatenate([[BOS], prompts[k].ids]).astype(np.int64)[
+                0 if room is None else -(room - prompts[k].wanted + 1) :
+            ]
+            for k in places
+        ]
         written = _write(model, held, [prompts[k] for k in places], sampled, seed)
         for place, ids in zip(places, written, strict=True):
             found[place] = ids
     return found
-
-
-def _fit(prompt: Prompt, room: int | None) -> np.ndarray:
-    """Return ``<s>`` and the tokens of a prompt: as many of the last as the context has room for.
-
-    The last token that is written is not read again.
-    """
-    ids = np.concatenate([[BOS], prompt.ids]).astype(np.int64)
-    return ids if room is None else ids[-(room - prompt.wanted + 1) :]
 
 
 def _write(
@@ -246,15 +243,11 @@ def _write(
             _, state = model.step_some(held[:, place - 1], state, nothing)
             continue
         logits, state = model.step(held[:, place - 1], state)  # (B, V)
-        chosen = _next(logits, uniform[:, place] if sampled else None)  # (B,)
+        logits[:, EOS] = -torch.inf
+        chosen = best_tokens(logits)  # (B,)
+        if sampled:
+            chosen = pick(unnormalized(logits), uniform[:, place])
         held[:, place] = torch.where(writing, chosen, held[:, place])
     written = held.cpu().numpy()
     real = zip(written, lengths.tolist(), ends.tolist(), strict=True)
     return [row[start:end] for row, start, end in real][: len(starts) - missing]
-
-
-def _next(logits: Tensor, uniform: Tensor | None) -> Tensor:
-    """Return a token of each row, (B,), of logits (B, V) that are overwritten."""
-    logits[:, EOS] = -torch.inf
-    best = best_tokens(logits)
-    return best if uniform is None else pick(unnormalized(logits), uniform)

@@ -219,7 +219,8 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
     """
     owners = shards_by_owner(paths)
     models = list(dict.fromkeys(model for own in owners.values() for model in own))
-    keys = [_read_keys(path) for path in next(iter(next(iter(owners.values())).values()))]
+    some = next(iter(next(iter(owners.values())).values()))
+    keys = [read_block(path)._replace(cells={}) for path in some]
     collector = _Collector(models, _splits(keys, limit))
     for evaluator, own in owners.items():
         for model, held in own.items():
@@ -234,10 +235,6 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
             check_alike([first, *blocks.values()])
             collector.add(evaluator, blocks, known)
     return _finished(collector)
-
-
-def _read_keys(path: str) -> ScoreBlock:
-    return read_block(path)._replace(cells={})
 
 
 def _splits(blocks: Sequence[ScoreBlock], limit: int) -> dict[str, _Split]:

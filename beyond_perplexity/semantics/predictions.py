@@ -9,7 +9,7 @@ n tokens of a document, S draws at each place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -26,7 +26,6 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.scoring.scores import LOGIT_ROWS
 from beyond_perplexity.semantics.next_words import (
-    NextWords,
     Prompt,
     continue_prompts,
     predict_tokens,
@@ -161,13 +160,6 @@ def _numbers(
     return found
 
 
-def _sentence_ids(words: Sequence[NextWords], place: _Place) -> Iterator[np.ndarray]:
-    """Yield what is printed of a sentence: the likeliest tokens, then each draw."""
-    held = words[place.document]
-    yield held.best[place.tokens]
-    yield from held.drawn[place.tokens].T
-
-
 def _continue(
     model: LanguageModel,
     units: Sequence[CutDocument],
@@ -210,9 +202,11 @@ def predict_sentences(
     texts, places = _place_sentences(units, vocabulary, asked.prefix if asked else None)
     numbers = _numbers(units, texts, places, options.samples, seed)
     words = predict_tokens(model, texts, numbers, batch_positions)
-    printed = print_tokens(
-        vocabulary, [ids for place in places for ids in _sentence_ids(words, place)]
-    )
+    told: list[np.ndarray] = []  # of each sentence the likeliest tokens, then each draw
+    for place in places:
+        held = words[place.document]
+        told += [held.best[place.tokens], *held.drawn[place.tokens].T]
+    printed = print_tokens(vocabulary, told)
     each = 1 + options.samples
     continued: list[str | None] = [None] * len(places)
     if asked is not None:

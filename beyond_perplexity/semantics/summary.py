@@ -181,13 +181,6 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
     )
 
 
-def _kinds_of(kinds: Mapping[str, KindSums], measure: Measure) -> Iterator[str]:
-    """List the kinds of rows that there are."""
-    yield from (kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds)
-    if measure.by_place and SAMPLED in kinds and SPREAD in kinds:
-        yield PROPER
-
-
 def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> _Row:
     measure = MEASURES[name]
     sums = kinds[SAMPLED if kind == PROPER else kind]
@@ -228,7 +221,10 @@ def semantic_rows(
                 target, predicted = unknown.get(split, (None, None))
                 given: _Row = {"split": split, "evaluator": evaluator}
                 given |= {"unknown_target": target, "unknown_predicted": predicted}
-                for kind in _kinds_of(kinds, MEASURES[name]):
+                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
+                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
+                    told.append(PROPER)
+                for kind in told:
                     yield given | _row(kinds, kind, name, resamples, seed)
 
 

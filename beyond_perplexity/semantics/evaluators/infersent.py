@@ -41,7 +41,7 @@ from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_tab
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.options import InferSentOptions
 from beyond_perplexity.semantics.word_cosines import Floats
-from beyond_perplexity.storage.inputs import open_archive, said
+from beyond_perplexity.storage.inputs import said
 from beyond_perplexity.storage.provenance import content_hash
 
 
@@ -142,7 +142,11 @@ ENTAILMENT = "entailment"
 SYMBOLS: dict[Any, tuple[str, ...]] = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
 # It has NLTK's tokenizer and keeps upper case and accents.
 OFFICIAL_CLEANING = {"lower_case": False, "remove_accents": False}
-_MOST_BYTES = 1 << 34  # official files have below 2^31
+_LSTM = [
+    f"{part}_l0{side}"
+    for side in ("", "_reverse")
+    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+]
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
@@ -162,7 +166,7 @@ class InferSentEncoder:
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
     ) -> None:
         self._network, self._table = network, table
-        self._symbols = [table.symbol(word) for word in symbols]
+        self._symbols = [table.symbol(word) for word in symbols] or [None, None]
         self.width = 2 * network.options.hidden_size
         self.words = self.unknown = 0
 
@@ -176,19 +180,12 @@ class InferSentEncoder:
         rows = [[ids[word] for word in row if word in ids] for row in split]
         self.words += sum(map(len, split))
         self.unknown += sum(map(len, split)) - sum(map(len, rows))
-        before, after = self._around(len(words))
+        marks = iter(range(len(words), len(words) + 2))
+        before, after = ([] if vector is None else [next(marks)] for vector in self._symbols)
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
         return encode_groups(rows, vectors, self.width, self._network.encode, self._network.device)
-
-    def _around(self, first: int) -> tuple[list[int], list[int]]:
-        """Return the rows of the symbols before and after a text, numbered from `first`."""
-        found: list[list[int]] = []
-        for vector in self._symbols:
-            found.append([] if vector is None else [first])
-            first += vector is not None
-        return (found[0], found[1]) if found else ([], [])
 
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
@@ -259,8 +256,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 
     Float32 by torch's names; `width` is E of the word vectors.
     """
-    if refuse_page(path).startswith(b"PK\x03\x04"):
-        open_archive(path, _MOST_BYTES).close()
+    refuse_page(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of torch, pickle and zipfile
@@ -269,36 +265,19 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
             f"{path}: is no file of weights alone, and nothing else is unpickled ({reason}); fetch "
             "infersent1.pkl or infersent2.pkl again"
         ) from error
-    prefix = "enc_lstm."
-    wanted = [
-        f"{part}_l0{side}"
-        for side in ("", "_reverse")
-        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    ]
-    names = {f"{prefix}{name}" for name in wanted}
-    if not isinstance(held, dict) or not names <= set(held):
+    try:
+        found = {name: held[f"enc_lstm.{name}"].float() for name in _LSTM}
+        inputs = found["weight_ih_l0"].shape[1]
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
-        )
-    found = {name: _weight(path, name, held[f"{prefix}{name}"]) for name in wanted}
-    inputs = found["weight_ih_l0"].shape[1]
+        ) from error
     if inputs != width:
         raise InputError(
             f"{path}: reads word vectors of {inputs} numbers, but those of the table have {width}; "
             "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
         )
     return found
-
-
-def _weight(path: str | os.PathLike[str], name: str, held: object) -> Tensor:
-    """Return a weight of the recurrent layer, float32."""
-    rank = 2 if name.startswith("weight") else 1
-    plain = isinstance(held, Tensor) and held.layout == torch.strided and held.is_floating_point()
-    if not (plain and isinstance(held, Tensor) and held.dim() == rank and held.numel()):
-        raise InputError(f"{path}: {name} is no weight of a recurrent layer; fetch the file again")
-    if held.numel() * held.element_size() > held.untyped_storage().nbytes():
-        raise InputError(f"{path}: {name} has more numbers than the file; fetch the file again")
-    return held.float()
 
 
 def official_network(
@@ -332,7 +311,11 @@ def load_infersent(
     if path.is_dir():
         network, held = load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
-        _check_table(path, table, held)
+        if table.sha256 != held["vectors_sha256"]:
+            raise InputError(
+                f"{table.path}: are not the word vectors that {path} was trained with; give those, "
+                "or train it again"
+            )
         about = {key: held[key] for key in ("title", "sha256", "versions")}
         cleaning = Preprocessing.from_config(held["preprocessing"])
         encoder = InferSentEncoder(network, table, SYMBOLS.get(held.get("version"), ()))
@@ -357,12 +340,3 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("family") == "word2vec":
         return {"path": str(Path(options["path"]) / "vectors.npy")}
     return {key: value for key, value in options.items() if key != "family"}
-
-
-def _check_table(folder: Path, table: VectorTable, held: Mapping[str, Any]) -> None:
-    """Refuse another table of word vectors than that of the training."""
-    if table.sha256 != held["vectors_sha256"]:
-        raise InputError(
-            f"{table.path}: are not the word vectors that {folder} was trained with; give those, "
-            "or train it again"
-        )

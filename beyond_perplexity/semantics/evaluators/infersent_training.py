@@ -147,7 +147,10 @@ def _fit_pairs(
         path = paths[-1] if name == "valid" else paths[0]
         pairs = _cleaned(path, columns, cleaning)
         if len(paths) == 1:
-            pairs = (pair for pair in pairs if _is_watched(job.seed, pair) == (name == "valid"))
+            # whether a pair is watched and not trained on is a matter of its line alone
+            keyed = ((stream_key(job.seed, f"train/watched/{pair.line}"), pair) for pair in pairs)
+            wanted = name == "valid"
+            pairs = (pair for key, pair in keyed if (key % VALID_SHARE == 0) == wanted)
         instances = _encoded(path, pairs, vocabulary, meaning, training.maximum_length, around)
         store = InstanceStore.write(folder, name, instances)
         return LabelledPairs(store, vectors, training.batch_tokens, not meaning.classes)
@@ -173,11 +176,6 @@ def _put_symbols(
             vectors[place] = vector
             found[place].append(place)
     return found
-
-
-def _is_watched(seed: int, pair: LabelledTexts) -> bool:
-    """Return whether a pair is watched and not trained on, by its line alone."""
-    return stream_key(seed, f"train/watched/{pair.line}") % VALID_SHARE == 0
 
 
 def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:

@@ -5,9 +5,7 @@ N texts, D numbers of a vector.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,24 +30,12 @@ if TYPE_CHECKING:
 
 MODULES = "modules.json"
 PADDED = 32  # tokens: texts are filled up to a multiple, as few groups as are worth their rows
-# The layers whose code is run, by the names that versions of the library have given them. Not
-# WordEmbeddings, whose file names the class of its tokenizer.
-_OLD_NAMES = (
+# The layers whose code is run, wherever a version of the library has them. Not WordEmbeddings,
+# whose file names the class of its tokenizer.
+_LAYERS = (
     *("Transformer", "Pooling", "WeightedLayerPooling", "Normalize", "Dense", "LayerNorm"),
     *("Dropout", "CNN", "LSTM", "StaticEmbedding"),
 )
-_NEW_NAMES = (
-    *("base.modules.transformer.Transformer", "base.modules.dense.Dense"),
-    *("base.modules.normalize.Normalize", "sentence_transformer.modules.pooling.Pooling"),
-    "sentence_transformer.modules.weighted_layer_pooling.WeightedLayerPooling",
-    *("sentence_transformer.modules.layer_norm.LayerNorm", "sentence_transformer.modules.cnn.CNN"),
-    *("sentence_transformer.modules.dropout.Dropout", "sentence_transformer.modules.lstm.LSTM"),
-    "sentence_transformer.modules.static_embedding.StaticEmbedding",
-)
-_LAYERS = {
-    *(f"sentence_transformers.models.{name}" for name in _OLD_NAMES),
-    *(f"sentence_transformers.{name}" for name in _NEW_NAMES),
-}
 _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
@@ -115,8 +101,8 @@ class SentenceTransformerEncoder:
         tokenizer = self._model.tokenizer
         if not callable(tokenizer):
             return np.array([len(text.split()) for text in texts])
-        with _quiet("transformers"):  # warns of texts beyond the limit, which are counted
-            ids = tokenizer(list(texts), truncation=False)["input_ids"]
+        # not verbose: it warns of texts beyond the limit, which are counted
+        ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
         return np.array([len(row) for row in ids])
 
 
@@ -154,10 +140,10 @@ def check_folder(folder: Path) -> list[Path]:
         raise InputError(f"{folder / MODULES}: is no list of modules")
     for row in modules:
         kind = str(row.get("type"))
-        if kind not in _LAYERS:
+        if not (kind.startswith("sentence_transformers.") and kind.split(".")[-1] in _LAYERS):
             raise InputError(
                 f"{folder / MODULES}: names {kind}, whose code is not run; give an encoder of "
-                f"{', '.join(_OLD_NAMES)}"
+                f"{', '.join(_LAYERS)}"
             )
     for path in sorted(folder.rglob("config.json")):
         held = _read(path)
@@ -181,17 +167,6 @@ def _read(path: Path) -> Any:
             f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
         )
     return read_json(path, "list or description", "fetch the folder again")
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _load(folder: Path, device: str) -> SentenceTransformer:

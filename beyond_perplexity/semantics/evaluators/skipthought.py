@@ -35,7 +35,7 @@ from beyond_perplexity.semantics.evaluators.networks import (
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.options import SkipThoughtOptions
-from beyond_perplexity.storage.inputs import open_archive, read_utf8, said
+from beyond_perplexity.storage.inputs import read_utf8, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 
@@ -140,7 +140,6 @@ class SkipThoughtNetwork(TrainedModel):
 
 
 # Names of the arrays of a direction in the official files, and how one of both is called.
-_MOST_BYTES = 1 << 34  # official files have below 2^31
 _ARRAYS = ("W", "U", "b", "Wx", "Ux", "bx")
 _PREFIXES = {"uni": ("encoder_",), "bi": ("encoder_", "encoder_r_")}
 _UNKNOWN = "UNK"
@@ -202,11 +201,10 @@ class OfficialSkipThought:
     def __init__(
         self, parts: Sequence[tuple[RecurrentReader, ArrayTable]], device: torch.device
     ) -> None:
-        self._parts, self._device = (
-            [(part.to(device).eval(), table) for part, table in parts],
-            device,
-        )
-        self._widths = [_width(reader) for reader, _ in parts]
+        self._parts = [(reader.to(device).eval(), table) for reader, table in parts]
+        self._device = device
+        layers = [reader.layer for reader, _ in parts]
+        self._widths = [int(layer.hidden_size * (1 + layer.bidirectional)) for layer in layers]
         self.width = sum(self._widths)
         self.counts = _Words()
 
@@ -245,10 +243,6 @@ class SkipThoughtEvaluator(SentenceEvaluator):
         return {**self._about, "words": self._counts.words, "unknown": self._counts.unknown}
 
 
-def _width(reader: RecurrentReader) -> int:
-    return int(reader.layer.hidden_size * (1 + reader.layer.bidirectional))
-
-
 def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
     """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
@@ -258,18 +252,15 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     try:
-        open_archive(path, _MOST_BYTES).close()
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-            missing = [name for name in names if name not in held.files]
-            if missing:
-                raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
-            arrays = {name: np.asarray(held[name], np.float32) for name in names}
-    except (OSError, ValueError, AttributeError, EOFError) as error:
-        raise InputError(f"{path}: is no .npz file of plain arrays ({said(error)})") from error
-    except Exception as error:  # of zipfile
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: is damaged ({said(error)}); fetch it again") from error
+        with np.load(path, allow_pickle=False) as held:
+            arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
+    except Exception as error:  # of NumPy and zipfile
+        raise InputError(
+            f"{path}: is no .npz file of plain arrays, or damaged ({said(error)}); fetch it again"
+        ) from error
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
     hidden = arrays["encoder_Ux"].shape[-1]
     inputs = arrays["encoder_Wx"].shape[0]
     if inputs != width:

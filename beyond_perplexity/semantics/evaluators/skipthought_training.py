@@ -78,11 +78,10 @@ class Neighbours(BatchSource):
         parts: list[Tensor] = []
         for shift, there in ((0, None), (-1, self._before), (1, self._after)):
             rows = [
-                self._tokens(place + shift) if there is None or there[place] else none
+                np.asarray(self._store[int(place + shift)].arrays[TOKENS])
+                if there is None or there[place]
+                else none
                 for place in places
             ]
             parts += padded(rows)
         return NeighbourBatch(*parts)
-
-    def _tokens(self, place: int) -> np.ndarray:
-        return np.asarray(self._store[int(place)].arrays[TOKENS])

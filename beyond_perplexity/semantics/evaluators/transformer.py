@@ -102,13 +102,10 @@ class RunLayers(UpperLayers):
         _check_layers(layers, len(blocks))
         self._kept: list[Tensor] = []
         for layer in [*list(blocks)[-layers:][:-1], norm]:
-            layer.register_forward_hook(self._keep)
+            layer.register_forward_hook(lambda layer, inputs, output: self._kept.append(output))
         super().__init__(layers, model.config["architecture"]["width"])
         self._model, self._vocabulary = model, vocabulary
         self.limit = None if model.context_length is None else model.context_length - 1
-
-    def _keep(self, layer: nn.Module, inputs: Any, output: Tensor) -> None:
-        self._kept.append(output)
 
     def _tokens(self, texts: list[str]) -> list[list[int]]:
         rows = [ids.tolist() for ids in self._vocabulary.encode(texts)]

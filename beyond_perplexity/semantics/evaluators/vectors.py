@@ -124,9 +124,18 @@ class KeyedTable(VectorTable):
     """
 
     def __init__(self, path: str | os.PathLike[str], fasttext: bool) -> None:
+        from gensim.models import KeyedVectors
+        from gensim.models.fasttext import load_facebook_vectors
+
         self.path = Path(path)
         try:
-            self._held = _read_fasttext(path) if fasttext else _read_word2vec(path)
+            self._held: Any = (
+                load_facebook_vectors(str(path))
+                if fasttext
+                else KeyedVectors.load_word2vec_format(
+                    str(path), binary=True, unicode_errors="replace"
+                )
+            )
         except Exception as error:  # whatever a damaged file makes the library raise
             raise InputError(f"{path}: gensim cannot read it ({said(error)})") from error
         self.width = self._held.vector_size
@@ -137,18 +146,6 @@ class KeyedTable(VectorTable):
         except KeyError:
             return None
         return vector if word in self._held.key_to_index or vector.any() else None
-
-
-def _read_fasttext(path: str | os.PathLike[str]) -> Any:
-    from gensim.models.fasttext import load_facebook_vectors
-
-    return load_facebook_vectors(str(path))
-
-
-def _read_word2vec(path: str | os.PathLike[str]) -> Any:
-    from gensim.models import KeyedVectors
-
-    return KeyedVectors.load_word2vec_format(str(path), binary=True, unicode_errors="replace")
 
 
 class TextTable(VectorTable):
@@ -219,7 +216,7 @@ def _open_plain(path: Path) -> IO[bytes]:
     if not is_packed(packed):
         packed.close()
         return open(path, "rb")
-    plain = tempfile.TemporaryFile()
+    plain = tempfile.TemporaryFile()  # noqa: SIM115  # closed with its table
     with packed:
         shutil.copyfileobj(packed, plain, 1 << 24)
     plain.seek(0)
@@ -244,8 +241,10 @@ def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorT
         count, numbers = _read_header(first.rstrip(b"\n"), path)
         if count is not None and not second:
             raise InputError(f"{path}: ends after its first line; fetch it again")
-        binary = count is not None and not _is_text(second, numbers)
-        table = KeyedTable(path, False) if binary else TextTable(path, count, numbers)
+        last = second.split(b"\n", 1)[0].rstrip().split(b" ")[-numbers - 1 :]
+        text = len(last) > numbers and all(map(_is_number, last[1:]))  # else a word and float32
+        whole = text or count is None
+        table = TextTable(path, count, numbers) if whole else KeyedTable(path, fasttext=False)
     if width not in (None, table.width):
         raise InputError(f"{path}: its vectors have {table.width} numbers, expected {width}")
     return table
@@ -273,12 +272,6 @@ def _is_number(part: bytes) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_text(start: bytes, width: int) -> bool:
-    """Tell whether a first line of a word and numbers comes first, not a word and float32."""
-    line = start.split(b"\n", 1)[0].rstrip().split(b" ")
-    return len(line) > width and all(map(_is_number, line[-width:]))
 
 
 def load_table(options: Mapping[str, Any]) -> VectorTable:

@@ -59,7 +59,7 @@ def fit_word2vec(job: EvaluatorJob) -> None:
         epochs=epochs,
         workers=1,
         seed=stream_key(job.seed, "train/word2vec") % 2**31,
-        hashfxn=_hash,
+        hashfxn=lambda text: stream_key(0, text) % 2**31,  # alike in every process
     )
     model.build_vocab(texts)
     if not len(model.wv):
@@ -77,11 +77,6 @@ def fit_word2vec(job: EvaluatorJob) -> None:
         "versions": {"gensim": package_version("gensim")},
     }
     write_description(job, about)
-
-
-def _hash(text: str) -> int:
-    """Hash a text alike in every process; gensim seeds nothing by it any more, but asks."""
-    return stream_key(0, text) % 2**31
 
 
 def load_word2vec(

@@ -102,18 +102,15 @@ class WordVectorEvaluator(Evaluator):
             self._words += len(texts.ids)
             self._unknown += int((texts.ids < -1).sum())
         found = measure_vectors(vectors, predicted, target, self._options)
-        known = [_has_known(texts) for texts in (predicted, target)]
+        known = [
+            np.diff(np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]) > 0
+            for texts in (predicted, target)
+        ]  # which texts have a word with a vector, 2 x (N,)
         return {name: settle(name, found[name], known) for name in self.measures}
 
     def describe(self) -> dict[str, Any]:
         """Return title, SHA-256, versions, and how many words so far had no vector."""
         return {**self._about, "words": self._words, "unknown": self._unknown}
-
-
-def _has_known(texts: TextIds) -> NDArray[np.bool_]:
-    """Return which texts have a word with a vector, (N,)."""
-    counts = np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]
-    return np.diff(counts) > 0
 
 
 def measure_options(given: Mapping[str, Any]) -> MeasureOptions:

@@ -24,16 +24,16 @@ from beyond_perplexity.contrastive.entropy import (
     unclear_base,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
 )
-from beyond_perplexity.scoring.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
-from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.inference.thresholds import VERDICT_LEVELS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 NO_DIFFERENCE = "no difference found"
 # By whether H_C is higher and whether H_CR is lower.

@@ -17,6 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import (
+    RatioInterval,
+    group_key,
+    jackknife_interval,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
@@ -24,16 +32,8 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTS,
     SENTENCE_CROSS_ENTROPY,
 )
-from beyond_perplexity.scoring.intervals import (
-    RatioInterval,
-    group_key,
-    jackknife_interval,
-    ratio_interval,
-    sum_groups,
-)
 from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 MEASURED_UNITS = ("word", "sentence")
 _EVENTS = ("substituted", "transposed", "deleted", "inserted")

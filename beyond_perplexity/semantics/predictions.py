@@ -23,13 +23,9 @@ from beyond_perplexity.corpus.sentences import (
 )
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import LOGIT_ROWS
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.scoring.scores import LOGIT_ROWS
-from beyond_perplexity.semantics.next_words import (
-    Prompt,
-    continue_prompts,
-    predict_tokens,
-)
+from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
 from beyond_perplexity.semantics.options import PredictionOptions
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 

@@ -35,18 +35,13 @@ from beyond_perplexity.contrastive.versions import (
     types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.corpus.sentences import (
-    CutDocument,
-    cut_sentences,
-    sentence_item,
-    take_units,
-)
+from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.likelihoods import score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.scores import score_documents
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import MAKERS

@@ -35,9 +35,9 @@ from beyond_perplexity.models.losses import (
     chunked_cross_entropy,
     fastest_products,
 )
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training import loop, resume

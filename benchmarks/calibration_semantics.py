@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
+from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
 from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
 

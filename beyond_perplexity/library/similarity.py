@@ -254,7 +254,7 @@ def _correlations(
     scores: np.ndarray, gold: np.ndarray, source: str
 ) -> dict[str, tuple[float, float, float]]:
     """Return Pearson's and Spearman's correlation with their intervals."""
-    from beyond_perplexity.semantics.associations import pearson, spearman
+    from beyond_perplexity.inference.correlations import pearson, spearman
 
     defined = np.isfinite(scores)
     if not defined.all():

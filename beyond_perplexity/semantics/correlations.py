@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.correlations import (
+    LEAST_ITEMS,
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
 from beyond_perplexity.inference.intervals import jackknife_interval
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
-from beyond_perplexity.semantics.rank_correlations import (
-    LEAST_ITEMS,
-    average_ranks,
-    correlation_matrix,
-    few_items_interval,
-)
 from beyond_perplexity.verdicts import joined_facts
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
-from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.accounts import NAMES, Account

@@ -20,13 +20,13 @@ from scipy import stats
 
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
-from beyond_perplexity.semantics.associations import (
+from beyond_perplexity.inference.correlations import (
     correlation_difference,
     pearson,
     spearman,
 )
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.probes import (

@@ -11,7 +11,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.embeddings import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.semantics.opening import encoder_of
+from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import ShardWriter

@@ -20,7 +20,7 @@ from beyond_perplexity.schemas.semantics import (
     WORDS_EVALUATOR,
 )
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.opening import open_evaluator, set_threads
+from beyond_perplexity.semantics.evaluators.opening import open_evaluator, set_threads
 from beyond_perplexity.semantics.predictions import find_partners
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
 from beyond_perplexity.semantics.scored_pairs import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beyond_perplexity.report.comparison_input import Body, CompareOptions
-from beyond_perplexity.semantics.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
 from beyond_perplexity.tendencies.embeddings.measures import rows_of_pair
 from beyond_perplexity.tendencies.embeddings.reading import embedded_pair
 from beyond_perplexity.tendencies.measured import MeasureRow

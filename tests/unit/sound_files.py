@@ -257,17 +257,17 @@ CASES: dict[str, Case] = {
     "labelled pairs": (
         "a.jsonl",
         lambda: json.dumps(PAIR).encode() * 1 + b"\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "pairs as CSV": (
         "a.csv",
         lambda: b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n',
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "pairs with tabs": (
         "a.tsv",
         lambda: b"a\tb\t1.5\nc\td\t2\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "scored pairs": (
         "a.csv",

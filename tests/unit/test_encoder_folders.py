@@ -17,7 +17,7 @@ from transformers import BertConfig, BertModel
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
@@ -274,7 +274,7 @@ def test_marks_of_an_encoder_are_no_words():
     """MiniLM puts [CLS] before a text and [SEP] behind it."""
     path = package_folder("minilm")
     given = {"family": "transformer", "path": str(path), "layers": 1}
-    encoder = load_encoder(given, "cpu")
+    encoder = load_evaluator(given, device="cpu").encoder
     model = BertModel.from_pretrained(path).eval()
     ids = encoder._tokenizer("the cat sat")["input_ids"]
     assert len(ids) == 5
@@ -286,7 +286,8 @@ def test_marks_of_an_encoder_are_no_words():
 
 @MINILM
 def test_encoders_are_loaded_for_other_uses():
-    encoder = load_encoder({"family": "sentence-transformers", "package": "minilm"}, "cpu")
+    given = {"family": "sentence-transformers", "package": "minilm"}
+    encoder = load_evaluator(given, device="cpu").encoder
     assert (encoder.width, encoder.limit) == (384, 256)
     with pytest.raises(InputError, match="package: glove has no encoder"):
-        load_encoder({"family": "sentence-transformers", "package": "glove"})
+        load_evaluator({"family": "sentence-transformers", "package": "glove"})

@@ -17,9 +17,10 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
-from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.semantics.evaluators.vectors import (
     ArrayTable,
     KeyedTable,
@@ -290,8 +291,8 @@ def test_scores_do_not_depend_on_what_is_scored_beside(small):
 def test_unknown_families_and_encoders_that_are_none_are_told(small, tmp_path):
     with pytest.raises(InputError, match="family is 'bert'; allowed are infersent"):
         load_evaluator({"family": "bert"})
-    with pytest.raises(InputError, match="vectors evaluators have no vectors of texts"):
-        load_encoder({"family": "vectors", "path": str(tmp_path / "small.txt")})
+    with pytest.raises(InputError, match=r"small\.txt: has no vectors of texts"):
+        encoder_of(small)
     with pytest.raises(InputError, match="give path, of a file of word vectors, or package"):
         load_evaluator({"family": "vectors"})
     with pytest.raises(InputError, match=r"measures\.window: is 'two'"):

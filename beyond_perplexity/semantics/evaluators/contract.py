@@ -183,12 +183,3 @@ def load_evaluator(
     given = {key: value for key, value in options.items() if key != "family"}
     evaluator: Evaluator = load(given, measures or {}, device)
     return evaluator
-
-
-def load_encoder(options: Mapping[str, Any], device: str = "auto") -> Encoder:
-    """Load the encoder of an evaluator that compares vectors of texts; see `load_evaluator`."""
-    evaluator = load_evaluator(options, device=device)
-    if not isinstance(evaluator, SentenceEvaluator):
-        family = options.get("family")
-        raise InputError(f"encoder: {family} evaluators have no vectors of texts; name another")
-    return evaluator.encoder

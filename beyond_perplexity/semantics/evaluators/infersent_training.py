@@ -181,7 +181,7 @@ def _put_symbols(
 def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:
     """Read pairs with a label, and clean their texts."""
     account = Account(path, "pairs")
-    stream = read_labelled_texts(path, columns, True, account)
+    stream = read_labelled_texts(path, columns, account)
     while read := list(islice(stream, _BATCH)):
         held = [pair for pair in read if pair.label not in NO_LABEL]
         account.left_out["without a label"] += len(read) - len(held)

@@ -252,7 +252,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     try:
-        with np.load(path, allow_pickle=False) as held:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
             arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
     except Exception as error:  # of NumPy and zipfile
         raise InputError(

@@ -36,8 +36,8 @@ from beyond_perplexity.semantics.evaluators.networks import (
     groups_of_one_length,
 )
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import open_file
-from beyond_perplexity.semantics.options import EvaluatorTraining, PairTraining
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import (

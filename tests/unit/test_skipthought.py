@@ -25,7 +25,7 @@ from beyond_perplexity.semantics.evaluators.skipthought import (
     read_official_gru,
 )
 from beyond_perplexity.semantics.evaluators.skipthought_training import Neighbours, fit_skipthought
-from beyond_perplexity.semantics.options import EvaluatorTraining
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import (
     gru_states,

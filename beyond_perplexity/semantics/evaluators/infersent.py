@@ -37,9 +37,9 @@ from beyond_perplexity.semantics.evaluators.networks import (
     encode_groups,
     load_network,
 )
+from beyond_perplexity.semantics.evaluators.training_options import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.semantics.options import InferSentOptions
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.inputs import said
 from beyond_perplexity.storage.provenance import content_hash

@@ -41,8 +41,8 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     padded,
     train_network,
 )
+from beyond_perplexity.semantics.evaluators.training_options import PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
-from beyond_perplexity.semantics.options import PairTraining
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words

@@ -32,9 +32,9 @@ from beyond_perplexity.semantics.evaluators.networks import (
     encode_groups,
     load_network,
 )
+from beyond_perplexity.semantics.evaluators.training_options import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.semantics.options import SkipThoughtOptions
 from beyond_perplexity.storage.inputs import read_utf8, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary

@@ -20,7 +20,7 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.skipthought import NeighbourBatch, SkipThoughtNetwork
-from beyond_perplexity.semantics.options import EvaluatorTraining
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import load_vocabulary
 
 

@@ -1,11 +1,60 @@
-"""The table of checks: a row has all that is said of one, and names the function that makes it.
+"""The table of checks, what a check finds, and what is said of it in words.
 
-A new check is a function of a `subject.Subject` that returns `evidence.Evidence`, and a row here.
+A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+PRECISION_NAMES = ("float32", "bfloat16", "float16")
+_HOME = "beyond_perplexity.auditing"
+_COMPARED = ("future", "batch", "padding", "steps")
+_SCORED = ("order", "likelihood", "denominators")
+
+
+class Evidence(NamedTuple):
+    """What a check measured: its largest deviation, in the unit of its row, and where that was.
+
+    NaN: a number was none. `places` tells how many things were compared.
+    """
+
+    worst: float
+    places: int
+    detail: str
+
+
+class Finding(NamedTuple):
+    """What is said of a check.
+
+    Attributes
+    ----------
+    check : str
+        Its name.
+    sound : bool
+        The deviation is within the tolerance.
+    worst, tolerance : float
+        In the unit of the check.
+    places : int
+        How many things were compared; 0: the check has nothing to look at here.
+    detail : str
+        Where the worst was.
+    explanation : str
+        What is promised, and what usually breaks it.
+    because : str
+        Another alarm that explains this one; empty: none does.
+    """
+
+    check: str
+    sound: bool
+    worst: float
+    tolerance: float
+    places: int
+    detail: str
+    explanation: str
+    because: str = ""
 
 
 class Check(NamedTuple):
@@ -39,15 +88,9 @@ class Check(NamedTuple):
     implies: tuple[str, ...] = ()
 
 
-PRECISION_NAMES = ("float32", "bfloat16", "float16")
-
-_HOME = "beyond_perplexity.auditing"
-_COMPARED = ("future", "batch", "padding", "steps")
-_SCORED = ("order", "likelihood", "denominators")
-
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.finite:check_logits",
+        f"{_HOME}.possible:check_logits",
         0.0,
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
@@ -68,7 +111,7 @@ CHECKS = {
         implies=("continuations", *_SCORED),
     ),
     "continuations": Check(
-        f"{_HOME}.continuations:check_continuations",
+        f"{_HOME}.normalization:check_continuations",
         1e-3,
         "distance of the share from 1",
         "What may follow a prefix, its end included, has the prefix' probability together, from "
@@ -83,7 +126,7 @@ CHECKS = {
         "trained) leaves none to any: the perplexity of every text is infinite.",
     ),
     "reserved": Check(
-        f"{_HOME}.reserved:check_reserved",
+        f"{_HOME}.normalization:check_reserved",
         1e-3,
         "probability",
         "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
@@ -136,7 +179,7 @@ CHECKS = {
         implies=("likelihood", "denominators"),
     ),
     "repetition": Check(
-        f"{_HOME}.repetition:check_repetition",
+        f"{_HOME}.apart:check_repetition",
         1e-4,
         "total variation or nats",
         "A text that is scored twice has the same score twice. Dropout that is on, and a state "
@@ -145,7 +188,7 @@ CHECKS = {
         implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
     ),
     "steps": Check(
-        f"{_HOME}.stepping:check_steps",
+        f"{_HOME}.apart:check_steps",
         1e-3,
         "total variation or nats",
         "Generation by steps, with rows that start anew and change places, has the distributions "
@@ -199,7 +242,7 @@ CHECKS = {
         "scoring",
     ),
     "special tokens": Check(
-        f"{_HOME}.special_tokens:check_special_tokens",
+        f"{_HOME}.tokenization:check_special_tokens",
         0.0,
         "tokens",
         "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
@@ -210,7 +253,7 @@ CHECKS = {
         implies=("beginning", "round trip"),
     ),
     "round trip": Check(
-        f"{_HOME}.round_trip:check_round_trip",
+        f"{_HOME}.tokenization:check_round_trip",
         0.0,
         "texts",
         "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
@@ -219,3 +262,25 @@ CHECKS = {
         "tokenizer",
     ),
 }
+
+
+def is_within(worst: float, tolerance: float) -> bool:
+    """Say whether a deviation is within its tolerance; what is no number is not."""
+    return not math.isnan(worst) and worst <= tolerance
+
+
+def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the lines of the checks, and what they come to."""
+    for one in findings:
+        verdict = "ok   " if one.sound else "ALARM"
+        within = f"{one.worst:.3g} (at most {one.tolerance:.2g})"
+        yield f"{verdict} {one.check:14} {within}: {one.detail}"
+        if one.because:
+            yield f"{'':6}follows from the alarm of {one.because}"
+        elif not one.sound:
+            yield f"{'':6}{one.explanation}"
+    alarms = [one.check for one in findings if not one.sound and not one.because]
+    rest = sum(not one.sound for one in findings) - len(alarms)
+    follow = f" ({rest} more follow from them)" if rest else ""
+    done = f"no alarm in {len(findings)} checks"
+    yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done

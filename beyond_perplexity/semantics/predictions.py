@@ -1,8 +1,7 @@
 """What a model predicts in sentences: texts that can be compared with what was written.
 
 A model is asked word by word in its document, with the context that its perplexity has. A brought
-model is asked about the tokens of the corpus as well, so that all models read the same text. What a
-comparison with an unrelated sentence, of like length, gives is the floor.
+model is asked about the tokens of the corpus as well, so that all models read the same text.
 
 n tokens of a document, S draws at each place.
 """
@@ -17,8 +16,6 @@ import numpy as np
 
 from beyond_perplexity.corpus.sentences import (
     CutDocument,
-    order_documents,
-    read_documents,
     sentence_item,
 )
 from beyond_perplexity.invariance.streams import stream
@@ -28,58 +25,6 @@ from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
 from beyond_perplexity.semantics.options import PredictionOptions
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
-
-_FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
-_PARTNER = "semantics/partner"  # of the random streams
-
-
-def find_partners(
-    units: Sequence[CutDocument], path: str, split: str, *, seed: int, whole: bool = False
-) -> list[list[str | None]]:
-    """Find an unrelated sentence of like length for every sentence of documents of the split.
-
-    The seed decides among sentences of equal length. Words are joined by one blank; None where no
-    other document has a sentence that differs.
-    """
-    if not units:
-        return []
-    order = order_documents(path, split, seed)
-    places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
-    count = min(_FOLLOWERS, len(order) - 1)
-    after = {
-        unit.unit_id: order[(places[unit.unit_id] + 1 + np.arange(count)) % len(order)].tolist()
-        for unit in units
-    }
-    wanted = {*after, *chain.from_iterable(after.values())}
-    held = {
-        unit.unit_id: unit
-        for unit in read_documents(path, split, wanted, grouped=True, whole=whole)
-    }
-    return [
-        _partners(unit, held[unit.unit_id].group, [held[k] for k in after[unit.unit_id]], seed)
-        for unit in units
-    ]
-
-
-def _partners(
-    unit: CutDocument, title: str | None, others: Sequence[CutDocument], seed: int
-) -> list[str | None]:
-    unrelated = [other for other in others if title is None or other.group != title]
-    pool = [words for other in unrelated for words in other.sentences]
-    lengths = np.array([len(words) for words in pool])
-    found: list[str | None] = []
-    for place, words in enumerate(unit.sentences):
-        # another sentence may say the very same
-        differs = np.array([other != words for other in pool], bool)
-        if not differs.any():
-            found.append(None)
-            continue
-        distances = np.where(differs, np.abs(lengths - len(words)), np.iinfo(np.int64).max)
-        nearest = np.flatnonzero(distances == distances.min())
-        number = stream(seed, _PARTNER, sentence_item(unit.unit_id, place)).random()
-        found.append(" ".join(pool[nearest[int(number * len(nearest))]]))
-    return found
-
 
 _PURPOSE = "semantics/sample"  # of the random streams
 

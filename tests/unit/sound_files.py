@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
-from beyond_perplexity.semantics.scored_pairs import read_scored_pairs
 
 from beyond_perplexity.contrastive.pairs import read_pairs
 from beyond_perplexity.corpus import conll, linked, markup, penn
@@ -37,6 +36,7 @@ from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
+from beyond_perplexity.semantics.scored_pairs import read_scored_pairs
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile

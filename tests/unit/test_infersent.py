@@ -13,8 +13,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from safetensors.torch import load_file
 from torch import nn
 
@@ -34,6 +32,8 @@ from beyond_perplexity.semantics.evaluators.infersent_training import (
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
+from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import ClosedVocabulary

@@ -22,15 +22,10 @@ from beyond_perplexity.corpus.readers import (
     read_lines,
 )
 from beyond_perplexity.corpus.rows import FORMATS
-from beyond_perplexity.corpus.suffixes import (
-    AUTOMATIC,
-    check_field,
-    guess_format,
-    has_named_fields,
-)
+from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import EMPTY_LINE, NO_TOKEN, Account
 from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json

@@ -11,10 +11,10 @@ from typing import Any
 
 from beyond_perplexity.arguments import MOST_THREADS
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES
-from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.option_sets import option
 from beyond_perplexity.options import json_object
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.storage.ranges import FileRanges
 
 _DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})

@@ -15,20 +15,20 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.perplexities.options import PairOptions
-from beyond_perplexity.perplexities.score_files import FileScores, same_documents
-from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.scoring.intervals import (
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
-from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
-from beyond_perplexity.tendencies.resampling import student_quantile
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.perplexities.options import PairOptions
+from beyond_perplexity.perplexities.score_files import FileScores, same_documents
+from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.verdicts import joined_facts
 
 POWER = 0.8
 FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"

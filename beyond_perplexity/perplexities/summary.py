@@ -15,6 +15,14 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.intervals import (
+    INTERVAL_LEVEL,
+    group_key,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import check_window
 from beyond_perplexity.perplexities.documents import (
@@ -24,14 +32,6 @@ from beyond_perplexity.perplexities.documents import (
     TextKind,
     score_rows,
 )
-from beyond_perplexity.scoring.intervals import (
-    INTERVAL_LEVEL,
-    group_key,
-    ratio_interval,
-    sum_groups,
-)
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.inference.units import effective_groups
 from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
 
 UNITS = ("token", "word", "character", "byte")

@@ -14,9 +14,8 @@ from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.option_sets import option
-from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
-from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.options import EmbeddingOptions, MeasurementOptions
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST
 
 _TEXTS = "path, iterable of str, DataFrame or Arrow table"

@@ -18,14 +18,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.compare_options import CompareOptions
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers, found_groups
+from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
     read_statistics,
 )
-from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 

@@ -15,6 +15,9 @@ from scipy import stats
 
 from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference import sign_flips
+from beyond_perplexity.inference.intervals import ratio_interval
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
 from beyond_perplexity.perplexities.paired import (
     PairOptions,
     check_company,
@@ -23,9 +26,6 @@ from beyond_perplexity.perplexities.paired import (
     smallest_found,
 )
 from beyond_perplexity.perplexities.score_files import read_scores
-from beyond_perplexity.scoring import sign_flips
-from beyond_perplexity.scoring.intervals import ratio_interval
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
 
 PAIR = [(0, 1)]
 

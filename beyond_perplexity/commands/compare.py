@@ -13,8 +13,8 @@ from dataclasses import MISSING
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.option_sets import add_flags
-from beyond_perplexity.report.compare_options import CompareOptions
 from beyond_perplexity.storage.accounts import tell
+from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 _FLAGS = (
     *("reference", "samples", "out", "format", "field", "samples_field", "tokenized", "language"),

@@ -19,7 +19,7 @@ from beyond_perplexity.report.compare import (
     draw_one,
     run_comparison,
 )
-from beyond_perplexity.report.compare_options import CompareOptions
+from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 
 def _unused(given: CompareOptions) -> Iterator[Unused]:

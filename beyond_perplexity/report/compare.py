@@ -16,7 +16,6 @@ from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.report.compare_options import CompareOptions, source_of
 from beyond_perplexity.report.comparison_input import (
     Body,
     Comparison,
@@ -34,6 +33,7 @@ from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors

@@ -16,8 +16,8 @@ from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.suffixes import has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.report.compare_options import CompareOptions
 from beyond_perplexity.storage.shards import read_texts
+from beyond_perplexity.tendencies.compare_options import CompareOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
 from beyond_perplexity.tendencies.statistics import (
     Statistics,

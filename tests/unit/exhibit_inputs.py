@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.report import INPUTS
-from beyond_perplexity.report.inputs import as_rows
+from beyond_perplexity.report.inputs import INPUTS, as_rows
 from beyond_perplexity.schemas.samples import TEXT_SAMPLES
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics

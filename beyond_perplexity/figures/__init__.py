@@ -268,26 +268,7 @@ FIGURES: Rows[Exhibit] = {
 
 
 def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
-    """Draw the figure of a name.
-
-    Parameters
-    ----------
-    name : str
-        A key of `FIGURES`.
-    given : dict of str to object
-        What the files of each of its kinds of input hold, such as ``curves`` a table.
-    labels : Labels
-        How models and decodings are called and in which order they stand.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When there is no such figure, or what is given lacks what the figure shows.
-    """
+    """Draw the figure of a name, a key of `FIGURES`, of what files of each kind hold."""
     shown = with_drawable_texts(given)
     figure: Figure = make_exhibit("figure", FIGURES, name, shown, labels)
     return figure

@@ -70,29 +70,12 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
 def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``. Of several temperatures (and sizes of the beam whose tail is
-        sampled) the lowest is shown. Chosen by the numbers it is shown among, the lowest of several
-        stochastic bounds is no such bound any more: its logarithm may lie below the true one's in
-        expectation, by up to the errors of those that it is chosen from.
-    gaps : pandas.DataFrame or None
-        Schema ``importance_gaps``: brackets that it refutes make no claim.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model, a line per method, a mark per proposal; two errors over the samples
-        on both sides where they are known (`wording.sampling_error`). Brackets that no temperature
-        was chosen for are lines between their ends, which may lie outside of the panel.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no finite bound.
+    Of several temperatures (and sizes of the beam whose tail is sampled) the lowest is shown.
+    Chosen by the numbers it is shown among, the lowest of several stochastic bounds is no such
+    bound any more: its logarithm may lie below the true one's in expectation, by up to the errors
+    of those that it is chosen from. Bars are two errors over the samples
+    (`wording.sampling_error`). Brackets that no temperature was chosen for are lines between their
+    ends, which may lie outside of the panel; those that `gaps` refutes make no claim.
     """
     chosen, brackets = _best(estimates), _brackets(withdraw_claims(estimates, gaps))
     order = list(dict.fromkeys(estimates["model"]))

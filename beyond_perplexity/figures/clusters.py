@@ -8,15 +8,10 @@ import numpy as np
 
 
 class Merge(NamedTuple):
-    """Two clusters become one.
+    """Two clusters become one, at the mean distance of the leaves of one to those of the other.
 
-    Attributes
-    ----------
-    first, second : int
-        The leaves are 0 to n − 1, the cluster of merge k is n + k; that which holds the leaf with
-        the lowest number comes first.
-    height : float
-        Mean distance of the leaves of one to those of the other.
+    The leaves are 0 to n − 1, the cluster of merge k is n + k; that which holds the leaf with the
+    lowest number comes first.
     """
 
     first: int
@@ -25,21 +20,9 @@ class Merge(NamedTuple):
 
 
 def average_linkage(distances: np.ndarray) -> list[Merge]:
-    """Cluster by the mean distance of leaves.
+    """Cluster by the mean distance of leaves, symmetric of shape (n, n) (Sokal, Michener 1958).
 
-    Parameters
-    ----------
-    distances : ndarray, shape (n, n)
-        Symmetric.
-
-    Returns
-    -------
-    list of Merge
-        n − 1, from the nearest on; of equal distances that of the lower leaves is first.
-
-    References
-    ----------
-    Sokal, Michener (1958). A statistical method for evaluating systematic relationships.
+    Merges are from the nearest on; of equal distances that of the lower leaves is first.
     """
     members = {leaf: [leaf] for leaf in range(len(distances))}
     merges: list[Merge] = []

@@ -23,20 +23,7 @@ _FEW = 4  # levels that a table has room for
 
 
 def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:
-    """Take the rows of a measure; of a level that has two, those with the most draws.
-
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``contrasts``, of all models.
-    measure : str
-        As `schemas.contrastive` names it.
-
-    Raises
-    ------
-    InputError
-        When there is none.
-    """
+    """Take the rows of a measure; of a level that has two, those with the most draws."""
     chosen = contrasts[contrasts["measure"] == measure]
     if chosen.empty:
         held = ", ".join(sorted(set(contrasts["measure"]))) or "none"
@@ -51,19 +38,9 @@ def normalized_models(contrasts: pd.DataFrame) -> set[str]:
 
 
 def table_levels(levels: Sequence[float], paper: Sequence[float] = PAPER_LEVELS) -> list[float]:
-    """Choose the levels that a table shows.
+    """Choose the levels that a table shows, without that of the text itself, 0.
 
-    Parameters
-    ----------
-    levels : sequence of float
-        All levels; that of the text itself, 0, is never shown.
-    paper : sequence of float
-        Those that the paper's table has.
-
-    Returns
-    -------
-    list of float
-        All where they are few; of a curve those of the paper, or as many from end to end.
+    All where they are few; of a curve those of the paper, or as many from end to end.
     """
     found = sorted({float(level) for level in levels if level > 0})
     if len(found) <= _FEW:
@@ -83,15 +60,7 @@ class TrainedOn(NamedTuple):
 def training_margins(models: Mapping[str, Mapping[str, Any]]) -> dict[str, TrainedOn]:
     """Return latent size and training distortion of the models that are trained against distortion.
 
-    Parameters
-    ----------
-    models : dict
-        Content of ``model.json`` by name of the model; of other families nothing is returned.
-
-    Raises
-    ------
-    InputError
-        When one of such a family says neither.
+    Of other families (by ``model.json``) nothing is returned.
     """
     found = {}
     for name, model in models.items():

@@ -49,14 +49,7 @@ def either_way(held: ShownCorrelations, first: str, second: str) -> ShownCorrela
 def cluster_measures(
     held: ShownCorrelations, names: Sequence[str]
 ) -> tuple[list[Merge], list[int]]:
-    """Cluster measures by 1 − |correlation|; an unknown one counts as 0.
-
-    Returns
-    -------
-    merges : list of Merge
-    order : list of int
-        Places in `names`.
-    """
+    """Cluster measures by 1 − |correlation| (unknown: 0); also returns their order."""
     size = [[abs(either_way(held, one, two).value) for two in names] for one in names]
     distances = 1 - np.nan_to_num(np.array(size).reshape(len(names), len(names)))
     np.fill_diagonal(distances, 0)
@@ -121,16 +114,9 @@ def draw_correlations(
     below: Sequence[Sequence[ShownCorrelation]],
     above: Sequence[Sequence[ShownCorrelation]],
 ) -> None:
-    """Draw a matrix whose lower and upper triangle are of two kinds.
+    """Draw a matrix whose lower and upper triangle are of two kinds, each of shape (n, n).
 
-    Parameters
-    ----------
-    axis : Axes
-    titles : sequence of str, length n
-        Of the measures, in the order of the rows; columns have their numbers.
-    below, above : sequences of shape (n, n)
-        Of which the lower and the upper triangle are drawn. A cell is coloured where the interval
-        leaves 0 out.
+    Rows have the titles, columns their numbers. A cell is coloured where the interval leaves 0 out.
     """
     n = len(titles)
     for row in range(n):

@@ -31,24 +31,7 @@ def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
 def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     """Draw the density over documents of the share of a class of tokens (paper, Figs. 8 and 9).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``{tendency}_density``: x fraction, y density.
-    labels : Labels
-        Names and order.
-    tendency : str
-        A key of `tendencies.rows.TENDENCIES`, of kind share.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per decoding, a line per model, the test set in black.
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes curve ``{tendency}_density`` (x fraction, y density); the test set is black.
     """
     curves = select(table, f"{tendency}_density")
     figure, axes, entries = draw_by_decoding(

@@ -47,26 +47,7 @@ class Exhibit(NamedTuple):
 def make_exhibit(
     kind: str, rows: Mapping[str, Exhibit], name: str, given: Mapping[str, Any], labels: Labels
 ) -> Any:
-    """Make a table or a figure by its name.
-
-    Parameters
-    ----------
-    kind : str
-        ``"table"`` or ``"figure"``, for the message.
-    rows : dict of str to Exhibit
-        All of that kind.
-    name : str
-        ``paper/name``, a key of `rows`.
-    given : dict of str to object
-        What the files of each kind of input hold.
-    labels : Labels
-        How models and decodings are called and in which order they stand.
-
-    Raises
-    ------
-    InputError
-        When there is none of that name, or what is given lacks what it shows.
-    """
+    """Make a table or a figure by its name, a key of `rows`; `kind` is for the message."""
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
     make = resolve_name(f"beyond_perplexity.{rows[name].code}")

@@ -21,25 +21,10 @@ ROW_HEIGHT = 0.16
 
 
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw from where to where the gap of each setting may be.
+    """Draw from where to where the gap of each setting may be, a panel per model.
 
-    Parameters
-    ----------
-    gaps : pandas.DataFrame
-        Schema ``importance_gaps``, of all models and proposals.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model; per setting what it may lack of log p, nats per token: a bar between what
-        is known from either side, a point where the two agree, an arrow where there is no most.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no estimate.
+    What it may lack of log p, nats per token: a bar between what is known from either side, a point
+    where the two agree, an arrow where there is no most.
     """
     held = gaps[gaps["forward"].notna()]
     if held.empty:

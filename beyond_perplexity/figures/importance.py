@@ -168,22 +168,8 @@ def _require(table: pd.DataFrame, what: str) -> None:
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Schema ``importance_curves``; the mean over random subsets of the samples.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model, a line per proposal and temperature.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
+    The mean over random subsets of the samples; a panel per model, a line per proposal and
+    temperature.
     """
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
@@ -198,24 +184,6 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
 
     It is the model with the most proposals, which has most to compare; of several the first.
-
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Schema ``importance_curves``.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel at the level of instances, one at that of the corpus, with the bands of the
-        table.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
     """
     _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
@@ -227,25 +195,9 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density of independent estimates of the same size (paper 000, Fig. 4).
+    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4).
 
-    Parameters
-    ----------
-    replicates : pandas.DataFrame
-        Schema ``importance_replicates``: perplexities of disjoint blocks of samples.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model; a Gaussian kernel density where there are at least 8 replicates, and a
-        tick for each of them.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
+    A Gaussian kernel density where there are at least 8 replicates, and a tick for each of them.
     """
     chosen = replicates[
         (replicates["aggregation"] == "instance") & np.isfinite(replicates["value"])
@@ -269,16 +221,7 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
 def kernel_density(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Sum Gaussian kernels over values, with the width of Scott's rule (1992); not normalized.
 
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (N,)
-        Not all alike.
-    at : numpy.ndarray of float64, shape (X,)
-        Where.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (X,)
+    Values, not all alike, have shape (N,), places and densities (X,), float64.
     """
     width = values.std(ddof=1) * len(values) ** -0.2
     return np.exp(-0.5 * ((at[:, None] - values) / width) ** 2).sum(1)  # (X, N) to (X,)

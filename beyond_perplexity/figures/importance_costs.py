@@ -25,29 +25,7 @@ _DRAWN_AS_LINES = "importance_sampling"
 def gap_by_cost(
     estimates: pd.DataFrame, curves: pd.DataFrame, costs: pd.DataFrame, labels: Labels
 ) -> Figure:
-    """Draw the gap to the best bound of each model against seconds and against evaluations.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``.
-    curves : pandas.DataFrame
-        Schema ``importance_curves``.
-    costs : pandas.DataFrame
-        Schema ``draw_costs``.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row of two panels for each model.
-
-    Raises
-    ------
-    InputError
-        When there is no finite bound, or a job's costs are missing.
-    """
+    """Draw the gap to the best bound of each model against seconds and against evaluations."""
     found = bounds_with_costs(estimates, costs)
     found = found[found["bound"] == STOCHASTIC]
     models = list(dict.fromkeys(found["model"]))

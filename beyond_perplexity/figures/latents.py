@@ -30,22 +30,11 @@ _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
-    """Draw the latents of one instance of each model.
+    """Draw the latents of one instance of each model; without any the figure says so.
 
-    Parameters
-    ----------
-    described : sequence of dict
-        For each model ``model``, ``title`` (which latents these are), ``tokens`` and either
-        ``tree`` (Penn brackets over ``#0 #1 ...``) or ``mentions``; see `LatentModel.readable`.
-        May be empty: the figure says so.
-    labels : Labels
-        Of no concern here: models go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per entry: a tree over its words, or the words with their mentions underlined,
-        one colour an entity.
+    Each has ``model``, ``title`` (which latents these are), ``tokens`` and either ``tree`` (Penn
+    brackets over ``#0 #1 ...``) or ``mentions``, which are underlined, one colour an entity; see
+    `LatentModel.readable`.
     """
     with package_style():
         if not described:

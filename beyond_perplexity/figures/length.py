@@ -62,25 +62,9 @@ def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw a box of document lengths per model and decoding under the test set's (paper, Fig. 5).
 
-    Boxes span the quartiles, whiskers the 5th to the 95th percentile; the line is the median, the
-    diamond the mean, and the shade behind the boxes the test set's quartiles.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``length_quantiles`` (x level in [0, 1], y tokens) and, where it is
-        there, ``length_mean`` (y tokens).
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes ``length_quantiles`` (x level in [0, 1], y tokens) and ``length_mean``. Boxes span the
+    quartiles, whiskers the 5th to the 95th percentile; the line is the median, the diamond the
+    mean, and the shade behind the boxes the test set's quartiles.
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()

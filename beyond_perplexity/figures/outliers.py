@@ -14,16 +14,9 @@ EDGE_MARGIN = 0.12  # of the range, on either side
 
 
 class AxisPoint(NamedTuple):
-    """A point with its interval.
+    """A point with its interval: lower limit (or NaN), value and upper limit; its place on y.
 
-    Attributes
-    ----------
-    x : tuple of float
-        Lower limit, value and upper limit; limits may be NaN.
-    y : float
-        Where it is drawn.
-    text, colour : str
-        What is written instead where it is far.
+    The text, in a colour, is written instead where it is far.
     """
 
     x: tuple[float, float, float]
@@ -33,20 +26,10 @@ class AxisPoint(NamedTuple):
 
 
 def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | None:
-    """Return the range of values without those that are far from all others.
+    """Return the range of finite values without those that are far from all others; None: none is.
 
     From the end with the larger gap, up to a quarter of the values (one at least) are left out
     where the range with them is more than `FAR` times that without.
-
-    Parameters
-    ----------
-    values : iterable of float
-        Those that are not finite count for nothing.
-
-    Returns
-    -------
-    tuple of float or None
-        The lowest and the highest value that are kept; None where none is left out.
     """
     ordered = sorted(value for value in values if math.isfinite(value))
     most = max(1, len(ordered) // 4)
@@ -64,15 +47,7 @@ def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | Non
 
 
 def cut_outliers(axis: Axes, points: Iterable[AxisPoint]) -> None:
-    """Limit an x axis to values that are near one another, and write the others at its edge.
-
-    Parameters
-    ----------
-    axis : Axes
-        With everything drawn.
-    points : iterable of AxisPoint
-        What is drawn; those that are not finite are left alone.
-    """
+    """Limit the x axis of a finished drawing to near values, and write the others at its edge."""
     held = [point for point in points if math.isfinite(point.x[1])]
     kept = range_without_outliers(point.x[1] for point in held)
     if kept is None:

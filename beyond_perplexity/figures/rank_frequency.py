@@ -31,23 +31,7 @@ def _draw_fit(axis: Axes, fit: pd.DataFrame, place: int) -> None:
 def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``rank_frequency`` (x rank, y relative frequency) and, where it is
-        there, ``zipf_fit`` of the reference.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per decoding, a line per model.
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes ``rank_frequency`` (x rank, y relative frequency) and ``zipf_fit`` of the reference.
     """
     curves = select(table, "rank_frequency")
     human = table["source"].map(is_reference)

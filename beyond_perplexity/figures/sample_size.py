@@ -152,46 +152,15 @@ def _draw(
 def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw every measure against the number of documents, with its band over subsets.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``sample_size``; takes the measures of `PANELS`, as far as they are there.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per measure; colour by model, line style by decoding. Behind the distances a grey
-        band and line: what two human texts of these sizes differ by.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is none of the measures.
+    Colour by model, line style by decoding. Behind the distances a grey band and line: what two
+    human texts of these sizes differ by.
     """
     return _draw(table, labels, ("value", "low", "high"))[0]
 
 
 @styled
 def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the p-value of every test against the number of documents, on a logarithmic axis.
-
-    Parameters
-    ----------
-    table, labels
-        As for `sample_size`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Horizontal lines stand at the levels of the stars.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is no p-value.
-    """
+    """Draw the p-value of every test against the number of documents, with the stars' levels."""
     figure, axes = _draw(table, labels, ("p_value", "p_low", "p_high"))
     for axis in axes:
         axis.set_yscale("log")

@@ -19,20 +19,7 @@ from beyond_perplexity.storage.outputs import atomic_path
 
 
 def save(figure: Figure, paths: Sequence[str | Path]) -> None:
-    """Write a figure atomically; the same figure gives the same bytes.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        The figure.
-    paths : sequence of paths
-        The suffix of each says its format: svg, pdf or png.
-
-    Raises
-    ------
-    InputError
-        When a suffix is none of these.
-    """
+    """Write a figure atomically as svg, pdf or png; the same figure gives the same bytes."""
     undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
     for path in map(Path, paths):
         if path.suffix not in undated:

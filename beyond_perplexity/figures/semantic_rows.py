@@ -78,15 +78,7 @@ def pick_predicted(semantics: pd.DataFrame, split: str) -> pd.DataFrame:
 
 
 def relation_titles(measures: pd.DataFrame, labels: Labels) -> dict[str, str]:
-    """Return the printed label of every related measure, by its key.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    labels : Labels
-        Names of evaluators.
-    """
+    """Return the printed label of every related measure, by its key."""
     found = {}
     for row in measures.drop_duplicates("measure").to_dict("records"):
         key, title = row["measure"], row["title"]

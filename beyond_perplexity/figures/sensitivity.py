@@ -23,25 +23,10 @@ def _percent(value: float, _place: object = None) -> str:
 
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the smallest detectable shift against the number of documents, both logarithmic.
+    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``sensitivity``; takes ``relative``.
-    labels : Labels
-        Names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A colour per tendency; solid for the distance of whole distributions, dashed for the
-        difference of means and the largest difference.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is no shift to draw.
+    Solid for the distance of whole distributions, dashed for the difference of means and the
+    largest difference.
     """
     found = table[table["relative"].notna()]
     if found.empty:

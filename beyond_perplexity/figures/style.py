@@ -77,13 +77,7 @@ def literal(text: str) -> str:
 
 
 def select(curves: pd.DataFrame, *names: str) -> pd.DataFrame:
-    """Take the points of some curves, in the order of x within each source.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no value of these.
-    """
+    """Take the points of some curves, in the order of x within each source."""
     chosen = curves[curves["curve"].isin(names)]
     if chosen["y"].isna().all():
         held = ", ".join(sorted(set(curves["curve"][curves["y"].notna()]))) or "none"
@@ -101,32 +95,11 @@ def panels(
     ylabels: Sequence[str],
     height: float = 2.1,
 ) -> tuple[Figure, dict[str, list[Axes]]]:
-    """Lay out one column of panels per decoding; one row of more than four panels is wrapped.
+    """Lay out one column of panels per decoding of the sources; a row of more than four is wrapped.
 
-    Parameters
-    ----------
-    sources : sequence of str
-        The sources to be drawn; their decodings are the columns.
-    labels : Labels
-        Order and titles of the decodings.
-    xlabel : str
-        What all panels have on their x axis.
-    ylabels : sequence of str
-        What the panels of each row have on their y axis; its length is the number of rows. They may
-        hold mathematics; see `literal`.
-    height : float
-        Height of a panel, inches.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : dict of str to list of Axes
-        For each decoding its panels, from top to bottom; all share their axes row by row.
-
-    Raises
-    ------
-    InputError
-        When there is no source but the reference.
+    There is a row for each of `ylabels`, which may hold mathematics (see `literal`); panels are
+    `height` inches high and share their axes row by row. Returns for each decoding its panels, from
+    top to bottom.
     """
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     if not decodings:
@@ -180,20 +153,9 @@ def draw_line(
     band: bool = False,
     marks: bool = True,
 ) -> None:
-    """Draw one source's line, with its band between ``low`` and ``high`` when asked.
+    """Draw one source's line (x, y), with its band between ``low`` and ``high`` when asked.
 
-    Parameters
-    ----------
-    axis : Axes
-        The panel.
-    points : pandas.DataFrame
-        Columns x, y, and low, high for the band; in the order of x.
-    source : str
-        Name of the source: colour and mark by its model, line style by its decoding.
-    looks : Looks
-        Where the colours come from.
-    band, marks : bool
-        Whether to fill the band, and to mark a few points of the line.
+    Colour and mark are by its model, the line style by its decoding; `marks`: on a few points.
     """
     model, decoding = parse_source(source)
     colour = looks.colour(model)
@@ -262,31 +224,9 @@ def draw_by_decoding(
 ) -> tuple[Figure, list[Axes], list[Line2D]]:
     """Draw a panel per decoding with a line per model and the test set in each of them.
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Points of one curve, as `select` gives them.
-    labels : Labels
-        Names and order.
-    xlabel, ylabel : str
-        What the axes have.
-    prepare : callable, optional
-        Makes what is drawn from the points of one source.
-    band : bool
-        Whether the test set has its band: of several vocabularies the first, raw where it is there.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : list of Axes
-        The panels; they share their axes, so limits are set after all are drawn.
-    entries : list of Line2D
-        For the legend.
-
-    Raises
-    ------
-    InputError
-        When there is no source but the reference.
+    `prepare` makes what is drawn from the points of one source; the test set has a `band`: of
+    several vocabularies the first, raw where it is there. Returns the panels, which share their
+    axes, so that limits are set after all are drawn, and entries for the legend.
     """
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
@@ -305,14 +245,7 @@ def draw_by_decoding(
 def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:
     """Keep about n points: what the eye can tell apart, so that the files stay small.
 
-    Parameters
-    ----------
-    points : pandas.DataFrame
-        In the order of x.
-    n : int
-        Points to keep at most.
-    log : bool
-        Space them evenly in the logarithm of their place, for a logarithmic axis.
+    With `log` evenly in the logarithm of their place, for a logarithmic axis.
     """
     if len(points) <= n:
         return points

@@ -16,13 +16,7 @@ MODEL, PROPOSAL = "model", "proposal"
 
 
 def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Replace what acts in texts of tables, such as escapes in names: who saves a figure keeps it.
-
-    Parameters
-    ----------
-    given : dict of str to object
-        Tables, of which this takes the columns of texts; all else stays.
-    """
+    """Replace what acts in texts of tables, such as escapes in names, for who saves a figure."""
     seen = cache(drawable)
 
     def shown(table: pd.DataFrame) -> pd.DataFrame:
@@ -41,20 +35,9 @@ def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
-    """Put titles for the names of models and proposals.
+    """Put titles for the names of models and proposals, in tables, lists of objects and labels.
 
-    Parameters
-    ----------
-    given : dict of str to object
-        Tables with the columns ``model`` and ``proposal``, or lists of objects with the key
-        ``model``; others stay.
-    labels : Labels
-        With the titles, none of which two names of one kind share that stand together.
-
-    Returns
-    -------
-    dict of str to object, Labels
-        The same with titles instead of names.
+    No two names of one kind that stand together share a title.
     """
     if not labels.titles:
         return dict(given), labels
@@ -82,17 +65,7 @@ def _titled(held: Any, titles: Mapping[str, str]) -> Any:
 
 
 def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels) -> pd.DataFrame:
-    """Put the names back into a table that was made of titles, for programs to read.
-
-    Parameters
-    ----------
-    tidy : pandas.DataFrame
-        Made of what `with_titles` gave.
-    given : dict of str to object
-        What that was given: the names that stand together.
-    labels : Labels
-        With the titles.
-    """
+    """Put the names that stood together in `given` back into a table that was made of titles."""
     if not labels.titles or MODEL not in tidy:
         return tidy
     titles = labels.titles
@@ -111,20 +84,10 @@ def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels)
 
 
 def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
-    """Add what each model is evaluated on, and which caps it has, for who reads the CSV alone.
+    """Add column ``data``: what each model is evaluated on, and its caps, for readers of the CSV.
 
-    Parameters
-    ----------
-    tidy : pandas.DataFrame
-        With the names of models in ``model``, or in ``source`` before a slash; without them, or
-        where the labels know nothing of any of them, it stays.
-    labels : Labels
-        With the names, not the titles, in `data`.
-
-    Returns
-    -------
-    pandas.DataFrame
-        With the column ``data`` at the end.
+    By the names of models in ``model``, or in ``source`` before a slash; where the labels know
+    nothing of any of them, the table stays.
     """
     names = tidy.get(MODEL, tidy.get("source"))
     if names is None or "data" in tidy:

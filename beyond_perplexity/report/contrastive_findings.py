@@ -218,15 +218,7 @@ def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
 
 
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
-    """Compare two orders of the same things, by a number for each that is not NaN.
-
-    Returns
-    -------
-    tau : float
-        Kendall's tau-b; NaN where all numbers of a side are equal.
-    agreeing, pairs : int
-        Pairs of things that both put in the same order, and all pairs.
-    """
+    """Compare two orders of the same things, by a number for each that is not NaN."""
     signs = [
         tuple(int(x[i] > x[j]) - int(x[i] < x[j]) for x in (one, other))
         for i, j in combinations(range(len(one)), 2)

@@ -37,25 +37,7 @@ def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of brought pairs.
-
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``pair_contrasts`` with one more column, ``source``: the name of the pairs.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row for each phenomenon and model, in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When there is no pair.
-    """
+    """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
     if contrasts.empty:
         raise NothingToShowError("the contrasts of pairs have no row")
     place = {name: at for at, name in enumerate(labels.sort_models(contrasts["model"]))}

@@ -355,30 +355,12 @@ def render_overview(
     figures: Sequence[str | Path],
     findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> str:
-    """Write the first page; a section for each thing that there is.
+    """Write the first page, reStructuredText that needs no other file; a section a subject.
 
-    Parameters
-    ----------
-    corpora : dict
-        Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
-    perplexities : dict
-        Perplexity results by model.
-    compared : sequence of Compared
-        The corpora that bodies of text are compared with, with their measures.
-    kinds : collection of str
-        Kinds of the families of all compared models (see `models.families`), and ``"external"``
-        where samples were brought: what those have seen is not known.
-    estimates : pandas.DataFrame or None
-        Rows of the schema ``estimates`` of every proposal.
-    figures : sequence of path
-        The main figure of each corpus, SVG files; they are embedded.
-    findings : dict of str to dict of str to DataFrame, optional
-        By paper (a key of `FOUND_TEXTS`) and corpus what its table of findings has.
-
-    Returns
-    -------
-    str
-        reStructuredText that needs no other file.
+    Takes by name of the corpus reports of extraction, by model perplexity results, the compared
+    corpora, kinds of the families of all compared models (``"external"`` for brought samples),
+    schema ``estimates``, the main figure of each corpus (SVG, embedded), and findings by paper and
+    corpus.
     """
     parts = [PAGE_TITLE, *(f"{line}\n" for line in answers(compared, perplexities))]
     parts.append(_compared(corpora, compared, kinds) + "\n")

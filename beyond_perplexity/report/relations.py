@@ -69,22 +69,7 @@ def _related_cell(row: Mapping[Any, Any] | None) -> str:
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model under a decoding, a column a measure.
 
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        What belongs to a model stands in all of its rows.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
+    What belongs to a model stands in all of its rows.
     """
     if measures.empty:
         raise NothingToShowError("there are no measures to relate")
@@ -114,21 +99,7 @@ def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
 
 
 def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of what perplexity misses: a row a measure and decoding.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    orders : pandas.DataFrame
-        Schema ``relation_orders``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-    """
+    """Make the table of what perplexity misses: a row a measure and decoding."""
     titles = relation_titles(measures, labels)
     body = []
     for (measure, decoding), rows in orders.groupby(

@@ -36,22 +36,7 @@ def _group(evaluator: str, labels: Labels) -> str:
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of differences: a row a pair of models, a column a measure.
 
-    Parameters
-    ----------
-    differences : pandas.DataFrame
-        Schema ``semantic_differences``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        Of predictions, and of their excess over the floor, on the test split where there is one.
-
-    Raises
-    ------
-    InputError
-        When there is no difference.
+    Of predictions, and of their excess over the floor, on the test split where there is one.
     """
     split = shown_split(differences["split"])
     rows = differences[differences["split"] == split]

@@ -6,8 +6,7 @@ from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.style import empty_figure
+from beyond_perplexity.figures.style import empty_figure, save
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.report.inputs import read_inputs
@@ -17,7 +16,7 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--figure", required=True, choices=list(FIGURES), help="which figure")
     parser.add_argument(
-        "--inputs", type=json_object, required=True, help="lists of the files, by kind, JSON"
+        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
     )
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument(

@@ -17,7 +17,7 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
     parser.add_argument(
-        "--inputs", type=json_object, required=True, help="lists of the files, by kind, JSON"
+        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
     )
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument(

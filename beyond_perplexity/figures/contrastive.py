@@ -13,14 +13,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
     training_margins,
 )
-from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,

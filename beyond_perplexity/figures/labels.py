@@ -90,6 +90,11 @@ def _in_vocabulary(source: str) -> str:
     return f" in the vocabulary {vocabulary}" if vocabulary else ""
 
 
+def short_proposal(model: str, proposal: str) -> str:
+    """Name a proposal without its model."""
+    return proposal.removeprefix(f"{model}-").replace("-", " ")
+
+
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
     """Sort names: the listed ones in their listed order, then the others by the alphabet."""
     order = {name: place for place, name in enumerate(listed)}

@@ -75,8 +75,8 @@ def _height(entry: Mapping[str, Any]) -> float:
         depth = 1 + max(accumulate((c == "(") - (c == ")") for c in entry["tree"]))
         return TITLE + LEVEL * (depth + 0.6)
     lines = _lines(entry["tokens"])[-1][0] + 1
-    names = bool(_names(entry["mentions"]))
-    return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * names
+    named = any(not name.isdigit() for name in _entities(entry["mentions"]))
+    return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * named
 
 
 def _draw_tree(axis: Axes, tree: str, tokens: Sequence[str]) -> None:
@@ -119,11 +119,6 @@ def _draw_node(
 def _entities(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
     """List the entities in the order of their first mention."""
     return list(dict.fromkeys(str(mention["entity"]) for mention in mentions))
-
-
-def _names(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the names of numbered entities; entities that are numbers have none."""
-    return [name for name in _entities(mentions) if not name.isdigit()]
 
 
 def _tag(mention: Mapping[str, Any], entities: Sequence[str]) -> str:

@@ -15,13 +15,6 @@ from beyond_perplexity.figures.style import COLUMN_WIDTH, select, single_panel, 
 BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
 
-def _box(quantiles: pd.DataFrame, mean: float) -> dict[str, float]:
-    """Describe one box by the quantiles of the levels; between the given levels interpolate."""
-    levels, values = quantiles["x"].to_numpy(), quantiles["y"].to_numpy()
-    ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
-    return {**ends, "mean": mean}
-
-
 def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> None:
     drawn = axis.bxp(
         [box],
@@ -68,10 +61,11 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
-    boxes = {
-        name: _box(curves[curves["source"] == name], means.get(name, np.nan))
-        for name in labels.sort_sources(curves["source"])
-    }
+    boxes = {}
+    for name in labels.sort_sources(curves["source"]):
+        given = [curves[curves["source"] == name][column].to_numpy() for column in ("x", "y")]
+        ends = {key: float(np.interp(level, *given)) for key, level in BOX_LEVELS.items()}
+        boxes[name] = {**ends, "mean": means.get(name, np.nan)}
     sources = _without_repeats(boxes)
     looks = Looks(labels, sources)
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))

@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
-from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
-from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better

@@ -15,7 +15,7 @@ from beyond_perplexity.figures.correlation_matrix import (
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.semantic_rows import relation_titles
+from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.style import package_style
 from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
 

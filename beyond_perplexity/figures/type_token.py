@@ -139,10 +139,6 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
     return figure
 
 
-def _running_median(values: pd.Series) -> pd.Series:
-    return values.rolling(SMOOTHING, center=True, min_periods=1).median()
-
-
 @styled
 def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the KS distance of the number of types at every length (paper, Fig. 4).
@@ -169,8 +165,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
                     continue
                 colour = looks.colour(parse_source(name).model)
                 axis.plot(points["x"], points["y"], color=colour, alpha=0.2, linewidth=0.6)
-                smooth = points.assign(y=_running_median(points["y"]))
-                draw_line(axis, smooth, name, looks)
+                smooth = points["y"].rolling(SMOOTHING, center=True, min_periods=1).median()
+                draw_line(axis, points.assign(y=smooth), name, looks)
     # The panels share their axes: a limit that is set too early cuts off what comes later.
     for axis in chain.from_iterable(placed.values()):
         axis.set_ylim(0, 1.02)

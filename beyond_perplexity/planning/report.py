@@ -11,7 +11,7 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
-from beyond_perplexity.figures.semantic_rows import EVALUATOR_LABEL
+from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
 from beyond_perplexity.importance.estimators.registry import estimator_files
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.caps import caps

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.figures import TERMS_OF_ESTIMATES
-from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
-from beyond_perplexity.figures.titles import with_data, without_titles
+from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit, with_data, without_titles
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels

@@ -244,7 +244,7 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
-    from beyond_perplexity.figures.saving import save  # late: matplotlib
+    from beyond_perplexity.figures.style import save  # late: matplotlib
 
     found = comparison.found
     figures = draw_figures(found)

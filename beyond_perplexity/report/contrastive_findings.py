@@ -17,7 +17,8 @@ from beyond_perplexity.contrastive.readings import (
     read_table_1,
     turn_difference,
 )
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
     pick_contrasts,
@@ -25,7 +26,6 @@ from beyond_perplexity.figures.contrastive_rows import (
     table_levels,
     training_margins,
 )
-from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO

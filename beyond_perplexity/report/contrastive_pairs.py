@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.contrastive_rows import LOGARITHMS
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import LOGARITHMS
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.inputs import read_tables

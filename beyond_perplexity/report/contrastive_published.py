@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, TrainedOn, training_margins
+from beyond_perplexity.figures.measure_names import PAPER_LEVELS, TrainedOn, training_margins
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 CONTRAST_CITATION = "Arora & Rangarajan 2016"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
     normalized_models,
@@ -16,7 +17,6 @@ from beyond_perplexity.figures.contrastive_rows import (
     shown_level,
     table_levels,
 )
-from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_published import (

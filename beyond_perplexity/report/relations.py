@@ -9,8 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import evaluator_title, relation_titles
 from beyond_perplexity.figures.numbers import shown
-from beyond_perplexity.figures.semantic_rows import evaluator_title, relation_titles
 from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.findings import Answer, findings_table

@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import STAR_NOTE, shown_signed, stars
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     evaluator_title,
     shown_split,
     sort_measures,
 )
+from beyond_perplexity.figures.numbers import STAR_NOTE, shown_signed, stars
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.rows import MEASURES

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     MeasureName,
     evaluator_family,
     measure_title,
     sort_measures,
 )
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.semantics.human import rank_surplus
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
     measure_title,

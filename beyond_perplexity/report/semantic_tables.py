@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
     evaluator_family,
@@ -21,6 +20,7 @@ from beyond_perplexity.figures.semantic_rows import (
     sort_measures,
     sort_splits,
 )
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.semantic_published import (
     COLUMN_OF_TABLE,

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.saving import save
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.instances import store as instance_store
 from beyond_perplexity.instances.batches import TokenStore
 from beyond_perplexity.instances.store import Instance, InstanceStore

@@ -22,11 +22,15 @@ from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
 from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.clusters import average_linkage, leaf_order
-from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, cluster_measures
+from beyond_perplexity.figures.correlation_matrix import (
+    ShownCorrelation,
+    average_linkage,
+    cluster_measures,
+    leaf_order,
+)
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
+from beyond_perplexity.figures.measure_names import measure_title, sort_measures
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.correlations import correlate_ranks

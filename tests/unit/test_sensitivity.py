@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.sensitivity import sensitivity as draw_sensitivity
+from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import histograms, type_token

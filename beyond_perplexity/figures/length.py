@@ -63,8 +63,9 @@ def length(table: pd.DataFrame, labels: Labels) -> Figure:
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
     boxes = {}
     for name in labels.sort_sources(curves["source"]):
-        given = [curves[curves["source"] == name][column].to_numpy() for column in ("x", "y")]
-        ends = {key: float(np.interp(level, *given)) for key, level in BOX_LEVELS.items()}
+        own = curves[curves["source"] == name]
+        levels, values = own["x"].to_numpy(), own["y"].to_numpy()
+        ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
         boxes[name] = {**ends, "mean": means.get(name, np.nan)}
     sources = _without_repeats(boxes)
     looks = Looks(labels, sources)

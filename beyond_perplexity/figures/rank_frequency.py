@@ -42,8 +42,8 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.set(xscale="log", yscale="log")
         for place, (_, fit) in enumerate(fits):
             x, y = (thin(fit, log=True)[name] for name in ("x", "y"))
-            looks = {"color": FIT_COLOURS[place % 2], "linestyle": FIT_STYLES[place % 2]}
-            axis.plot(x, y, **looks, linewidth=1, zorder=4)
+            colour, style = FIT_COLOURS[place % 2], FIT_STYLES[place % 2]
+            axis.plot(x, y, color=colour, linestyle=style, linewidth=1, zorder=4)
     for place, (name, _) in enumerate(fits):
         title = f"Zipf fit, {labels.human(name)}"
         entries.append(handle(title, FIT_COLOURS[place % 2], None, FIT_STYLES[place % 2]))

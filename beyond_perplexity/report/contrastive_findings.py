@@ -193,7 +193,9 @@ def _best(given: ScoredModels, question: str) -> Iterator[Answer]:
             question,
             given.labels.model(name),
             f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}",
-            *(found[name][column] for column in _DIFFERENCE),
+            found[name]["value"],
+            found[name]["low"],
+            found[name]["high"],
             of=len(found),
             verdict=said.get(name, ""),
             first_page=name == best,
@@ -211,7 +213,7 @@ def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
                 given.labels.model(name),
                 f"models with a likelihood against which Table 1 reads so, per sentence at "
                 f"{shown_level(given.middle)}",
-                count=words.count(word),
+                found=words.count(word),
                 of=len(words),
                 verdict=word,
             )
@@ -263,7 +265,7 @@ def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
             f"Kendall's τ of H_C {CONTRAST_UNITS[given.unit]} at {shown_level(level)} and of "
             "perplexity, the lower the better; pairs in the same order",
             tau,
-            count=agreeing,
+            found=agreeing,
             of=pairs,
             verdict="all alike" if math.isnan(tau) else "",
         )
@@ -289,7 +291,7 @@ def _rising(given: ScoredModels, question: str) -> Iterator[Answer]:
     known = [said for said in verdicts.values() if said != "not known"]
     rising = known.count("rises at every step")
     counted = "models in which H_C rises at every step of the distortion"
-    yield Answer(question, "all models", counted, count=rising, of=len(known))
+    yield Answer(question, "all models", counted, found=rising, of=len(known))
     for name, said in verdicts.items():
         yield Answer(question, given.labels.model(name), "H_C per sentence", verdict=said)
 

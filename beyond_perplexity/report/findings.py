@@ -15,7 +15,7 @@ from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.layout import NOTHING_COLUMN, Column, Table
 
 FIRST_PAGE = "first_page"
-_NUMBERS = ("value", "low", "high", "count", "of")
+_NUMBERS = ("value", "low", "high", "found", "of")
 
 
 class Answer(NamedTuple):
@@ -27,7 +27,7 @@ class Answer(NamedTuple):
         What it answers, of which models or measures it is, and what it is, with its unit.
     value, low, high : float
         The number with the limits of its 95% interval; NaN where there is none.
-    count, of : int or None
+    found, of : int or None
         How many of how many things.
     verdict : str
         What was found, in a few words.
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     value: float = math.nan
     low: float = math.nan
     high: float = math.nan
-    count: int | None = None
+    found: int | None = None
     of: int | None = None
     verdict: str = ""
     first_page: bool = False
@@ -67,10 +67,10 @@ def findings_table(
     for one in findings:
         asked = [one.question] if paper is None else [one.question, paper.get(one.question, "")]
         asked = [""] * len(asked) if one.question == before else asked
-        numbers = [shown(one.value), shown_interval(one.low, one.high), _share(one.count, one.of)]
+        numbers = [shown(one.value), shown_interval(one.low, one.high), _share(one.found, one.of)]
         body.append([*asked, one.about, one.quantity, *numbers, one.verdict])
         before = one.question
-    tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"count": "Int64", "of": "Int64"})
+    tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"found": "Int64", "of": "Int64"})
     if paper is not None:
         tidy.insert(1, "paper", tidy["question"].map(lambda one: paper.get(one, "")))
     return Table(name, title, note, heads, body, tidy)
@@ -98,6 +98,6 @@ def first_sentence(template: str, findings: pd.DataFrame) -> str:
     for row in findings[findings[FIRST_PAGE].astype(bool)].to_dict("records"):
         texts = {name: escape_rst(str(row[name])) for name in ("about", "quantity", "verdict")}
         value = f"{shown(row['value'])} {shown_interval(row['low'], row['high'])}".strip()
-        counts = {name: shown(row[name], 0) for name in ("count", "of")}
+        counts = {name: shown(row[name], 0) for name in ("found", "of")}
         return template.format(**texts, **counts, value=value)
     return ""

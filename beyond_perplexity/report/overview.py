@@ -130,7 +130,7 @@ or exchanged at random: higher is better among models of one scale.
 Each model is asked for the next word after every true beginning of a sentence; the predicted words
 are compared with the true ones by their overlap, by vectors of words and by sentence encoders.
 """,
-        "Of {of} measures of meaning {count} order some pair of models otherwise than "
+        "Of {of} measures of meaning {found} order some pair of models otherwise than "
         "cross-entropy on the same sentences does.",
     ),
     "relations": (
@@ -140,7 +140,7 @@ are compared with the true ones by their overlap, by vectors of words and by sen
 Perplexity, contrastive entropy, the meaning of predictions and the distance of generated text to
 human text, of the same models.
 """,
-        "Of {of} pairs of models, each in a measure and under a decoding, {count} surely stand in "
+        "Of {of} pairs of models, each in a measure and under a decoding, {found} surely stand in "
         "another order than by bits per byte (both orders with a probability of at least 0.95).",
     ),
 }

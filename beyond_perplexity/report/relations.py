@@ -143,14 +143,14 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
     other = orders[orders["differs"]]
     sure = other[other["probability_both"] >= SURE]
     told = "pairs of models, each in a measure and under a decoding, in another order than by bits"
-    yield Answer(question, about, f"{told} per byte", count=len(other), of=len(orders))
+    yield Answer(question, about, f"{told} per byte", found=len(other), of=len(orders))
     told = f"of these, both orders are real with a probability of at least {SURE:g}"
-    yield Answer(question, about, told, count=len(sure), of=len(orders), first_page=True)
+    yield Answer(question, about, told, found=len(sure), of=len(orders), first_page=True)
     if sure.empty:
         return
     counts = sure.groupby("measure", sort=False).size().sort_values(ascending=False, kind="stable")
     most = str(counts.index[0])
-    yield Answer(question, titles[most], told, count=int(counts.iloc[0]), verdict="the most")
+    yield Answer(question, titles[most], told, found=int(counts.iloc[0]), verdict="the most")
     row = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
     pair = f"{labels.model(row['second'])} before {labels.model(row['first'])}"
     under = f" under {labels.decoding(row['decoding']).lower()}" * isinstance(row["decoding"], str)
@@ -171,11 +171,11 @@ def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> I
         (rows.nsmallest(1, "value").iloc[0], "lowest"),
     ):
         other = row["second"] if row["first"] == PERPLEXITY else row["first"]
-        numbers = (float(row[name]) for name in ("value", "low", "high"))
-        yield Answer(question, titles[other], told, *numbers, verdict=said)
+        limits = row["low"], row["high"]
+        yield Answer(question, titles[other], told, row["value"], *limits, verdict=said)
     zero = int(((rows["low"] <= 0) & (rows["high"] >= 0)).sum())
     told = "intervals that hold 0"
-    yield Answer(question, "all measures", told, count=zero, of=len(rows))
+    yield Answer(question, "all measures", told, found=zero, of=len(rows))
 
 
 def relation_findings_table(
@@ -189,7 +189,7 @@ def relation_findings_table(
     findings = [
         *_missed(titles, orders, labels),
         *_with_perplexity(titles, correlations),
-        Answer(question, "", "models, which intervals count", count=models, verdict=wide),
-        Answer(question, "", "rows, which are not independent within a model", count=rows),
+        Answer(question, "", "models, which intervals count", found=models, verdict=wide),
+        Answer(question, "", "rows, which are not independent within a model", found=rows),
     ]
     return findings_table("relation_findings", "What was found across papers", _ORDERS, findings)

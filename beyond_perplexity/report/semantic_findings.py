@@ -96,7 +96,7 @@ def _scheduled(
             ("clearly higher", sum(gain > 0 for gain in clear)),
             ("clearly lower", sum(gain < 0 for gain in clear)),
         ):
-            yield Answer(_HELP, about, "measures", count=count, of=len(gains), verdict=verdict)
+            yield Answer(_HELP, about, "measures", found=count, of=len(gains), verdict=verdict)
         if own := rows.get(_PERPLEXITY):
             gain = turned * _better(_PERPLEXITY, own)
             said = f"{'better' if gain > 0 else 'worse'}, {'' if _is_clear(own) else 'not '}clear"
@@ -157,11 +157,11 @@ def _order(pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
     clear = [one for one in found if one[3]]
     measures, total = len({name for name, *_ in found}), len(set(compared))
     told = "measures that order some pair of models otherwise than cross-entropy on the same text"
-    yield Answer(_ORDER, "all models", told, count=measures, of=total, first_page=True)
+    yield Answer(_ORDER, "all models", told, found=measures, of=total, first_page=True)
     told = "pairs of models in another order, each in a measure"
-    yield Answer(_ORDER, "all models", told, count=len(found), of=len(compared))
+    yield Answer(_ORDER, "all models", told, found=len(found), of=len(compared))
     told = f"of these, both differences are clear (adjusted p < {_CLEAR:g})"
-    yield Answer(_ORDER, "all models", told, count=len(clear), of=len(found))
+    yield Answer(_ORDER, "all models", told, found=len(clear), of=len(found))
     for name, better, worse, _ in clear[:_FEW_NAMES]:
         about = f"{labels.model(better)} before {labels.model(worse)}"
         yield Answer(_ORDER, about, measure_title(name, labels), verdict="both clear")
@@ -196,8 +196,8 @@ def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> 
         row = rows.iloc[place]
         names = [(row[f"{n}_evaluator"], row[f"{n}_measure"]) for n in ("first", "second")]
         about = " and ".join(measure_title(name, labels) for name in names)
-        numbers = (float(row[name]) for name in ("value", "low", "high"))
-        yield Answer(_TOGETHER, about, quantity, *numbers, verdict=said)
+        limits = row["low"], row["high"]
+        yield Answer(_TOGETHER, about, quantity, row["value"], *limits, verdict=said)
     middle = float(rows["size"].median())
     yield Answer(_TOGETHER, "all of different evaluators", f"median size of {quantity}", middle)
 

@@ -392,7 +392,7 @@ def test_all_equal_numbers_have_no_order() -> None:
     assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
     flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
     row = found("order models", perplexities=flat).iloc[0]
-    assert row[["count", "of", "verdict"]].tolist() == [0, 6, "all alike"]
+    assert row[["found", "of", "verdict"]].tolist() == [0, 6, "all alike"]
 
 
 def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
@@ -417,7 +417,7 @@ def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
     assert rows.loc["LSTM", "value"] == pytest.approx(20 * 3.3 * math.sqrt(0.3))
     assert rows["quantity"].str.endswith("nats a sentence").all()
     order = found("order models", contrasts=contrasts).iloc[0]
-    assert order[["count", "of"]].tolist() == [6, 6]
+    assert order[["found", "of"]].tolist() == [6, 6]
     assert "H_C per sentence" in order["quantity"]
     assert {row[0] for row in make("table_2", contrasts=contrasts).rows} == {"per sentence", ""}
     assert len(draw("figure_1", contrasts=contrasts).axes) == 1
@@ -434,11 +434,11 @@ def test_without_any_distortion_no_order_is_compared() -> None:
 
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
     rows = found("Without a likelihood")
-    assert rows.loc["s-75-10", ["count", "of", "verdict"]].to_numpy().tolist() == [
+    assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
         [1, 4, NO_DIFFERENCE],
         [3, 4, "superior"],
     ]
-    assert rows.loc["s-150-10", ["count", "of", "verdict"]].tolist() == [4, 4, "superior"]
+    assert rows.loc["s-150-10", ["found", "of", "verdict"]].tolist() == [4, 4, "superior"]
     assert found("does not compare").index.tolist() == list(SENTENCES)
     only = make_contrasts(WORDS)
     table = make("findings", contrasts=only, sentence_models={}, training=None)
@@ -448,7 +448,7 @@ def test_models_without_a_likelihood_are_read_against_the_others() -> None:
 def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
     def at(place: int, **changed: object) -> tuple[str, float, int, int]:
         rows = found("order models", **changed).reset_index()
-        return tuple(rows.loc[place, ["about", "value", "count", "of"]])
+        return tuple(rows.loc[place, ["about", "value", "found", "of"]])
 
     assert at(0) == ("4 models with one vocabulary", 1.0, 6, 6)
     models = {**given()["models"], "rnn": word_description("rnn", "b")}
@@ -466,12 +466,12 @@ def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
     [(0.0, "does not rise from 70% to 80%", [1, 2]), (math.nan, "not known", [1, 1])],
 )
 def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: list[int]) -> None:
-    assert found("rise with distortion").loc["all models", ["count", "of"]].tolist() == [7, 7]
+    assert found("rise with distortion").loc["all models", ["found", "of"]].tolist() == [7, 7]
     table = make_contrasts(["lstm", "kn-3"])
     fallen = (table["model"] == "kn-3") & (table["level"] == 0.8)
     table.loc[fallen & (table["measure"] == CONTRASTIVE_ENTROPY), "value"] = value
     rows = found("rise with distortion", contrasts=table)
-    assert rows.loc["all models", ["count", "of"]].tolist() == counts
+    assert rows.loc["all models", ["found", "of"]].tolist() == counts
     assert rows.loc[["LSTM", "kn-3"], "verdict"].tolist() == ["rises at every step", said]
 
 

@@ -311,8 +311,8 @@ def test_findings_of_meaning(compared: dict[str, Any]) -> None:
     table = make("semantics/findings", **compared)
     helps = found_of(table, "scheduled sampling help").set_index(["about", "verdict"])
     own = helps.loc["gru-ss against GRU"]
-    assert own.loc["higher", ["count", "of"]].tolist() == [11, 11]
-    assert own.loc["clearly lower", "count"] == 0
+    assert own.loc["higher", ["found", "of"]].tolist() == [11, 11]
+    assert own.loc["clearly lower", "found"] == 0
     assert "lstm-ss against LSTM" in helps.index
     chance = found_of(table, "chance")
     assert chance["value"].iloc[0] != chance["value"].iloc[1]
@@ -339,7 +339,7 @@ def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
     now = found_of(make("semantics/findings", semantic_differences=differences), question)
     pairs = 11 * 10
     assert was.loc[1, "of"] == now.loc[1, "of"] == pairs
-    assert was.loc[1, "count"] + now.loc[1, "count"] == pairs
+    assert was.loc[1, "found"] + now.loc[1, "found"] == pairs
     assert now["verdict"].eq("both clear").any()
 
 
@@ -363,7 +363,7 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
     table = make("relations/findings")
     missed = found_of(table, "perplexity misses")
-    assert missed["count"].tolist()[:3] == [2, 1, 1]
+    assert missed["found"].tolist()[:3] == [2, 1, 1]
     assert missed["of"].tolist()[:2] == [3, 3]
     example = missed.iloc[3]
     assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
@@ -371,7 +371,7 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     goes = found_of(table, "goes with perplexity").set_index("about")
     assert goes.loc["glove: WMD", "value"].tolist() == pytest.approx([-1, -1])
     trusted = found_of(table, "trusted")
-    assert trusted["count"].tolist() == [5, 15]
+    assert trusted["found"].tolist() == [5, 15]
     assert "so few" in trusted.loc[0, "verdict"]
 
 

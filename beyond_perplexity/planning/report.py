@@ -12,7 +12,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
-from beyond_perplexity.importance.estimators.registry import estimator_files
+from beyond_perplexity.importance.estimator_registry import estimator_code
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.parameters import as_json
@@ -218,7 +218,7 @@ def _tendencies(run: Run) -> Paper:
 def _importance(run: Run) -> Paper:
     plan = run.importance
     labels = {"families": plan.families(), "data": plan.data(), "titles": plan.titles()}
-    code = (*estimator_files(), *family_rows(plan.models()))
+    code = (*estimator_code(), *family_rows(plan.models()))
     return Paper([""] if plan.proposals() else [], _importance_lists, labels, code)
 
 

@@ -34,7 +34,7 @@ class Input(NamedTuple):
     words : str
         What the files are.
     schema : str
-        Of Parquet files, ``module:NAME``; the others are JSON.
+        Of Parquet files, ``module:NAME`` in `schemas`; the others are JSON.
     named_by_folder : bool
         Whether the folder of a file names the model; a JSON object goes by its own name else.
     lists : bool
@@ -50,58 +50,43 @@ class Input(NamedTuple):
     reader: str = ""
 
 
-_SCHEMAS = "beyond_perplexity.schemas"
 _EXAMPLES = "beyond_perplexity.report.examples"
 # Where the files are: `planning.report.PATTERNS`.
 INPUTS: Rows[Input] = {
-    "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
+    "measures": Input("measures of every body of text", "tendencies:TENDENCY_MEASURES"),
     "embedding_measures": Input(
         "measures of every body of text, with those of embedded documents",
-        f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES",
+        "tendencies:TENDENCY_MEASURES",
     ),
     "raw_measures": Input(
-        "measures in raw text of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
+        "measures in raw text of every body of text", "tendencies:TENDENCY_MEASURES"
     ),
-    "resamples": Input(
-        "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
-    ),
-    "curves": Input(
-        "curves of every body of text and of the test set", f"{_SCHEMAS}.tendencies:CURVES"
-    ),
-    "sample_size": Input("measures of ever more documents", f"{_SCHEMAS}.tendencies:SAMPLE_SIZE"),
-    "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
+    "resamples": Input("measures of resamples of the training set", "tendencies:TENDENCY_MEASURES"),
+    "curves": Input("curves of every body of text and of the test set", "tendencies:CURVES"),
+    "sample_size": Input("measures of ever more documents", "tendencies:SAMPLE_SIZE"),
+    "sensitivity": Input("smallest detectable shifts", "tendencies:SENSITIVITY"),
     "models": Input("model.json of every model", named_by_folder=True),
     "perplexities": Input("perplexity of every model, JSON"),
     "perplexity_differences": Input(
-        "differences of models in bits per byte", f"{_SCHEMAS}.perplexity:PERPLEXITY_DIFFERENCES"
+        "differences of models in bits per byte", "perplexity:PERPLEXITY_DIFFERENCES"
     ),
-    "training": Input(
-        "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
-    ),
-    "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
+    "training": Input("training curves of every model", "training:TRAINING", named_by_folder=True),
+    "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
     "beside": Input(
         "scores of models without latent variables on the same instances",
-        f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
+        "draws:INSTANCE_SCORES",
     ),
-    "costs": Input("seconds of every job that draws", f"{_SCHEMAS}.draws:DRAW_COSTS"),
-    "posteriors": Input(
-        "latents under the posterior and under every proposal", f"{_SCHEMAS}.draws:POSTERIOR"
-    ),
+    "costs": Input("seconds of every job that draws", "draws:DRAW_COSTS"),
+    "posteriors": Input("latents under the posterior and under every proposal", "draws:POSTERIOR"),
     "choices": Input(
-        "estimates of every proposal on the split that chooses", f"{_SCHEMAS}.estimates:ESTIMATES"
+        "estimates of every proposal on the split that chooses", "estimates:ESTIMATES"
     ),
     "importance_instances": Input(
-        "estimates of every instance", f"{_SCHEMAS}.estimates:IMPORTANCE_DIAGNOSTICS"
+        "estimates of every instance", "estimates:IMPORTANCE_DIAGNOSTICS"
     ),
-    "importance_curves": Input(
-        "estimates of ever more samples", f"{_SCHEMAS}.estimates:IMPORTANCE_CURVES"
-    ),
-    "replicates": Input(
-        "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
-    ),
-    "gaps": Input(
-        "simulated documents estimated from both sides", f"{_SCHEMAS}.estimates:IMPORTANCE_GAPS"
-    ),
+    "importance_curves": Input("estimates of ever more samples", "estimates:IMPORTANCE_CURVES"),
+    "replicates": Input("estimates of disjoint samples", "estimates:IMPORTANCE_REPLICATES"),
+    "gaps": Input("simulated documents estimated from both sides", "estimates:IMPORTANCE_GAPS"),
     "example_samples": Input(
         "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
     ),
@@ -109,10 +94,10 @@ INPUTS: Rows[Input] = {
         "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
     ),
     "latents": Input("latents of an instance of every model, JSON", lists=True),
-    "contrasts": Input("contrastive entropy of every model", f"{_SCHEMAS}.contrastive:CONTRASTS"),
+    "contrasts": Input("contrastive entropy of every model", "contrastive:CONTRASTS"),
     "contrast_differences": Input(
         "differences of models in contrastive entropy",
-        f"{_SCHEMAS}.contrastive:CONTRAST_DIFFERENCES",
+        "contrastive:CONTRAST_DIFFERENCES",
     ),
     "pair_contrasts": Input(
         "brought pairs under every model, in a folder with the name of the pairs",
@@ -123,33 +108,35 @@ INPUTS: Rows[Input] = {
         named_by_folder=True,
     ),
     "partitions": Input(
-        "log Z by length of every model without likelihood", f"{_SCHEMAS}.contrastive:PARTITIONS"
+        "log Z by length of every model without likelihood", "contrastive:PARTITIONS"
     ),
     "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
-    "semantics": Input(
-        "measures of the predictions of every model", f"{_SCHEMAS}.semantics:SEMANTICS"
-    ),
+    "semantics": Input("measures of the predictions of every model", "semantics:SEMANTICS"),
     "semantic_differences": Input(
         "differences of models in these measures",
-        f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_DIFFERENCES",
+        "semantics:SEMANTIC_DIFFERENCES",
     ),
     "semantic_correlations": Input(
-        "correlations of these measures", f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_CORRELATIONS"
+        "correlations of these measures", "semantics:SEMANTIC_CORRELATIONS"
     ),
-    "probes": Input("what every evaluator notices", f"{_SCHEMAS}.semantics:PROBES"),
+    "probes": Input("what every evaluator notices", "semantics:PROBES"),
     "human_correlations": Input(
         "correlations of every evaluator with human scores",
-        f"{_SCHEMAS}.semantics:HUMAN_CORRELATIONS",
+        "semantics:HUMAN_CORRELATIONS",
     ),
-    "human_scores": Input("the pairs behind them", f"{_SCHEMAS}.semantics:HUMAN_SCORES"),
+    "human_scores": Input("the pairs behind them", "semantics:HUMAN_SCORES"),
     "relation_measures": Input(
-        "measures of all papers, side by side", f"{_SCHEMAS}.relations:RELATION_MEASURES"
+        "measures of all papers, side by side", "relations:RELATION_MEASURES"
     ),
-    "relation_correlations": Input(
-        "rank correlations of these", f"{_SCHEMAS}.relations:RELATION_CORRELATIONS"
-    ),
-    "relation_orders": Input("orders of models by these", f"{_SCHEMAS}.relations:RELATION_ORDERS"),
+    "relation_correlations": Input("rank correlations of these", "relations:RELATION_CORRELATIONS"),
+    "relation_orders": Input("orders of models by these", "relations:RELATION_ORDERS"),
 }
+
+
+def schema_of(kind: str) -> pa.Schema:
+    """Return the schema of a kind of files that are tables."""
+    schema: pa.Schema = resolve_name(f"beyond_perplexity.schemas.{INPUTS[kind].schema}")
+    return schema
 
 
 def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = False) -> pd.DataFrame:
@@ -211,7 +198,7 @@ def read_input(kind: str, paths: Paths) -> Any:
     if row.schema:
         if not paths:
             return None
-        return read_tables(paths, resolve_name(row.schema), named_by_folder=row.named_by_folder)
+        return read_tables(paths, schema_of(kind), named_by_folder=row.named_by_folder)
     if row.lists:
         return [entry for path in paths for entry in _read_json(path, list)]
     return read_descriptions(paths, named_by_folder=row.named_by_folder)

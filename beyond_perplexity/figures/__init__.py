@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit, with_drawable_texts
-from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.tendencies.definitions import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,13 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.style import (
-    draw_by_decoding,
-    legend_below,
-    select,
-    styled,
-)
-from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES
+from beyond_perplexity.figures.style import draw_by_decoding, legend_below, select, styled
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES
 
 VISIBLE = 0.005  # of the highest density: below it the axis is cut
 

@@ -14,7 +14,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.schemas.contrastive import SENTENCE_CROSS_ENTROPY
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 
 CONTRAST_UNITS = {"word": "per word", "sentence": "per sentence"}

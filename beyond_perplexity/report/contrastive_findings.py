@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.readings import (
+from beyond_perplexity.contrastive.differences import (
     NO_DIFFERENCE,
     READINGS,
     read_table_1,

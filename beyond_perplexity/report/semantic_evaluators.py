@@ -15,7 +15,7 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.semantics.human import rank_surplus
+from beyond_perplexity.semantics.scored_pairs import rank_surplus
 
 _AVERAGE, _UNRELATED = "average", "unrelated"
 

@@ -19,15 +19,11 @@ from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.measure_names import (
-    pick_contrasts,
-    table_levels,
-    training_margins,
-)
+from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate

@@ -5,46 +5,25 @@ from __future__ import annotations
 from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
 
 DOCUMENTS = columns(
-    "documents",
-    int64s("doc_id"),
-    strings("split", "title", "text"),
-    int32s("n_tokens"),
+    "documents", int64s("doc_id"), strings("split", "title", "text"), int32s("n_tokens")
 )
 
 MENTIONS = columns(
-    "mentions",
-    int64s("doc_id"),
-    int32s("start", "end"),
-    strings("entity", "source"),
+    "mentions", int64s("doc_id"), int32s("start", "end"), strings("entity", "source")
 )
 
-KNOWLEDGE_GRAPH = columns(
-    "knowledge_graph",
-    strings("subject", "relation", "object"),
-)
+KNOWLEDGE_GRAPH = columns("knowledge_graph", strings("subject", "relation", "object"))
 
-ALIASES = columns(
-    "aliases",
-    strings("entity", "alias"),
-)
+ALIASES = columns("aliases", strings("entity", "alias"))
 
 # Constituency trees in Penn brackets, one a sentence, on one line; see corpus/penn.py.
-TREES = columns(
-    "trees",
-    int64s("doc_id"),
-    int32s("sentence"),
-    strings("tree"),
-)
+TREES = columns("trees", int64s("doc_id"), int32s("sentence"), strings("tree"))
 
 # A sentence of the trees is known by the number doc_id * 65536 + sentence.
 SENTENCES_OF_A_DOCUMENT = 65_536
 
 # The documents before cleaning: the same in number and order as in ``documents``.
-RAW = columns(
-    "raw",
-    int64s("doc_id"),
-    strings("text"),
-)
+RAW = columns("raw", int64s("doc_id"), strings("text"))
 
 # Documents that models write or that were brought.
 TEXT_SAMPLES = columns(

@@ -21,10 +21,7 @@ LOG_WEIGHTS = columns(
 # log q of the same samples at each temperature that some are drawn at: the columns of
 # `temperature_columns` come on top.
 LOG_Q = columns(
-    "log_q",
-    int64s("instance_id", "sample_id"),
-    floats("temperature"),
-    int64s("latent_hash"),
+    "log_q", int64s("instance_id", "sample_id"), floats("temperature"), int64s("latent_hash")
 )
 
 # The latents that a beam search of each size under the proposal ends with.

@@ -18,11 +18,7 @@ from beyond_perplexity.schemas.columns import (
 # `sampled` is the mean over the samples, `spread` that over their pairs, of measures
 # that add up places.
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
-PARTNER_OF = {
-    PREDICTED: "partner",
-    SAMPLED: "sampled_partner",
-    CONTINUED: "continued_partner",
-}
+PARTNER_OF = {PREDICTED: "partner", SAMPLED: "sampled_partner", CONTINUED: "continued_partner"}
 SPREAD = "spread"
 # In SEMANTICS alone: what is sampled, less half its spread; see `semantics/summary.py`.
 PROPER = "proper"
@@ -122,10 +118,7 @@ HUMAN_CORRELATIONS = columns(
 
 # One row per pair of such a file: what the correlations of two evaluators are compared by.
 HUMAN_SCORES = columns(
-    "human_scores",
-    strings("evaluator", "measure", "file"),
-    int64s("pair"),
-    floats("gold", "value"),
+    "human_scores", strings("evaluator", "measure", "file"), int64s("pair"), floats("gold", "value")
 )
 
 

@@ -16,10 +16,7 @@ from beyond_perplexity.schemas.columns import (
 
 # One row per (statistic, key) with its number of occurrences; see tendencies/statistics.py.
 STATISTICS = columns(
-    "statistics",
-    strings("statistic", "type"),
-    int32s("length", "value"),
-    int64s("count"),
+    "statistics", strings("statistic", "type"), int32s("length", "value"), int64s("count")
 )
 
 # One row per measured tendency of one body of text against a reference; see tendencies/measures.py.
@@ -55,12 +52,7 @@ SENSITIVITY = columns(
 )
 
 # What the figures draw, tidy: points of a named curve with a band and the documents behind.
-CURVES = columns(
-    "curves",
-    strings("source", "curve"),
-    floats("x", "y", "low", "high"),
-    int64s("n"),
-)
+CURVES = columns("curves", strings("source", "curve"), floats("x", "y", "low", "high"), int64s("n"))
 
 
 # One row per embedded document of a text in a reading; the last three columns are of the text, the

@@ -40,7 +40,6 @@ class Subject:
     model : LanguageModel
         In the type and on the device in which it is used; it is put to evaluation mode.
     vocabulary : Vocabulary
-        Its tokenizer.
     texts : sequence of str
         Some documents, whole or cut, as the model reads them; at least one has a token.
     kind : "cleaned" or "raw"
@@ -48,12 +47,6 @@ class Subject:
     score : callable
         What scores texts: `score_rows`, or another program with its arguments.
     seed : int
-        Of what is drawn at random.
-
-    Raises
-    ------
-    InputError
-        When no text has a token.
     """
 
     model: LanguageModel

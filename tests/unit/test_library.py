@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 import beyond_perplexity
 from beyond_perplexity import errors
-from beyond_perplexity.auditing.evidence import Finding
+from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import compare as compare_command
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import Audit

@@ -1,9 +1,8 @@
 """What the networks of the labelled, top-down RNNG and of its proposal share: vectors of the stack.
 
 They follow the actions of `rnng_top_down_actions`; the vectors of all nodes lie in common tensors.
-The choice of a word of a particle are the actions up to its SHIFT, (K, C), filled up with
-`FILLING`; what follows the last word are the REDUCEs that close what is open. Particles whose
-actions were the same so far share a node, which is worked out once.
+A particle's choice of a word is its actions up to SHIFT, (K, C), padded with `FILLING`; after the
+last word REDUCEs close what is open. Particles with the same actions so far share a node.
 
 B instances, T words of the longest, P nodes of a step, M nodes in all, A actions, D width, L
 layers, K particles, R rows, C actions of a choice, W actions of a row.
@@ -270,7 +269,7 @@ class LabelledTreeModule(LatentModule):
         """Run the LSTM over the words: its output at each place, (B, T + 1, D)."""
 
     def reading(self, batch: InstanceBatch) -> Tensor:
-        """Return what the LSTM over the words gives at each place, (B, T + 1, D)."""
+        """Return `_read`, worked out once a batch."""
         return batch.keep((self, "reading"), lambda: self._read(batch))
 
 
@@ -333,10 +332,7 @@ def read_actions(
     choice: Tensor,
     score: Callable[[LabelledParticles, Tensor, Tensor], Tensor],
 ) -> tuple[Tensor, LabelledParticles]:
-    """Take the actions of a word, (K, C).
-
-    Returns `log_prob`: Nats, float64, (K,).
-    """
+    """Take the actions of a word, (K, C); return their log probability, nats, float64, (K,)."""
     state = state.pruned()
     log_prob = torch.zeros(len(choice), dtype=torch.float64, device=choice.device)  # (K,)
     for actions in choice.unbind(1):

@@ -31,30 +31,11 @@ from beyond_perplexity.tendencies.word_classes import StopWords
 
 @dataclass(frozen=True)
 class Body:
-    """A body of text, ready to be compared.
+    """A body of text, ready to be compared: its file, cleaned documents and statistics.
 
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file that the user gave, or the name of the argument.
-    documents : pathlib.Path
-        Its cleaned documents, schema ``samples``.
-    counted : pathlib.Path
-        Its statistics file.
-    statistics : Statistics
-        Its statistics, read.
-    left_out : int
-        Lines or rows without a token, which are not counted as documents.
-    short : int
-        Documents of fewer tokens than the least number, which are left out too.
-    groups : numpy.ndarray of int32, shape (D,), or None
-        The group of each document.
-    grouped : bool
-        Whether the file says the groups, be they of one document each.
-    repeated : int
-        Documents with a title that an earlier one has.
-    without_title : int
-        Documents without one.
+    Left out are lines without a token, and `short` documents. Groups are an int32 array of shape
+    (D,), or None; `grouped` says that the file names them, be they of one document each. Titles are
+    counted that an earlier document has, and documents without one.
     """
 
     path: Path
@@ -76,24 +57,11 @@ class Body:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare.compare_bodies`.
+    """The result of `compare.compare_bodies`: schemas ``tendencies`` and ``curves``.
 
-    Attributes
-    ----------
-    reference, samples : Body
-        What was compared.
-    measures, curves : pandas.DataFrame
-        Schemas ``tendencies`` and ``curves``.
-    labels : Labels
-        What the two are called in the figures.
-    raw : pandas.DataFrame or None
-        Schema ``tendencies``, of the raw texts where `measures` are of a closed vocabulary.
-    groups : tuple of int or None
-        Groups of the reference and of the samples; None: documents are not grouped.
-    exchanged : str
-        What the tests exchange, or why there are none.
-    encoder : str
-        What documents were embedded by; empty where they were not.
+    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted
+    (None: documents are not grouped); `exchanged` says what the tests exchange, or why there are
+    none, `encoder` what documents were embedded by.
     """
 
     reference: Body
@@ -137,32 +105,9 @@ def read_body(
     record: dict[str, object],
     field: str | None = None,
 ) -> Body:
-    """Read, clean and count a file.
+    """Read, clean and count a file (text, JSONL or Parquet; gzip and bz2 are recognized).
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        Text, JSONL or Parquet; gzip and bz2 are recognized.
-    options : CompareOptions
-        Its format, the cleaning steps and how short a document may be.
-    view : TextView
-        How it is read.
-    groups : GroupField or None
-        Where the group of a document stands.
-    stop_words : StopWords
-        The list of stop words.
-    folder : pathlib.Path
-        An existing folder of its own, where the working files go.
-    record : dict
-        Run record of the working files.
-    field : str, optional
-        The field or column of its texts.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, or has no token, or all documents are of one group; names the
-        file, and the line where it can.
+    Working files, with their run record, go to an existing folder of its own.
     """
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
@@ -195,13 +140,7 @@ def read_body(
 def group_fields(
     paths: tuple[Path | HeldTexts, Path | HeldTexts], options: CompareOptions
 ) -> tuple[GroupField | None, GroupField | None]:
-    """Say where the groups of both texts stand: in the named field, or in ``group``.
-
-    Raises
-    ------
-    InputError
-        When a field is named, but both are plain text.
-    """
+    """Say where the groups of both texts stand: in the named field, or in ``group``."""
     name = options.group_column
     first, second = (has_named_fields(path, options.format) for path in paths)
     if name and not (first or second):

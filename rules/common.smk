@@ -15,15 +15,13 @@ from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
+from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, read_plan
 from beyond_perplexity.planning.job_lines import print_job_lines
 from beyond_perplexity.planning.notes import take_over, watch
-from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
 from beyond_perplexity.planning.report import INPUT_FLAGS
-from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.run_record import RunRecord
-from beyond_perplexity.planning.summary import Expectations, summarize_jobs
-from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
+from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, summarize_run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import INPUTS, TABLES
@@ -46,7 +44,7 @@ except InputError as error:
 
 RUN = Run(config)
 watch(workflow, RUN.results)
-SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
+COSTS = JobCosts(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -124,12 +122,12 @@ def lasting(minutes):
 
 def memory(rule):
     """Memory for the models and the shard of a job; it doubles with every attempt."""
-    return lambda wildcards, attempt: SIZES.megabytes(rule, wildcards, attempt)
+    return lambda wildcards, attempt: COSTS.megabytes(rule, wildcards, attempt)
 
 
 def minutes(rule):
     """Run time for the models and the shard of a job; it doubles with every attempt."""
-    return lambda wildcards, attempt: SIZES.minutes(rule, wildcards, attempt)
+    return lambda wildcards, attempt: COSTS.minutes(rule, wildcards, attempt)
 
 
 def family_fingerprint(script):
@@ -251,25 +249,18 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
-        planned = [
-            (job.rule.name, dict(job.wildcards.items()), job)
+        jobs = [
+            COSTS.plan_job(
+                job.rule.name, job.wildcards_dict, job.resources, job.benchmark, job.output
+            )
             for job in workflow.dag.jobs
             if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
         ]
         if path := os.environ.get(JOBS_VARIABLE):
-            listed = (
-                list_job(*names, SIZES.work.units(*names), job.benchmark, job.output)
-                for *names, job in planned
-            )
-            write_json(path, list(listed))
-        expected = Expectations(RUN, SIZES)
-        jobs = [
-            expected.plan_job(*names, job.resources, job.benchmark, job.output)
-            for *names, job in planned
-        ]
+            write_json(path, [job._asdict() for job in jobs])
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.
         with contextlib.suppress(BrokenPipeError):
-            print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
+            print(f"\n{summarize_run(RUN, jobs)}", flush=True)
 
 
 def print_report():

@@ -15,7 +15,7 @@ from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.drawing.draws import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
-from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, read_plan
+from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
 from beyond_perplexity.planning.job_lines import print_job_lines
 from beyond_perplexity.planning.notes import take_over, watch
 from beyond_perplexity.planning.report import INPUT_FLAGS
@@ -249,13 +249,13 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
-        jobs = [
-            COSTS.plan_job(
-                job.rule.name, job.wildcards_dict, job.resources, job.benchmark, job.output
-            )
-            for job in workflow.dag.jobs
-            if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
-        ]
+        done, to_do = [], []
+        for job in workflow.dag.jobs:
+            if job.rule.name not in LOCAL_TARGETS:
+                held = (job.wildcards_dict, job.resources, job.benchmark, job.output)
+                known = to_do if workflow.dag.needrun(job) else done
+                known.append(COSTS.describe_job(job.rule.name, *held))
+        jobs = expect(to_do, done, COSTS.planned)
         if path := os.environ.get(JOBS_VARIABLE):
             write_json(path, [job._asdict() for job in jobs])
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.

@@ -11,9 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from beyond_perplexity.planning.work import Wildcards, Work
 from beyond_perplexity.storage.benchmarks import read_benchmark
 
@@ -22,9 +19,10 @@ PLAN_FILE = "plan.json"  # in the folder of the results
 _PARTS = ("shard", "block", "units", "draws", "instances", "samples", "resample")
 CUTS = frozenset({*_PARTS, "drawn", "reduced"})
 _CHANCE = 0.2  # of the time of a job: other work on the machine, a slow file system
-DAY = 1440
+DAY = 1440  # minutes
 SHORTEST = 30  # minutes: less is no help to a scheduler, and a file system may be slow
 TIME_MARGIN = 3  # of what a job is expected to take
+START = 20  # seconds, guessed
 UNKNOWN_MINUTES = 0.2  # of jobs of which nothing is known: most of these only tabulate or compare
 _GPU_RATE = 5e12  # operations a second that small batches reach on a GPU
 _ENDS = 100  # MB: requests that differ by less are of no use either
@@ -35,38 +33,35 @@ _MOST_COUNTED = 64_000  # MB that they ask for at first
 class Effort(NamedTuple):
     """A first guess of what the jobs of a rule need, on one core or one GPU.
 
-    Memory in MB, and in bytes for each weight of the models and for each unit of `Work`; seconds
-    before the first unit and of a unit under the smallest model; operations of a unit for each
-    weight; minutes that are asked for at first, at most (a training goes on where it was).
+    MB; bytes for each weight of the models, and for each unit of `Work`; seconds of a unit under
+    the smallest model; operations of a unit for each weight.
     """
 
     megabytes: float
     bytes_per_weight: float = 0
     bytes_per_unit: float = 0
-    start: float = 10
     seconds: float = 0
     operations: float = 0
-    longest: int = 2 * DAY
 
 
 # In training weights, gradients, two moments, and a copy of these three while a checkpoint is
 # written; a model is read in 32 bits and held in 16 or 32.
 NEEDS = {
-    "train": Effort(3000, 28, start=30, seconds=2e-5, operations=6, longest=DAY),
-    "measure_perplexity": Effort(3000, 10, start=20, seconds=5e-5, operations=2),
-    "generate": Effort(2000, 10, start=20, seconds=0.02, operations=2 * 200),
-    "draw": Effort(3000, 10, start=20, seconds=0.005, operations=2 * 200),
+    "train": Effort(3000, 28, seconds=2e-5, operations=6),
+    "measure_perplexity": Effort(3000, 10, seconds=5e-5, operations=2),
+    "generate": Effort(2000, 10, seconds=0.02, operations=2 * 200),
+    "draw": Effort(3000, 10, seconds=0.005, operations=2 * 200),
     "score_beside": Effort(2000, 10),
     "describe_latents": Effort(2000, 10),
-    "score_contrast": Effort(3000, 10, start=20, seconds=0.003, operations=2 * 30),
+    "score_contrast": Effort(3000, 10, seconds=0.003, operations=2 * 30),
     "score_pairs": Effort(3000, 10),
     "estimate_partition": Effort(3000, 10),
-    "predict_words": Effort(3000, 10, start=20, seconds=0.01, operations=2 * 30),
-    "score_semantics": Effort(3000, start=20, seconds=0.03),
-    "count_samples": Effort(2000, start=3, seconds=2e-4),
-    "measure_tendencies": Effort(2500, bytes_per_unit=1500, start=10, seconds=1e-3),
+    "predict_words": Effort(3000, 10, seconds=0.01, operations=2 * 30),
+    "score_semantics": Effort(3000, seconds=0.03),
+    "count_samples": Effort(2000, seconds=2e-4),
+    "measure_tendencies": Effort(2500, bytes_per_unit=1500, seconds=1e-3),
     "reduce_weights": Effort(1500, bytes_per_unit=100, seconds=1e-5),
-    "extract_corpus": Effort(2000, start=20, seconds=1.5e-5),
+    "extract_corpus": Effort(2000, seconds=1.5e-5),
 }
 
 
@@ -137,7 +132,7 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
 
 
 def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
-    """Return what the jobs that have ended took, by their kind."""
+    """Return what the jobs that have ended took, by their kind; the shortest is hardly a start."""
     found: dict[str, list[Finished]] = {}
     for job in jobs:
         held = read_benchmark(job.benchmark) if job.benchmark else None
@@ -145,7 +140,8 @@ def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
         if held and all(file.exists() for file in made):
             written = sum(file.stat().st_size for file in made)
             found.setdefault(job.kind, []).append(Finished(job.units, *held, written))
-    return {kind: fit_timing(held) for kind, held in found.items()}
+    start = min((job.seconds for held in found.values() for job in held), default=0.0)
+    return {kind: fit_timing(held, start) for kind, held in found.items()}
 
 
 def read_plan(path: str | Path) -> dict[str, Timing]:
@@ -169,7 +165,6 @@ class JobCosts:
     def __init__(self, work: Work, planned: Mapping[str, Timing] | None = None) -> None:
         self.work = work
         self.planned = planned or {}
-        self._rates: dict[str, float | None] = {}
 
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the MB that a job of a rule in `NEEDS` asks for, doubled with every attempt."""
@@ -192,34 +187,16 @@ class JobCosts:
             return measured.total(units)
         need = NEEDS[rule]
         weights = self.work.job_weights(wildcards) if need.operations else 0
-        return need.start + (need.seconds + need.operations * weights / _GPU_RATE) * units
+        return START + (need.seconds + need.operations * weights / _GPU_RATE) * units
 
     def minutes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the run time that a job asks for, doubled with every attempt."""
         expected = TIME_MARGIN * self.seconds(rule, wildcards) / 60
-        first = min(max(SHORTEST, math.ceil(expected / 10) * 10), NEEDS[rule].longest)
+        longest = DAY if rule == "train" else 2 * DAY  # a training goes on where it was
+        first = min(max(SHORTEST, math.ceil(expected / 10) * 10), longest)
         return first * 2 ** (attempt - 1)
 
-    def measured_seconds(
-        self, rule: str, wildcards: Wildcards, benchmark: str, output: str
-    ) -> float | None:
-        """Return how long a job takes by jobs that ran; None where nothing is known.
-
-        Earlier shards of its kind say it best where their sizes are known, by the rows of their
-        outputs; then the plan; then the job itself, when it ran before.
-        """
-        kind, rows = kind_of(rule, wildcards), self.work.rows(rule, wildcards)
-        if rows is not None and benchmark:
-            if kind not in self._rates:
-                self._rates[kind] = _seconds_per_row(Path(benchmark), Path(output))
-            if (rate := self._rates[kind]) is not None:
-                return rate * rows
-        if kind in self.planned:
-            return self.planned[kind].total(self.work.units(rule, wildcards))
-        own = read_benchmark(benchmark) if benchmark else None
-        return own[0] if own else None
-
-    def plan_job(
+    def describe_job(
         self,
         rule: str,
         wildcards: Wildcards,
@@ -227,35 +204,33 @@ class JobCosts:
         benchmark: object,
         outputs: Iterable[object],
     ) -> PlannedJob:
-        """Describe a job of Snakemake's plan."""
-        kind, units = kind_of(rule, wildcards), self.work.units(rule, wildcards)
-        file, made = str(benchmark or ""), tuple(map(str, outputs))
-        seconds = self.measured_seconds(rule, wildcards, file, made[0] if made else "")
-        guess = self.seconds(rule, wildcards) / 60 if rule in NEEDS else UNKNOWN_MINUTES
+        """Describe a job of Snakemake's plan, its minutes guessed."""
         memory = resources.get("mem_mb", 0)
         return PlannedJob(
             rule,
-            kind,
-            units,
+            kind_of(rule, wildcards),
+            self.work.units(rule, wildcards),
             gpus=int(resources.get("gpu", 0)),
-            minutes=guess if seconds is None else seconds / 60,
-            measured=seconds is not None,
+            minutes=self.seconds(rule, wildcards) / 60 if rule in NEEDS else UNKNOWN_MINUTES,
             megabytes=memory if isinstance(memory, int | float) else 0,  # else known later
-            output_bytes=self.planned[kind].output_bytes * units if kind in self.planned else 0,
-            benchmark=file,
-            outputs=made,
+            benchmark=str(benchmark or ""),
+            outputs=tuple(map(str, outputs)),
         )
 
 
-def _seconds_per_row(benchmark: Path, output: Path) -> float | None:
-    """Return the rate of the shards whose benchmarks lie beside one and whose outputs are there."""
-    total, rows = 0.0, 0
-    for path in sorted(benchmark.parent.glob("*.jsonl"))[:200]:
-        held = read_benchmark(path)
-        try:
-            n = pq.read_metadata(output.with_name(path.stem + output.suffix)).num_rows
-        except (OSError, pa.ArrowInvalid):
-            continue
-        if held and n:
-            total, rows = total + held[0], rows + n
-    return total / rows if rows else None
+def expect(
+    to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
+) -> list[PlannedJob]:
+    """Say how long jobs take and what they write, by others of their kind that ran.
+
+    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
+    job itself, which may have been of another size.
+    """
+    known = {**fit_finished(to_do), **planned, **fit_finished(done)}
+    found = []
+    for job in to_do:
+        if held := known.get(job.kind):
+            minutes, written = held.total(job.units) / 60, held.output_bytes * job.units
+            job = job._replace(minutes=minutes, measured=True, output_bytes=written)
+        found.append(job)
+    return found

@@ -67,14 +67,6 @@ class Work:
         found = self._units.get(rule)
         return max(1.0, float(found(wildcards))) if found else 1.0
 
-    def rows(self, rule: str, wildcards: Wildcards) -> float | None:
-        """Return how many rows a shard will have, where that follows from the configuration."""
-        if rule == "generate":
-            return float(self.run.samples.shard_range(wildcards["shard"])[1])
-        if rule == "draw" and wildcards["draw"] == "weights":
-            return self._drawn(wildcards)
-        return None
-
     # ---- models ----
 
     def job_weights(self, wildcards: Wildcards) -> int:

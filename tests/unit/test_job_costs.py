@@ -11,8 +11,6 @@ import json
 import math
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -22,10 +20,12 @@ from beyond_perplexity.planning.job_costs import (
     NEEDS,
     PLAN_FILE,
     SHORTEST,
+    START,
     Finished,
     JobCosts,
     PlannedJob,
     Timing,
+    expect,
     fit_finished,
     fit_timing,
     kind_of,
@@ -84,7 +84,7 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
 
         return costs("configs/paper.yaml", change).seconds("generate", SHARD)
 
-    start = NEEDS["generate"].start
+    start = START
     each = [(seconds(n) - start) / n for n in (100, 5_000, 1_000_000)]
     assert each == pytest.approx([each[0]] * 3)
     assert paper.minutes("generate", SHARD) > SHORTEST
@@ -221,48 +221,36 @@ def test_the_last_attempt_counts_and_memory_may_be_unknown(tmp_path) -> None:
     assert read_benchmark(path) == (3.5, 0.0)
 
 
-def test_earlier_shards_come_before_the_plan_and_the_plan_before_the_job_itself(tmp_path) -> None:
-    work = costs("configs/smoke.yaml").work
-    benchmark, output = tmp_path / "b" / "00001.jsonl", tmp_path / "o" / "00001.parquet"
-    shard = {"model": "lstm", "decoding": "beam", "shard": "00001"}  # 30 documents, 60 hypotheses
-    kind = kind_of("generate", shard)
+def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
+    """Of documents with beams of two: twice as many units."""
+    known = costs("configs/smoke.yaml")
 
-    def seconds(planned=None, wildcards=shard) -> float | None:
-        known = JobCosts(work, planned)
-        return known.measured_seconds("generate", wildcards, str(benchmark), str(output))
+    def shard(number: int, seconds: float | None = None) -> PlannedJob:
+        wildcards = {"model": "lstm", "decoding": "beam", "shard": f"{number:05d}"}
+        benchmark, output = tmp_path / f"{number}.jsonl", tmp_path / f"{number}.parquet"
+        if seconds:
+            benchmark.write_text(json.dumps({"s": seconds, "max_rss": 40}))
+            output.write_bytes(b"0" * 24)
+        return known.describe_job(
+            "generate", wildcards, {"gpu": 1, "mem_mb": 700}, benchmark, [output]
+        )
 
-    assert seconds() is None
-    (tmp_path / "b").mkdir()
-    benchmark.write_text('{"s": 9}')
-    assert seconds() == 9
-    plan = plan_content({kind: fit_timing([Finished(10, 25, 0, 0)])}, "here")
-    (tmp_path / PLAN_FILE).write_text(json.dumps(plan))
-    planned = read_plan(tmp_path / PLAN_FILE)
-    assert seconds(planned) == 5 + 2 * 60
-    (tmp_path / "o").mkdir()
-    for number, rows in ((1, 100), (2, 300)):  # of other sizes: 50 s for 400 rows in all
-        (tmp_path / "b" / f"{number:05d}.jsonl").write_text(f'{{"s": {rows / 8}}}')
-        table = pa.table({"x": list(range(rows))})
-        pq.write_table(table, tmp_path / "o" / f"{number:05d}.parquet")
-    assert seconds(planned) == pytest.approx(30 / 8)
-
-
-def test_jobs_of_a_plan_that_ended_are_told_by_their_files(tmp_path) -> None:
-    output, benchmark = tmp_path / "x.parquet", tmp_path / "x.jsonl"
-    made = costs("configs/smoke.yaml").plan_job(
-        "generate",
-        {"model": "lstm", "decoding": "beam", "shard": "00001"},
-        {"gpu": 1, "mem_mb": 700},
-        benchmark,
-        [output],
+    job = shard(0)
+    assert (job.kind, job.units, job.gpus, job.megabytes) == ("generate/lstm/beam", 60, 1, 700)
+    assert PlannedJob(**json.loads(json.dumps(job._asdict())))._replace(outputs=job.outputs) == job
+    (guess,) = expect([job], [], {})
+    assert guess == job
+    assert not job.measured
+    (own,) = expect([shard(0, 9)], [], {})
+    assert (own.minutes, own.measured, own.output_bytes) == (9 / 60, True, 24)
+    (tmp_path / PLAN_FILE).write_text(
+        json.dumps(plan_content({job.kind: fit_timing([Finished(10, 25, 0, 0)])}, "here"))
     )
-    assert (made.kind, made.units, made.gpus, made.megabytes) == ("generate/lstm/beam", 60, 1, 700)
-    (job,) = [PlannedJob(**row) for row in json.loads(json.dumps([made._asdict()]))]
-    assert fit_finished([job, PlannedJob("plot")]) == {}
-    benchmark.write_text('{"s": 3, "max_rss": 40}')
-    assert fit_finished([job]) == {}  # its output is not there
-    output.write_bytes(b"0" * 24)
-    assert fit_finished([job]) == {job.kind: fit_timing([Finished(60.0, 3.0, 40.0, 24)])}
+    planned = read_plan(tmp_path / PLAN_FILE)
+    assert expect([job], [], planned)[0].minutes == (5 + 2 * 60) / 60
+    assert expect([job], [shard(1, 3)], planned)[0].minutes == 3 / 60
+    (tmp_path / "1.parquet").unlink()
+    assert fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
 # ---- weights ----

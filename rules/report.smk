@@ -33,8 +33,8 @@ rule tabulate:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
@@ -74,8 +74,8 @@ rule plot:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         **all_in_ranges(INPUTS),
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
@@ -114,8 +114,8 @@ rule write_overview:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
         compared=RUN.report.compared(),

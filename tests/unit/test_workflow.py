@@ -99,7 +99,7 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
     run = Run(config)
     download = f"results/downloads/{SHA}/b.xml"
     assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
-    assert run.corpora.source_files("wikipedia", planning=True) == [str(there), download]
+    assert run.corpora.present(run.corpora.source_files("wikipedia")) == [str(there), download]
     assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
 
 

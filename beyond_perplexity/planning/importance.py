@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.estimators.registry import estimator_files
-from beyond_perplexity.importance.options import SimulationOptions
+from beyond_perplexity.importance.estimator_registry import estimator_code
+from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
@@ -241,8 +240,8 @@ class ImportancePlan:
         return {draw: self.draw_files(draw, proposal, drawn) for draw in kinds}
 
     def reduction_code(self, proposal: str) -> list[str]:
-        """List the modules of the estimators that the draws from a proposal allow."""
-        return estimator_files([draw for draw, files in self.draws_of(proposal).items() if files])
+        """List the code of the estimators that the draws from a proposal allow."""
+        return estimator_code([draw for draw, files in self.draws_of(proposal).items() if files])
 
     def gap_files(self) -> list[str]:
         """List the gaps on simulated documents of all proposals; none where there are none."""

@@ -7,15 +7,10 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import (
-    Config,
-    as_json,
-    base_corpus,
-    split_unit,
-)
+from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
 class Samples:

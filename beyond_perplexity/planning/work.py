@@ -28,7 +28,7 @@ def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int)
     import torch
 
     from beyond_perplexity.models import registry
-    from beyond_perplexity.models.kglm.knowledge_graph import SIZES
+    from beyond_perplexity.models.latents.kglm_instances import SIZES
 
     # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
     # knowledge graph, of which nothing is trained.

@@ -13,23 +13,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
-from beyond_perplexity.scoring.intervals import (
-    RatioInterval,
-    jackknife_interval,
-    ratio_interval,
-)
-from beyond_perplexity.scoring.sign_flips import (
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, ratio_interval
+from beyond_perplexity.inference.sign_flips import (
     EXACT_GROUPS,
     TIE,
     flipped_sums,
     sign_flip_p_values,
 )
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
-from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
 _FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
@@ -37,16 +33,9 @@ _Row = dict[str, Any]
 
 
 class SemanticTests(NamedTuple):
-    """How models are compared.
+    """How models are compared: drawn sign-flips of each test."""
 
-    Attributes
-    ----------
-    flips : int
-        Drawn sign-flips of each test.
-    seed : int
-    """
-
-    flips: int = 49_999
+    flips: int = 49_999  # drawn sign-flips of each test
     seed: int = 1
 
 
@@ -99,10 +88,8 @@ def _swap_p_values(
 
     The share of swaps whose difference is as large; exact where models could be exchanged.
 
-    References
-    ----------
-    Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance testing for
-    MT.
+    Source: Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance
+    testing for MT.
     """
     assert sums.counts is not None
     first, second = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
@@ -176,20 +163,12 @@ def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) 
 
 
 def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
-    """Compare models pair by pair in every measure.
+    """Compare models pair by pair in every measure: schema ``semantic_differences``.
 
-    Parameters
-    ----------
-    paired : PairedScores
-    tests : SemanticTests
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_differences``: the difference of means with a jackknife interval over
-        groups and a p-value by sign-flips, of BLEU with one by swaps of whole groups. P-values are
-        adjusted (Holm) over all pairs and measures of a split and kind; with fewer than 20
-        effective groups there is neither an interval nor an adjusted p.
+    The difference of means has a jackknife interval over groups and a p-value by sign-flips, that
+    of BLEU one by swaps of whole groups. P-values are adjusted (Holm) over all pairs and measures
+    of a split and kind; with fewer than 20 effective groups there is neither an interval nor an
+    adjusted p.
     """
     held = {
         key: sums for key, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences

@@ -9,28 +9,84 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.inference.jackknife import (
-    NOT_DEFINED,
-    heaps_columns,
-    heaps_errors,
-    mean_error,
-    sums_by_unit,
-)
-from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
-from beyond_perplexity.tendencies.inference.thresholds import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.tendencies.inference.unit_cells import (
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits
+from beyond_perplexity.inference.histogram_draws import (
     DocumentCells,
+    PairedHistogram,
+    Resampler,
+    bootstrap_both,
+    compare_histograms,
+    document_resampler,
     exchanged_cells,
     group_resampler,
+    permute,
 )
-from beyond_perplexity.tendencies.inference.units import ExchangedUnits
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
-from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
+from beyond_perplexity.inference.intervals import (
+    NOT_DEFINED,
+    Spread,
+    mean_error,
+    sums_by_unit,
+    upper_limit,
+)
+from beyond_perplexity.inference.p_values import monte_carlo_p
+from beyond_perplexity.inference.thresholds import DOCUMENTS_AT_LENGTHS
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    TENDENCIES,
+    MeasureKey,
+    MeasureRow,
+    TendencyKind,
+    compares_texts,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.resampling import monte_carlo_p
-from beyond_perplexity.tendencies.rows import LENGTH, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
+from beyond_perplexity.tendencies.statistics import Statistics
+from beyond_perplexity.verdicts import REASON_FOLLOWS
+
+
+def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values (float64, (C,), increasing) of length or a share, and their documents.
+
+    Documents without tokens have no share and are left out.
+    """
+    row = TENDENCIES[tendency]
+    histogram = statistics.histograms[row.histogram]
+    if row.kind == "length":
+        return histogram.lengths.astype(float), histogram.counts
+    filled = histogram.lengths > 0
+    # Division rounds correctly, so equal fractions such as 1/2 and 2/4 give equal floats.
+    shares = histogram.values[filled] / histogram.lengths[filled]
+    values, inverse = np.unique(shares, return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, inverse, histogram.counts[filled])
+    return values, counts
+
+
+def paired_histogram(reference: Statistics, samples: Statistics, tendency: str) -> PairedHistogram:
+    """Bring the distributions of two bodies of text to a common support; see `distribution`."""
+    values_1, counts_1 = distribution(reference, tendency)
+    values_2, counts_2 = distribution(samples, tendency)
+    support = np.union1d(values_1, values_2)
+    first, second = np.zeros((2, len(support)), np.int64)
+    first[np.searchsorted(support, values_1)] = counts_1
+    second[np.searchsorted(support, values_2)] = counts_2
+    return PairedHistogram(support, first, second)
+
+
+def value_places(
+    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
+) -> np.ndarray:
+    """Return the place of each document in the support of `paired_histogram`; -1 for no value."""
+    if kind == "length":
+        return np.searchsorted(support, lengths)
+    filled = lengths > 0
+    places = np.full(len(lengths), -1)
+    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+    return places
+
 
 _TESTED = "ks_empirical"
 _NUMBERS = tendencies_of("length", "share")
@@ -43,18 +99,18 @@ class _Counted(NamedTuple):
     place: Callable[[int], np.ndarray]  # of each document of a body in the cells
     pair: BodyPair
 
-    def drawers(self, seed: int, purpose: str) -> tuple[histograms.Resampler, ...]:
+    def drawers(self, seed: int, purpose: str) -> tuple[Resampler, ...]:
         """Return what resamples documents, or groups, of the reference and of the samples."""
         return tuple(
             self.drawer(body, seed, f"{purpose}/{name}")
             for body, name in enumerate(("reference", "samples"))
         )
 
-    def drawer(self, body: int, seed: int, purpose: str) -> histograms.Resampler:
+    def drawer(self, body: int, seed: int, purpose: str) -> Resampler:
         """Return what resamples one body."""
         groups = self.pair.groups[body]
         if groups is None:
-            return histograms.document_resampler(self.counts[body], seed, purpose)
+            return document_resampler(self.counts[body], seed, purpose)
         return group_resampler(self.place(body), groups, len(self.counts[body]), seed, purpose)
 
 
@@ -78,15 +134,15 @@ def _cells(
     return found, _Counted((found.reference, found.samples), place, pair)
 
 
-def _numbers(pair: BodyPair, tendency: str) -> tuple[histograms.PairedHistogram, _Counted] | None:
-    found = histograms.pair(*pair.bodies, tendency)
+def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] | None:
+    found = paired_histogram(*pair.bodies, tendency)
     if not (found.reference.sum() and found.samples.sum()):
         return None
     row = TENDENCIES[tendency]
 
     def place(body: int) -> np.ndarray:
         values = _values(pair, body, row.histogram)
-        return histograms.value_places(*values, found.support, row.kind)
+        return value_places(*values, found.support, row.kind)
 
     return found, _Counted((found.reference, found.samples), place, pair)
 
@@ -94,16 +150,9 @@ def _numbers(pair: BodyPair, tendency: str) -> tuple[histograms.PairedHistogram,
 class CellComparison(NamedTuple):
     """One tendency of both texts as documents by cell.
 
-    Attributes
-    ----------
-    tendency : str
-        Its name.
-    counts : tuple of two numpy.ndarray of int64, shape (C,)
-        Documents of the reference and of the samples; those that are in no cell are left out.
-    place : callable
-        Returns the cell of each document of a body (0 or 1), -1 for none: int64, shape (D,).
-    evaluate : callable
-        Computes measures by name from the documents of two texts, (C,) each.
+    `counts` are the documents of both by cell (C,), without those in no cell; `place` returns the
+    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
+    name from the documents of two texts, (C,) each.
     """
 
     tendency: str
@@ -120,30 +169,18 @@ def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[Ce
             yield CellComparison(tendency, cells[1].counts, cells[1].place, evaluate)
     for tendency in _NUMBERS:
         if (held := _numbers(pair, tendency)) is not None:
-            evaluate = partial(histograms.compare_histograms, held[0].support)
+            evaluate = partial(compare_histograms, held[0].support)
             yield CellComparison(tendency, held[1].counts, held[1].place, evaluate)
 
 
 def randomized_documents(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of one number per document under randomizations.
+    """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents, where units are exchanged.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents.
-    options : MeasurementOptions
-        Number of draws, largest length.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        What is not defined of the bodies is left out.
+    Without units documents are permuted: for types by length those of equal length. Measures that
+    the bodies do not have are left out, and of types by length where the reference alone has
+    groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     n = options.permutations
@@ -172,9 +209,9 @@ def randomized_documents(
         if (held := _numbers(pair, tendency)) is None:
             continue
         if units is None:
-            permuted = histograms.permute(held[0], n, seed, f"permutation/{tendency}")
+            permuted = permute(held[0], n, seed, f"permutation/{tendency}")
         else:
-            permuted = exchanged(held[1], partial(histograms.compare_histograms, held[0].support))
+            permuted = exchanged(held[1], partial(compare_histograms, held[0].support))
         found |= {(tendency, name): x for name, x in permuted.items() if compares_texts(name)}
     return found
 
@@ -234,7 +271,7 @@ def type_token_rows(
     if options.bootstrap:
         drawers = counted.drawers(seed, f"bootstrap/{tendency}")
         width = len(paired.reference)
-        replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
+        replicates = bootstrap_both(drawers, width, evaluate, options.bootstrap)
     for measure in (*laws, _TESTED):
         value = float(values[measure])
         high = upper_limit(value, replicates.get(measure), options.confidence, spread)
@@ -283,7 +320,7 @@ def histogram_rows(
     if found is None:
         return
     paired, counted = found
-    evaluate = partial(histograms.compare_histograms, paired.support)
+    evaluate = partial(compare_histograms, paired.support)
     compared = evaluate(paired.reference, paired.samples)
     values = {measure: float(value) for measure, value in compared.items()}
     limits: dict[str, tuple[float, float]] = {}
@@ -291,7 +328,7 @@ def histogram_rows(
         limits = _mean_limits(counted, paired.support, values, options.confidence)
         drawers = counted.drawers(seed, f"bootstrap/{tendency}")
         width = len(paired.support)
-        drawn = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
+        drawn = bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
         limits["ks"] = math.nan, upper_limit(values["ks"], drawn, options.confidence, spread)
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

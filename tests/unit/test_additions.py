@@ -25,7 +25,7 @@ from tests.workflow.toys import ROOT, add
 PROGRAM = """
 import json, yaml
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
@@ -208,8 +208,8 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     ("file", "users"),
     [
         ("models/recurrent", ("lstm", "gru")),
-        ("models/kglm/tagger", ("kglm-peeking",)),
-        ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
+        ("models/latents/kglm_tagger", ("kglm-peeking",)),
+        ("models/latents/rnng_span_crf", ("rnng",)),  # which can be trained with it
         ("decoding/kinds/nucleus", ("/nucleus",)),
         ("corpus/conll", ("conll",)),
         ("semantics/evaluators/skipthought", ("skipthought",)),

@@ -18,23 +18,22 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.commands import estimate
-from beyond_perplexity.importance import diagnostics
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
-from beyond_perplexity.importance.enclosing import (
+from beyond_perplexity.importance.draw_files import SMCRuns
+from beyond_perplexity.importance.estimator import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
+from beyond_perplexity.importance.two_sided_bounds import (
     doubts,
     enclose,
     half_ratio,
     tangent_bound,
     tuned_constant,
 )
-from beyond_perplexity.importance.estimators.contract import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
-from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
-from beyond_perplexity.importance.log_space import log_half_means
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.smc_runs import SMCRuns
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.inference import weight_diagnostics
+from beyond_perplexity.inference.log_space import log_half_means
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights
@@ -189,7 +188,9 @@ def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, bound, widt
     assert inside >= 11 or bound != TWO_SIDED
 
 
-def of_samples(ess: float, k_hat: float = 0.3, tail: str = diagnostics.FITTED) -> Diagnostics:
+def of_samples(
+    ess: float, k_hat: float = 0.3, tail: str = weight_diagnostics.FITTED
+) -> Diagnostics:
     return Diagnostics(ess, 0.1, 1.0, k_hat, tail)
 
 
@@ -214,17 +215,17 @@ NAN = np.full(10, np.nan)
         ([of_samples(50, 0.51)] * 10, NAN, "the median of k̂ is 0.51, not known to be at most 0.5"),
         ([of_samples(50, 0.7)] * 4 + [of_samples(50, 0.2)] * 6, NAN, ""),
         (
-            [of_samples(50, math.nan, diagnostics.TIED)] * 5
-            + [of_samples(50, math.nan, diagnostics.CONSTANT)] * 5,
+            [of_samples(50, math.nan, weight_diagnostics.TIED)] * 5
+            + [of_samples(50, math.nan, weight_diagnostics.CONSTANT)] * 5,
             NAN,
             "the median of k̂ is undefined",
         ),
         ([of_samples(50, 0.8)] * 2 + [of_samples(50, 0.2)] * 8, NAN, ""),
         ([of_samples(50, 0.8)] * 3 + [of_samples(50, 0.2)] * 7, NAN, "in 30% of the instances"),
-        ([of_samples(50, math.nan, diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.nan, diagnostics.SHORT)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.inf, diagnostics.DEGENERATE)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.nan, diagnostics.CONSTANT)] * 10, NAN, ""),
+        ([of_samples(50, math.nan, weight_diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, weight_diagnostics.SHORT)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.inf, weight_diagnostics.DEGENERATE)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, weight_diagnostics.CONSTANT)] * 10, NAN, ""),
         ([of_runs(50)] * 10, np.full(10, 4.0), ""),
         ([of_runs(50)] * 10, np.full(10, 8.0), "is 8.0 nats², above 4: about 2.0 times as many"),
         ([of_runs(50)] * 10, NAN, "variance of log p̂ between runs is nan"),
@@ -358,7 +359,7 @@ def test_one_instance_and_weights_of_zero_have_no_ends(tmp_path):
 
 def test_ends_that_cross_are_said_and_left(tmp_path, monkeypatch):
     """The mean of an odd number of weights may lie above the bound of its halves."""
-    name = "beyond_perplexity.importance.estimators.bracket.enclose"
+    name = "beyond_perplexity.importance.bracket.enclose"
     ends = enclose(np.zeros(40), np.zeros((2, 40)))._replace(low=3.0, high=-3.0)
     monkeypatch.setattr(name, lambda *_: ends)
     (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))

@@ -18,18 +18,23 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.tendencies import document_measures, zipf_split
-from beyond_perplexity.tendencies.inference import held_out, multiple, units, verdicts
-from beyond_perplexity.tendencies.inference.limits import Spread, spread_of, upper_limit
-from beyond_perplexity.tendencies.measured import Floor, MeasureRow
+from beyond_perplexity.inference import exchanged_units, held_out, holm_adjustment
+from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
+from beyond_perplexity.tendencies import document_measures, power_laws, tested_rows
+from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
+from beyond_perplexity.tendencies.power_laws import (
+    Halves,
+    fit_truncated_zipf,
+    rank_order,
+    split_fit,
+)
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
-from beyond_perplexity.tendencies.zipf_split import Halves, rank_order, split_fit
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
@@ -120,7 +125,7 @@ def test_permuted_groups_are_all_the_choices_of_groups(tmp_path):
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(tmp_path, REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
-        exchanged = units.exchanged_units(pair.groups, (9, 9), 0)
+        exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
     assert exchanged.scheme == "groups"
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
@@ -139,7 +144,7 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
     samples = draw(1, n, mean=7)
     with pair_of(tmp_path, REFERENCE, samples, (GROUPS, None)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
-        exchanged = units.exchanged_units(pair.groups, (9, n), 3)
+        exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
     assert exchanged.scheme == "swaps"
     pseudo = exchanged.codes[1] - 4
     sizes = np.bincount(pseudo, minlength=4)
@@ -162,9 +167,9 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
 
 
 def test_samples_with_groups_beside_a_reference_without_are_drawn():
-    assert units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
-    assert units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
-    assert units.exchanged_units((None, None), (2, 3), 0) is None
+    assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
+    assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
+    assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -311,9 +316,9 @@ def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, re
     """The fourth has one group of 20 and 100 single documents: neither groups nor documents."""
     codes = np.arange(120) // size
     with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, own)) as pair:
-        assert units.scheme_of(pair.groups) == scheme
+        assert exchanged_units.scheme_of(pair.groups) == scheme
         rows = by_key(measure_rows(pair, NO_LIMITS, 0))
-        told = verdicts.exchanged_told(pair, (codes, own))
+        told = tested_rows.exchanged_told(pair, (codes, own))
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
@@ -323,16 +328,20 @@ def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, re
 
 
 def test_effective_groups_are_those_of_equal_ones():
-    assert units.effective_groups(np.full(7, 3)) == pytest.approx(7)
-    assert units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
-    assert units.effective_groups(np.zeros(3)) == 0
+    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert exchanged_units.effective_groups(np.zeros(3)) == 0
 
 
 def test_holm_is_that_of_hand():
-    assert multiple.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert multiple.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
-    assert multiple.holm([0.6, 0.9]) == pytest.approx([1, 1])
-    assert len(multiple.holm([])) == 0
+    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
+    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx(
+        [0.06, 0.12, 0.12, 0.04]
+    )
+    assert holm_adjustment.holm([0.6, 0.9]) == pytest.approx([1, 1])
+    assert len(holm_adjustment.holm([])) == 0
 
 
 def test_children_are_rejected_with_their_parents_alone():
@@ -346,7 +355,7 @@ def test_children_are_rejected_with_their_parents_alone():
         ("symbols", "ks"): math.nan,
     }
     # Three primary tests: a child whose parent has no test is one of its own.
-    assert multiple.adjusted_p_values(given) == pytest.approx(
+    assert tested_rows.adjusted_p_values(given) == pytest.approx(
         {
             ("length", "ks"): 0.03,
             ("length", TWO_SIDED): 0.5,
@@ -363,19 +372,25 @@ def rows_with(p: float, n: int) -> list[MeasureRow]:
 
 def test_what_permutations_cannot_reach_is_said():
     """A star is p < level: the smallest p at a level itself has none."""
-    assert multiple.star_warning(rows_with(0.5, 8), 1999) == ""
-    assert "1,600 are needed" in multiple.star_warning(rows_with(0.5, 8), 1599)  # 8 / 1600 = .005
-    assert multiple.star_warning(rows_with(0.5, 8), 1600) == ""
-    assert multiple.star_warning(rows_with(0.5, 10), 2000) == ""
-    assert multiple.star_warning(rows_with(0.5, 11), 1999).startswith("1,999 permutations cannot")
-    assert "2,200 are needed" in multiple.star_warning(rows_with(0.5, 11), 1999)
-    assert "p < 0.05 in a family of 16" in multiple.star_warning(rows_with(0.5, 8), 199, bodies=2)
-    adjusted = multiple.adjusted_rows(rows_with(0.001, 11), 999)
+    assert tested_rows.star_warning(rows_with(0.5, 8), 1999) == ""
+    assert "1,600 are needed" in tested_rows.star_warning(
+        rows_with(0.5, 8), 1599
+    )  # 8 / 1600 = .005
+    assert tested_rows.star_warning(rows_with(0.5, 8), 1600) == ""
+    assert tested_rows.star_warning(rows_with(0.5, 10), 2000) == ""
+    assert tested_rows.star_warning(rows_with(0.5, 11), 1999).startswith(
+        "1,999 permutations cannot"
+    )
+    assert "2,200 are needed" in tested_rows.star_warning(rows_with(0.5, 11), 1999)
+    assert "p < 0.05 in a family of 16" in tested_rows.star_warning(
+        rows_with(0.5, 8), 199, bodies=2
+    )
+    adjusted = tested_rows.adjusted_rows(rows_with(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
     for size in range(1, 40):
         for level in (0.05, 0.005):
-            needed = multiple.needed_draws(size, level, 1)
+            needed = holm_adjustment.needed_draws(size, level, 1)
             reached = [B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1)]
             assert (needed or 1) == reached[0]
 
@@ -555,9 +570,9 @@ def test_both_sides_groups_reach_the_held_out_distance(tmp_path, monkeypatch):
 
 
 def test_thresholds_are_those_that_were_fixed():
-    assert verdicts.EFFECTIVE_GROUPS == 20
+    assert tested_rows.EFFECTIVE_GROUPS == 20
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
-    assert zipf_split.OCCURRENCES == 10
-    assert zipf_split.SPLIT_RANKS == 30
-    assert (units.SIZE_RATIO, units.NEARLY_SINGLE) == (2, 0.9)
+    assert power_laws.OCCURRENCES == 10
+    assert power_laws.SPLIT_RANKS == 30
+    assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)

@@ -25,7 +25,7 @@ from beyond_perplexity.storage.shards import read_record
 from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
-OF_MODELS = "lightning safetensors tokenizers torch torchmetrics transformers"
+OF_MODELS = "safetensors tokenizers torch transformers"
 OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
 FINGERPRINT = """
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint

@@ -1,4 +1,4 @@
-"""How networks of evaluators are trained; apart from what reads them, which needs no Lightning."""
+"""How networks of evaluators are trained; apart from what reads them."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from benchmarks.calibration import FEWEST, REPEATS, rates
 from benchmarks.populations import Articles
+from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.invariance.streams import stream, stream_key
 from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
 from beyond_perplexity.tendencies.embeddings.discrepancy import distances
@@ -34,7 +35,6 @@ from beyond_perplexity.tendencies.embeddings.measures import (
     smallest_topic_share,
 )
 from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
-from beyond_perplexity.tendencies.inference.units import Groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 
 SEED = 20261122  # fixed before the first run

@@ -22,9 +22,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from beyond_perplexity.scoring.intervals import ratio_interval
-from beyond_perplexity.scoring.paired import smallest_found
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.intervals import ratio_interval
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.perplexities.paired import smallest_found
 
 LEVEL = 0.05
 FLIPS = 999

@@ -30,8 +30,8 @@ from beyond_perplexity.importance.drawing.pair import Pair, load_pair
 from beyond_perplexity.importance.drawing.weights import weigh
 from beyond_perplexity.importance.options import LogQOptions, WeightOptions
 from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.models.kglm.instances import SPELLINGS
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latents.kglm_instances import SPELLINGS
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference
 
 GRID = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)

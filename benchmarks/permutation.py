@@ -17,7 +17,7 @@ import pyarrow as pa
 from scipy.stats import permutation_test
 
 from benchmarks.statistics import synthetic_texts
-from beyond_perplexity.tendencies import histograms
+from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 from beyond_perplexity.tendencies.unigrams import DocumentCounts
 from beyond_perplexity.tendencies.word_distances import permuted_distances
@@ -71,11 +71,11 @@ def _histograms(n_documents: int, n_scipy: int, n_ours: int) -> None:
     for name, (first, second) in shares.items():
         support, inverse = np.unique(np.concatenate([first, second]), return_inverse=True)
         sides = inverse.reshape(2, -1)
-        paired = histograms.PairedHistogram(
+        paired = histogram_draws.PairedHistogram(
             support, *(np.bincount(side, minlength=len(support)) for side in sides)
         )
         start = time.perf_counter()
-        histograms.permute(paired, n_ours, 0, f"benchmark/{name}")
+        histogram_draws.permute(paired, n_ours, 0, f"benchmark/{name}")
         best["ours"] += (time.perf_counter() - start) / n_ours
         start = time.perf_counter()
         permutation_test(

@@ -18,19 +18,20 @@ import pyarrow.compute as pc
 
 from benchmarks.levels import LEVEL, SEED, TESTS, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
+from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.inference.exchanged_units import exchanged_units
+from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.invariance.streams import stream, stream_key
 from beyond_perplexity.tendencies import histograms
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
-from beyond_perplexity.tendencies.inference.units import exchanged_units
-from beyond_perplexity.tendencies.inference.verdicts import without_verdict
 from beyond_perplexity.tendencies.measured import SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
+from beyond_perplexity.tendencies.tested_rows import without_verdict
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 POWER = 0.8
@@ -153,7 +154,7 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
     units = exchanged_units(pair.groups, sizes, seed)
     drawn = randomized_documents(pair, units, TESTS, seed)[key]
     held = histograms.pair(*pair.bodies, key[0])
-    value = histograms.compare_histograms(held.support, held.reference, held.samples)[key[1]]
+    value = histogram_draws.compare_histograms(held.support, held.reference, held.samples)[key[1]]
     return permutation_p(float(value), drawn, two_sided=key[1] == SIGNED)
 
 

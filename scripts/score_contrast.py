@@ -10,9 +10,14 @@ import argparse
 import torch
 
 from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import make_scorer
-from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
+from beyond_perplexity.contrastive.versions import (
+    Substitutes,
+    read_versions,
+    score_versions,
+    types_of_split,
+)
+from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any

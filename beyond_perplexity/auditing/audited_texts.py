@@ -8,12 +8,11 @@ from pathlib import Path
 from beyond_perplexity.auditing.audit import audit_subject
 from beyond_perplexity.auditing.evidence import Finding
 from beyond_perplexity.auditing.loading import held_in_memory, load_audited
+from beyond_perplexity.auditing.rosetta_programs import PrintedNumber
+from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.auditing.sample import sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.rosetta.numbers import PrintedNumber
-from beyond_perplexity.rosetta.speech import Speech
-from beyond_perplexity.rosetta.translation import translate
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.vocabulary import Vocabulary
 

@@ -11,7 +11,7 @@ from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.normalization import chosen_ids
 from beyond_perplexity.auditing.subject import Subject, distributions
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.scoring.scores import score_encoded
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.vocabulary import BOS, EOS
 
 _DEPTH = 3

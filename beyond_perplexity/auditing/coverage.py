@@ -12,7 +12,7 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.auditing.witness import Witness, numbered_words
-from beyond_perplexity.scoring.special_tokens import special_ids
+from beyond_perplexity.perplexities.special_tokens import special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK
 
 _SHORT, _LONG = 6, 23

@@ -9,7 +9,7 @@ import torch
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.scoring.scores import score_encoded
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.vocabulary import BOS, EOS
 
 _ROWS, _LONGEST = 4, 128  # texts that the model writes, and how long they may become

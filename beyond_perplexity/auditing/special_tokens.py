@@ -8,7 +8,7 @@ import numpy as np
 
 from beyond_perplexity.auditing.evidence import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.scoring.special_tokens import finder, said_words, special_ids
+from beyond_perplexity.perplexities.special_tokens import finder, said_words, special_ids
 from beyond_perplexity.vocabulary import BOS, EOS
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from beyond_perplexity.auditing.evidence import Finding
-from beyond_perplexity.rosetta.numbers import PrintedNumber
 
 _WIDTH = 14
 
@@ -26,11 +24,3 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
     follow = f" ({rest} more follow from them)" if rest else ""
     done = f"no alarm in {len(findings)} checks"
     yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done
-
-
-def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
-    """Yield the lines of the numbers of programs."""
-    for one in numbers:
-        value = "none" if math.isnan(one.value) else f"{one.value:.6g}"
-        yield f"{one.program}: {one.name} {value} ({one.predictions:,} predictions)"
-        yield f"{'':6}{one.definition}"

@@ -24,15 +24,15 @@ from beyond_perplexity.contrastive.entropy import (
 from beyond_perplexity.contrastive.readings import read_table_1
 from beyond_perplexity.contrastive.sums import MEASURED_UNITS, ContrastSums
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
 )
-from beyond_perplexity.scoring.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
-from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 _Row = dict[str, Any]
 

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import LOGIT_ROWS, POOL
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.scoring.scores import LOGIT_ROWS, POOL
 from beyond_perplexity.vocabulary import BOS, UNK
 
 

@@ -17,20 +17,20 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.contrastive.sums import ContrastSums
+from beyond_perplexity.inference.intervals import (
+    RatioInterval,
+    jackknife_interval,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
     CONTRASTS,
     SENTENCE_CROSS_ENTROPY,
 )
-from beyond_perplexity.scoring.intervals import (
-    RatioInterval,
-    jackknife_interval,
-    ratio_interval,
-    sum_groups,
-)
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 _Row = dict[str, Any]
 

@@ -16,17 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.weight_diagnostics import (
     LEAST_EFFECTIVE,
     Diagnostics,
     diagnose,
     k_hat_threshold,
 )
-from beyond_perplexity.importance.estimators.jackknife import jackknife
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
-from beyond_perplexity.tendencies.resampling import student_quantile
 
 REPLICATES = 500  # of the bootstrap over samples
 BOUND = "lower"  # of log Z, and of the perplexity

@@ -21,11 +21,11 @@ from scipy.special import ndtri
 from beyond_perplexity.contrastive.entropy import entropy_of, few_groups
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
-from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.storage.json_text import parse_object
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 if TYPE_CHECKING:
     from beyond_perplexity.contrastive.scores import Scorer

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from beyond_perplexity.tendencies.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
 
 NO_DIFFERENCE = "no difference found"
 # By whether H_C is higher and whether H_CR is lower.

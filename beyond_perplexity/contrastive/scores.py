@@ -21,7 +21,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.quantum import QUANTUM, padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.scoring.scores import (
+from beyond_perplexity.models.likelihoods import (
     POOL,
     ScoreWindow,
     check_window,

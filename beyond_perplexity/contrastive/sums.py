@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.scoring.intervals import group_key
 from beyond_perplexity.storage.shards import read_batches
 
 MEASURED_UNITS = ("word", "sentence")

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.contrastive.distortions import distort
-from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.scores import Scorer, score_texts
+from beyond_perplexity.corpus.distortions import DistortionOptions, check_level, distort
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
@@ -24,6 +23,22 @@ _CELLS = 1 << 17  # places of sentences that are distorted together
 
 Versions = Mapping[float, tuple[int, int]]
 """The first draw of each level and their number; level 0 has one, the text itself."""
+
+
+def read_versions(values: Mapping[str, object]) -> dict[float, tuple[int, int]]:
+    """Read from a JSON object the first draw of each level and the number of its draws."""
+    found = {}
+    for name, held in values.items():
+        try:
+            level = float(name)
+        except ValueError as error:
+            raise InputError(f"versions.{name}: is no level; give a number from 0 to 1") from error
+        check_level(level)
+        natural = isinstance(held, list) and all(type(n) is int and n >= 0 for n in held)
+        if not (natural and isinstance(held, list) and len(held) == 2):
+            raise InputError(f"versions.{name}: is {held!r}, expected [first draw, number]")
+        found[level] = (held[0], held[1])
+    return found
 
 
 class _Version(NamedTuple):

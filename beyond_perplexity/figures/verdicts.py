@@ -9,7 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown, shown_range, stars
 from beyond_perplexity.tendencies.measured import compares_texts
-from beyond_perplexity.tendencies.notes import (
+from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.verdicts import (
     REASON_FOLLOWS,
     draws_too_few,
     facts_of,
@@ -17,7 +18,6 @@ from beyond_perplexity.tendencies.notes import (
     joined_facts,
     names_word,
 )
-from beyond_perplexity.tendencies.rows import TENDENCIES
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD = "†"

@@ -15,13 +15,13 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.spans import words_inside
+from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, document_of
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.intervals import group_key
-from beyond_perplexity.scoring.scores import check_window, cut_windows, score_windows
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.importance.summary import share_below
+from beyond_perplexity.inference.weight_diagnostics import (
     CONSTANT,
     FEW_EFFECTIVE,
     NOT_OF_SAMPLES,
@@ -23,7 +24,6 @@ from beyond_perplexity.importance.diagnostics import (
     k_hat_threshold,
     rounding,
 )
-from beyond_perplexity.importance.summary import share_below
 
 CONFIDENCE = 0.975  # of each end, so that both hold in 95 of 100
 # What a claim needs beside `FEW_EFFECTIVE` effective samples.

@@ -31,14 +31,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import FEW_EFFECTIVE
 from beyond_perplexity.importance.enclosing import CONFIDENCE, doubts, enclose
 from beyond_perplexity.importance.estimators.bracket import LEAST_SAMPLES
 from beyond_perplexity.importance.estimators.contract import TWO_SIDED, TWO_SIDED_UNSURE, Fields
-from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.pooled_tail import PooledTail
 from beyond_perplexity.importance.reading.bidirectional import SimulatedEstimates, SimulatedRuns
 from beyond_perplexity.importance.summary import share_below
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE
 
 FAILS = "fails"  # a verdict
 _QUANTILE = 1.96  # of the normal distribution, for 97.5%

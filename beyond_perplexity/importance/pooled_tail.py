@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import rounding, tail_size
-from beyond_perplexity.importance.log_space import log_sum_exp
+from beyond_perplexity.inference.log_space import log_sum_exp
+from beyond_perplexity.inference.weight_diagnostics import rounding, tail_size
 
 # 3.29 standard errors: the region of a likelihood ratio that leaves 0.001 out. With less, few
 # claims miss, but many of those that are made because the weights look better than they are.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.log_space import log_sum_exp
+from beyond_perplexity.inference.log_space import log_sum_exp
 
 VALUES_HELD = 2**25  # log weights of all pairings that are summed over the corpus: 256 MiB
 LEAST_ORDERS = 8

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,

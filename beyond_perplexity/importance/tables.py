@@ -43,13 +43,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.importance.estimators.contract import CorpusEstimate, Fields, Inputs
 from beyond_perplexity.importance.gaps import gap_rows
-from beyond_perplexity.importance.log_space import to_perplexity
 from beyond_perplexity.importance.reduction import Reduction
 from beyond_perplexity.importance.refuted import refuted_settings, withdrawn
 from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
+from beyond_perplexity.inference.log_space import to_perplexity
+from beyond_perplexity.inference.weight_diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.schemas.estimates import (
     ESTIMATES,
     IMPORTANCE_CURVES,

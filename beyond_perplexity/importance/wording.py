@@ -8,10 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from beyond_perplexity.importance.diagnostics import FEW_EFFECTIVE
 from beyond_perplexity.importance.estimators.contract import BOUNDS
 from beyond_perplexity.importance.estimators.registry import find_estimator
 from beyond_perplexity.importance.strict_bounds import least_strict
+from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE
 
 _Row = Mapping[str, Any]
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.auditing.evidence import Finding
+from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber, describe_numbers
 from beyond_perplexity.auditing.rows import CHECKS
-from beyond_perplexity.auditing.wording import describe_findings, describe_numbers
+from beyond_perplexity.auditing.wording import describe_findings
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.library.calls import (
     Unused,
@@ -19,8 +20,6 @@ from beyond_perplexity.library.calls import (
 )
 from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path_or_name
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.rosetta.numbers import PrintedNumber
-from beyond_perplexity.rosetta.rows import PROGRAMS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,11 +13,11 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.library.calls import library_function
 from beyond_perplexity.library.given import GivenFiles, check_numbers, check_outputs, listed
 from beyond_perplexity.library.result import Result, frame_of
+from beyond_perplexity.perplexities.paired import PairOptions, check_company, compare_scores
+from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
-from beyond_perplexity.scoring.paired import PairOptions, check_company, compare_scores
-from beyond_perplexity.scoring.score_files import read_scores
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard

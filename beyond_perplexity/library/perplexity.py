@@ -117,7 +117,7 @@ def perplexity(
         and bits (base 2), with 95% limits over documents or groups, and both with the spelling of
         unknown words (``_spelled``) or a penalty for them (``_unknown_penalized``) where there is
         one. Of an impossible text they are infinite; what is not known is NaN. ``summary`` has all
-        that the command prints; see `scoring.summary`. Table ``documents`` (schema
+        that the command prints; see `perplexities.summary`. Table ``documents`` (schema
         ``document_scores``).
 
     Raises
@@ -132,7 +132,7 @@ def perplexity(
     if group_column is None and groups is not None:
         group_column = GROUP_COLUMN
     with extras_named():
-        from beyond_perplexity.scoring.brought import ScoringOptions, score_file
+        from beyond_perplexity.perplexities.brought import ScoringOptions, score_file
     with GivenFiles() as files:
         path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
         options = ScoringOptions(

@@ -96,8 +96,8 @@ _OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 FAMILIES: Rows[Family] = {
     "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
     "discriminative-rnng": Family(
-        reference=f"{_MODELS}.rnng.discriminative:DiscriminativeRNNG",
-        options=f"{_MODELS}.rnng.top_down_actions:TopDownOptions",
+        reference=f"{_MODELS}.latents.rnng_discriminative:DiscriminativeRNNG",
+        options=f"{_MODELS}.latents.rnng_top_down_actions:TopDownOptions",
         title="Discriminative RNNG",
         kind="proposal",
         needs=("trees",),
@@ -105,8 +105,8 @@ FAMILIES: Rows[Family] = {
         training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
-        reference=f"{_MODELS}.entitynlm.tagger:EntityTagger",
-        options=f"{_MODELS}.entitynlm.tagger:EntityTaggerOptions",
+        reference=f"{_MODELS}.latents.entitynlm_tagger:EntityTagger",
+        options=f"{_MODELS}.latents.entitynlm_tagger:EntityTaggerOptions",
         title="Entity tagger",
         kind="proposal",
         needs=("mentions",),
@@ -114,14 +114,14 @@ FAMILIES: Rows[Family] = {
         training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
-        reference=f"{_MODELS}.entitynlm.model:EntityNLM",
-        options=f"{_MODELS}.entitynlm.model:EntityNLMOptions",
+        reference=f"{_MODELS}.latents.entitynlm:EntityNLM",
+        options=f"{_MODELS}.latents.entitynlm:EntityNLMOptions",
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
         proposals=("entity-tagger", "optimal"),
         sequential=True,
-        optimal=f"{_MODELS}.entitynlm.optimal:OptimalEntities",
+        optimal=f"{_MODELS}.latents.entitynlm_optimal:OptimalEntities",
     ),
     "gru": Family(
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
@@ -139,18 +139,18 @@ FAMILIES: Rows[Family] = {
         None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}
     ),
     "kglm": Family(
-        reference=f"{_MODELS}.kglm.model:KGLM",
-        options=f"{_MODELS}.kglm.model:KGLMOptions",
+        reference=f"{_MODELS}.latents.kglm:KGLM",
+        options=f"{_MODELS}.latents.kglm:KGLMOptions",
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
         proposals=("kglm-tagger", "optimal"),
         sequential=True,
-        optimal=f"{_MODELS}.kglm.optimal:OptimalLinks",
+        optimal=f"{_MODELS}.latents.kglm_optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
-        reference=f"{_MODELS}.kglm.tagger:KGLMTagger",
-        options=f"{_MODELS}.kglm.tagger:TaggerOptions",
+        reference=f"{_MODELS}.latents.kglm_tagger:KGLMTagger",
+        options=f"{_MODELS}.latents.kglm_tagger:TaggerOptions",
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
@@ -172,8 +172,8 @@ FAMILIES: Rows[Family] = {
     "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
     "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
     "rnng": Family(
-        reference=f"{_MODELS}.rnng.model:RNNG",
-        options=f"{_MODELS}.rnng.model:RNNGOptions",
+        reference=f"{_MODELS}.latents.rnng:RNNG",
+        options=f"{_MODELS}.latents.rnng:RNNGOptions",
         title="RNNG",
         kind="latent",
         needs=("trees",),
@@ -182,8 +182,8 @@ FAMILIES: Rows[Family] = {
         unit="sentence",
     ),
     "rnng-top-down": Family(
-        reference=f"{_MODELS}.rnng.top_down_model:TopDownRNNG",
-        options=f"{_MODELS}.rnng.top_down_model:TopDownRNNGOptions",
+        reference=f"{_MODELS}.latents.rnng_top_down_model:TopDownRNNG",
+        options=f"{_MODELS}.latents.rnng_top_down_model:TopDownRNNGOptions",
         title="RNNG (top-down)",
         kind="latent",
         needs=("trees",),
@@ -199,8 +199,8 @@ FAMILIES: Rows[Family] = {
         training="beyond_perplexity.training.options:ContrastiveTrainingOptions",
     ),
     "span-crf": Family(
-        reference=f"{_MODELS}.rnng.span_crf:SpanCRF",
-        options=f"{_MODELS}.rnng.span_crf:SpanCRFOptions",
+        reference=f"{_MODELS}.latents.rnng_span_crf:SpanCRF",
+        options=f"{_MODELS}.latents.rnng_span_crf:SpanCRFOptions",
         title="Span CRF",
         kind="proposal",
         needs=("trees",),

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options

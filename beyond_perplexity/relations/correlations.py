@@ -17,7 +17,7 @@ from beyond_perplexity.semantics.rank_correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 OVER_ROWS, WITHIN_DECODINGS = "rows", "within"
 _LEAST_ROWS = 3

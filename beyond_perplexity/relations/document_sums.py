@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.tendencies.inference.units import effective_groups
 
 _BLOCK = 64  # resamples that are held at once
 

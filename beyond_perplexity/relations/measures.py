@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.relations.document_sums import DocumentSums, resampled_values
 from beyond_perplexity.relations.readers import (
     PERPLEXITY,
@@ -19,7 +20,6 @@ from beyond_perplexity.relations.readers import (
     tendency_rows,
 )
 from beyond_perplexity.schemas.relations import RELATION_MEASURES
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 FEW_DOCUMENTS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no error, no probability"
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.relations.document_sums import DocumentSums
 from beyond_perplexity.relations.measures import FEW_DOCUMENTS, RelatedMeasures
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.schemas.relations import RELATION_ORDERS
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _Row = dict[str, Any]
 

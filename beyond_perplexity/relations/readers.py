@@ -13,15 +13,15 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import group_key
+from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.relations.document_sums import DocumentSums
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.scoring.intervals import group_key
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey, read_paired_scores
 from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.storage.shards import check_schema
-from beyond_perplexity.tendencies.resampling import student_quantile
 from beyond_perplexity.tendencies.rows import TENDENCIES
 
 PERPLEXITY = "perplexity"

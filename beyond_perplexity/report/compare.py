@@ -38,11 +38,10 @@ from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.inference.floors import reference_floors
-from beyond_perplexity.tendencies.inference.multiple import star_warning
-from beyond_perplexity.tendencies.inference.verdicts import exchanged_told
 from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
 from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
     ClassOptions,

@@ -29,12 +29,12 @@ from beyond_perplexity.figures.verdicts import (
     verdict_mark,
 )
 from beyond_perplexity.foreign_text import escape_html
+from beyond_perplexity.inference.holm_adjustment import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.comparison_text import EXPLANATION, FIGURE_TEXTS
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 from beyond_perplexity.report.text_shares import TEXT_TITLES
 from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.inference.multiple import needed_draws
 from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
-from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
+from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.layout import Column, Table
 
 _SHOWN = 8  # lengths of a model; all are in the CSV

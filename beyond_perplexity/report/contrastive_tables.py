@@ -18,7 +18,7 @@ from beyond_perplexity.figures.contrastive_rows import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
-from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE
+from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_published import (
     CONTRAST_COLUMN,
     CONTRAST_NOTE,

@@ -11,11 +11,6 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.diagnostics import (
-    FEW_EFFECTIVE,
-    LARGEST_RELATIVE_VARIANCE,
-    LEAST_EFFECTIVE,
-)
 from beyond_perplexity.importance.estimators.contract import STRICT
 from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
 from beyond_perplexity.importance.refuted import withdraw_claims
@@ -26,6 +21,11 @@ from beyond_perplexity.importance.wording import (
     method_cell,
     sampling_error,
     temperature_cell,
+)
+from beyond_perplexity.inference.weight_diagnostics import (
+    FEW_EFFECTIVE,
+    LARGEST_RELATIVE_VARIANCE,
+    LEAST_EFFECTIVE,
 )
 from beyond_perplexity.report.layout import Column, Table
 

@@ -10,14 +10,14 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.inference.intervals import RatioInterval, ratio_interval, sum_groups
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.report.importance_choice import (
     choose_estimates,
     estimate_key,
     models_left_out,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.scoring.intervals import RatioInterval, ratio_interval, sum_groups
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _NOTE = (
     "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "

@@ -11,11 +11,11 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.instances.store import document_of
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.scoring.intervals import ratio_interval, sum_groups
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}

@@ -32,7 +32,7 @@ from beyond_perplexity.report.semantic_published import (
 )
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
-from beyond_perplexity.tendencies.notes import facts_of
+from beyond_perplexity.verdicts import facts_of
 
 _Models = Mapping[str, Mapping[str, Any]]
 

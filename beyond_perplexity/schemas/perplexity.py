@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
-# One row per document and text that it is scored on; see scoring/documents.py. Log-likelihoods
+# One row per document and text that it is scored on; see perplexities/documents.py. Log-likelihoods
 # are in nats and, if `ended`, have the end of the document; the counts never do.
 DOCUMENT_SCORES = columns(
     "document_scores",
@@ -26,7 +26,7 @@ DOCUMENT_SCORES = columns(
 )
 
 # One row per model, whose `second` is null, and one per pair of models that are scored on the same
-# text; see scoring/paired.py. All in bits per byte.
+# text; see perplexities/paired.py. All in bits per byte.
 PERPLEXITY_DIFFERENCES = columns(
     "perplexity_differences",
     scored_text=pa.string(),

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.inference.units import effective_groups
-from beyond_perplexity.tendencies.resampling import student_quantile
+from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 
 _Floats = NDArray[np.float64]
 

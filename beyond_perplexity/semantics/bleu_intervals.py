@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.scoring.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.inference.units import effective_groups
-from beyond_perplexity.tendencies.resampling import student_quantile
 
 _PURPOSE = "semantics/bleu"  # of the random streams
 _Counts = NDArray[np.int64]

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.intervals import jackknife_interval
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
 from beyond_perplexity.schemas.semantics import PREDICTED
-from beyond_perplexity.scoring.intervals import jackknife_interval
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
 from beyond_perplexity.semantics.rank_correlations import (
@@ -24,8 +25,7 @@ from beyond_perplexity.semantics.rank_correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
 BLOCKS = 50  # of groups, that are left out one by one

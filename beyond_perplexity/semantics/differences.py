@@ -13,23 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
-from beyond_perplexity.scoring.intervals import (
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import (
     RatioInterval,
     jackknife_interval,
     ratio_interval,
 )
-from beyond_perplexity.scoring.sign_flips import (
+from beyond_perplexity.inference.sign_flips import (
     EXACT_GROUPS,
     TIE,
     flipped_sums,
     sign_flip_p_values,
 )
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
-from beyond_perplexity.tendencies.inference.multiple import draw_warning, holm
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
 _FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"

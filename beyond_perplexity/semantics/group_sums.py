@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.schemas.semantics import SEMANTIC_SCORES
-from beyond_perplexity.scoring.intervals import group_key
 from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
 from beyond_perplexity.semantics.scaling import exponential_scaling

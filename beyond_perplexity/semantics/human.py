@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.human_pairs import ScoredPair
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 _BATCH = 512  # pairs that are scored at once
 

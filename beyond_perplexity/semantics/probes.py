@@ -14,20 +14,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas.semantics import PROBES
-from beyond_perplexity.scoring.intervals import (
+from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     group_key,
     ratio_interval,
     sum_groups,
 )
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
 from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
-from beyond_perplexity.tendencies.resampling import student_quantile
+from beyond_perplexity.verdicts import joined_facts
 
 _IDENTICAL, _UNRELATED = "identical", "unrelated"
 # What a score must lie below another to be noticed: rounding of encoders is smaller.

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,
@@ -23,7 +24,6 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTIC_SCORES,
     SPREAD,
 )
-from beyond_perplexity.scoring.intervals import group_key
 from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.storage.shards import check_schema
 

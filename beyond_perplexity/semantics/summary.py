@@ -27,6 +27,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,
@@ -37,14 +39,12 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTICS,
     SPREAD,
 )
-from beyond_perplexity.scoring.intervals import RatioInterval, jackknife_interval
 from beyond_perplexity.semantics.aligned import Floats
 from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
 from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of
 from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
 from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.notes import joined_facts
+from beyond_perplexity.verdicts import joined_facts
 
 _Row = dict[str, Any]
 

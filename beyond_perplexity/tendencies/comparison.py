@@ -14,12 +14,12 @@ from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.inference.human_text import HumanText, further_pair
 from beyond_perplexity.tendencies.measured import MeasureRow
-from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, paired
 from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.views import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions
+from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 Bodies = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
 

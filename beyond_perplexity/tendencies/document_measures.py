@@ -9,28 +9,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.inference.jackknife import (
-    NOT_DEFINED,
-    heaps_columns,
-    heaps_errors,
-    mean_error,
-    sums_by_unit,
-)
-from beyond_perplexity.tendencies.inference.limits import Spread, upper_limit
-from beyond_perplexity.tendencies.inference.thresholds import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.tendencies.inference.unit_cells import (
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits
+from beyond_perplexity.inference.histogram_draws import (
     DocumentCells,
+    PairedHistogram,
+    Resampler,
+    bootstrap_both,
+    compare_histograms,
+    document_resampler,
     exchanged_cells,
     group_resampler,
+    permute,
 )
-from beyond_perplexity.tendencies.inference.units import ExchangedUnits
+from beyond_perplexity.inference.intervals import (
+    NOT_DEFINED,
+    Spread,
+    mean_error,
+    sums_by_unit,
+    upper_limit,
+)
+from beyond_perplexity.inference.p_values import monte_carlo_p
+from beyond_perplexity.inference.thresholds import DOCUMENTS_AT_LENGTHS
+from beyond_perplexity.tendencies import histograms, type_token
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
-from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.resampling import monte_carlo_p
+from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.rows import LENGTH, TENDENCIES, tendencies_of
+from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 _TESTED = "ks_empirical"
 _NUMBERS = tendencies_of("length", "share")
@@ -43,18 +49,18 @@ class _Counted(NamedTuple):
     place: Callable[[int], np.ndarray]  # of each document of a body in the cells
     pair: BodyPair
 
-    def drawers(self, seed: int, purpose: str) -> tuple[histograms.Resampler, ...]:
+    def drawers(self, seed: int, purpose: str) -> tuple[Resampler, ...]:
         """Return what resamples documents, or groups, of the reference and of the samples."""
         return tuple(
             self.drawer(body, seed, f"{purpose}/{name}")
             for body, name in enumerate(("reference", "samples"))
         )
 
-    def drawer(self, body: int, seed: int, purpose: str) -> histograms.Resampler:
+    def drawer(self, body: int, seed: int, purpose: str) -> Resampler:
         """Return what resamples one body."""
         groups = self.pair.groups[body]
         if groups is None:
-            return histograms.document_resampler(self.counts[body], seed, purpose)
+            return document_resampler(self.counts[body], seed, purpose)
         return group_resampler(self.place(body), groups, len(self.counts[body]), seed, purpose)
 
 
@@ -78,7 +84,7 @@ def _cells(
     return found, _Counted((found.reference, found.samples), place, pair)
 
 
-def _numbers(pair: BodyPair, tendency: str) -> tuple[histograms.PairedHistogram, _Counted] | None:
+def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] | None:
     found = histograms.pair(*pair.bodies, tendency)
     if not (found.reference.sum() and found.samples.sum()):
         return None
@@ -120,7 +126,7 @@ def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[Ce
             yield CellComparison(tendency, cells[1].counts, cells[1].place, evaluate)
     for tendency in _NUMBERS:
         if (held := _numbers(pair, tendency)) is not None:
-            evaluate = partial(histograms.compare_histograms, held[0].support)
+            evaluate = partial(compare_histograms, held[0].support)
             yield CellComparison(tendency, held[1].counts, held[1].place, evaluate)
 
 
@@ -172,9 +178,9 @@ def randomized_documents(
         if (held := _numbers(pair, tendency)) is None:
             continue
         if units is None:
-            permuted = histograms.permute(held[0], n, seed, f"permutation/{tendency}")
+            permuted = permute(held[0], n, seed, f"permutation/{tendency}")
         else:
-            permuted = exchanged(held[1], partial(histograms.compare_histograms, held[0].support))
+            permuted = exchanged(held[1], partial(compare_histograms, held[0].support))
         found |= {(tendency, name): x for name, x in permuted.items() if compares_texts(name)}
     return found
 
@@ -234,7 +240,7 @@ def type_token_rows(
     if options.bootstrap:
         drawers = counted.drawers(seed, f"bootstrap/{tendency}")
         width = len(paired.reference)
-        replicates = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)
+        replicates = bootstrap_both(drawers, width, evaluate, options.bootstrap)
     for measure in (*laws, _TESTED):
         value = float(values[measure])
         high = upper_limit(value, replicates.get(measure), options.confidence, spread)
@@ -283,7 +289,7 @@ def histogram_rows(
     if found is None:
         return
     paired, counted = found
-    evaluate = partial(histograms.compare_histograms, paired.support)
+    evaluate = partial(compare_histograms, paired.support)
     compared = evaluate(paired.reference, paired.samples)
     values = {measure: float(value) for measure, value in compared.items()}
     limits: dict[str, tuple[float, float]] = {}
@@ -291,7 +297,7 @@ def histogram_rows(
         limits = _mean_limits(counted, paired.support, values, options.confidence)
         drawers = counted.drawers(seed, f"bootstrap/{tendency}")
         width = len(paired.support)
-        drawn = histograms.bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
+        drawn = bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
         limits["ks"] = math.nan, upper_limit(values["ks"], drawn, options.confidence, spread)
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

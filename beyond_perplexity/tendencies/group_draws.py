@@ -14,9 +14,9 @@ from collections import defaultdict
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import GroupDraws
 from beyond_perplexity.tendencies.document_measures import cell_comparisons, randomized_documents
 from beyond_perplexity.tendencies.inference.human_text import part_of
-from beyond_perplexity.tendencies.inference.units import GroupDraws
 from beyond_perplexity.tendencies.measured import MeasureKey, compares_texts
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from beyond_perplexity.inference.halves import Floor
+
 MeasureKey = tuple[str, str]  # tendency, measure
 LAWS = ("ks_zipf", "ks_heaps")  # distances to a fitted law: they test the law, not the samples
 DISTANCES = ("ks", "tvd", "max_difference", "mmd")
@@ -19,23 +21,6 @@ def compares_texts(measure: str) -> bool:
 def is_distance(measure: str) -> bool:
     """Say whether a measure is a distance between two texts, none to a law."""
     return measure.startswith(DISTANCES) and not measure.startswith(LAWS)
-
-
-class Floor(NamedTuple):
-    """A distance between two human texts as large as those that are compared.
-
-    Attributes
-    ----------
-    mean, low, high : float
-        Mean, 2.5% and 97.5% quantile over random splits.
-    excess : float or None
-        What a distance has above the floor; None for the value minus the mean.
-    """
-
-    mean: float
-    low: float
-    high: float
-    excess: float | None = None
 
 
 class MeasureRow(NamedTuple):

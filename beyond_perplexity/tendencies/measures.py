@@ -66,6 +66,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits, exchanged_units, scheme_of
+from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.intervals import widest_spread
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_measures import (
@@ -74,15 +77,12 @@ from beyond_perplexity.tendencies.document_measures import (
     type_token_rows,
 )
 from beyond_perplexity.tendencies.group_draws import averaged_draws
-from beyond_perplexity.tendencies.inference.limits import widest_spread
-from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
-from beyond_perplexity.tendencies.inference.units import ExchangedUnits, exchanged_units, scheme_of
-from beyond_perplexity.tendencies.inference.verdicts import tested_rows
-from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
+from beyond_perplexity.tendencies.tested_rows import adjusted_rows, tested_rows
 from beyond_perplexity.tendencies.word_measures import randomized_words, word_rows
 
 

@@ -12,6 +12,8 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
+from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
+
 _LARGEST_EXPONENT = 60.0
 _TABLE_REACH = 0.1  # in exponents, on either side
 _TABLE_NODES = 33
@@ -117,6 +119,37 @@ def fit_heaps(lengths: np.ndarray, documents: np.ndarray, types: np.ndarray) -> 
         return Heaps(math.nan, math.nan)
     beta = float(brentq(excess, low, high, xtol=1e-13))
     return Heaps(float(u.sum() / np.dot(n, np.exp(beta * log_l))), beta)
+
+
+def heaps_columns(
+    lengths: np.ndarray, types: np.ndarray, fit: Heaps
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return what documents contribute to Heaps' fit, (C, 5), and which do, (C,); see `fit_heaps`.
+
+    With x = ln l: l^beta, x l^beta, x^2 l^beta, the types u, and x u.
+    """
+    used = lengths >= 1
+    x = np.log(np.maximum(lengths, 1))
+    rate = np.exp(fit.beta * x)
+    return np.stack([rate, x * rate, x**2 * rate, types, x * types], axis=1), used
+
+
+def heaps_errors(units: UnitSums, fit: Heaps) -> tuple[StandardError, StandardError]:
+    """Return the standard errors of alpha and beta from sums of `heaps_columns`.
+
+    Each unit is left out with one step of Newton's method from the fit of all.
+    """
+    if units.many.sum() < 2 or math.isnan(fit.beta):
+        return NOT_DEFINED, NOT_DEFINED
+    rate, rate_x, rate_xx, types, types_x = (units.many @ units.sums - units.sums).T
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        mean = rate_x / rate
+        variance = rate_xx / rate - mean**2
+        # Without a unit a single length may remain, and no slope.
+        variance = np.where(variance > 1e-12 * mean**2, variance, np.nan)
+        step = (types_x / types - mean) / variance
+        alpha = types / (rate * np.exp(step * mean + step**2 * variance / 2))
+    return error_of(fit.alpha, alpha, units), error_of(fit.beta, fit.beta + step, units)
 
 
 def fit_truncated_zipf(ranked: np.ndarray) -> float:

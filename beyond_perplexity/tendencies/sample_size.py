@@ -24,10 +24,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies.inference.floors import smaller_floors
-from beyond_perplexity.tendencies.measured import Floor, MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, subset

@@ -31,6 +31,8 @@ from scipy.optimize import brentq
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 
+from beyond_perplexity.inference.exchanged_units import whole_groups
+from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
@@ -42,9 +44,7 @@ from beyond_perplexity.tendencies.group_shifts import (
     LargestSwapShift,
     NumberSwapShift,
 )
-from beyond_perplexity.tendencies.inference.units import whole_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.resampling import joined_draws
 from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,

@@ -32,12 +32,12 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
+from beyond_perplexity.inference.distances import ks
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.distances import ks
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
-from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
 MeasureDraws = dict[str, np.ndarray]
 _SHARES = 500  # values at which the distribution function of a share is looked at, at most

@@ -17,22 +17,20 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.document_blocks import DocumentBlock, count_block, store_block
-from beyond_perplexity.tendencies.document_draws import (
+from beyond_perplexity.inference.document_draws import (
     DocumentLabels,
     DocumentResample,
     draw_labels,
     draw_weights,
     take_rows,
 )
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies.document_blocks import DocumentBlock, count_block, store_block
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
-SIDE_BY_SIDE = 32  # permutations at a time: 32 numbers of 16 bits are a line of the cache
 _EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
-# Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
-Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
 def count_lengths(batch: TokenBatch) -> dict[str, np.ndarray]:

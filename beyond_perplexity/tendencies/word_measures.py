@@ -14,19 +14,18 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.distances import ks_to_cdf, rank_ks
+from beyond_perplexity.inference.distances import ks_to_cdf, rank_ks
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, ExchangedUnits
+from beyond_perplexity.inference.held_out import held_out_distance
+from beyond_perplexity.inference.histogram_draws import group_weights
+from beyond_perplexity.inference.intervals import upper_limit
+from beyond_perplexity.inference.p_values import joined_draws
+from beyond_perplexity.inference.thresholds import SPLIT_RANKS
 from beyond_perplexity.tendencies.equal_tokens import EqualTokens, equal_tokens
-from beyond_perplexity.tendencies.inference.held_out import held_out_distance
-from beyond_perplexity.tendencies.inference.limits import upper_limit
-from beyond_perplexity.tendencies.inference.thresholds import SPLIT_RANKS
-from beyond_perplexity.tendencies.inference.unit_cells import group_weights
-from beyond_perplexity.tendencies.inference.units import ExchangedUnits
 from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.resampling import joined_draws
-from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 from beyond_perplexity.tendencies.views import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import (
     bounds_from,

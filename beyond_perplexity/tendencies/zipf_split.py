@@ -27,15 +27,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from beyond_perplexity.inference.distances import ks_to_cdf
+from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
+from beyond_perplexity.inference.thresholds import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.distances import ks_to_cdf
-from beyond_perplexity.tendencies.inference.jackknife import (
-    NOT_DEFINED,
-    StandardError,
-    UnitSums,
-    error_of,
-)
-from beyond_perplexity.tendencies.inference.thresholds import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.tendencies.power_laws import (
     exponent_of_mean,
     fit_truncated_zipf,

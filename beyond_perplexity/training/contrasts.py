@@ -14,8 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.contrastive.distortions import distort
-from beyond_perplexity.contrastive.options import DistortionOptions
+from beyond_perplexity.corpus.distortions import DistortionOptions, distort
 from beyond_perplexity.corpus.sentences import cut_sentences
 from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, InstanceStore

@@ -22,9 +22,9 @@ from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.counted import CountedModel
 from beyond_perplexity.models.families import families_of, training_modules
 from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.training import TRAINING
-from beyond_perplexity.scoring.scores import score_encoded
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash

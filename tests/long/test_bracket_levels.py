@@ -18,29 +18,21 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.drawing.smc import numbers_needed, smc_log_prob
 from beyond_perplexity.importance.enclosing import doubts, enclose
 from beyond_perplexity.importance.gaps import shown_lack
-from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.pooled_tail import PooledTail
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from tests.long.test_particle_levels import case
 from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm, test_rnng
 from tests.unit import test_rnng_top_down as top_down
 from tests.unit.entitynlm_reference import all_codes
 from tests.unit.test_smc import numbers
-from tests.unit.uneven_weights import (
-    Claim,
-    claim,
-    gaussian,
-    lognormal,
-    mode,
-    pareto,
-    surely_above,
-)
+from tests.unit.uneven_weights import Claim, claim, gaussian, lognormal, mode, pareto, surely_above
 
 SETS = 1000
 NOMINAL, VISIBLE = 0.05, 0.10

@@ -14,7 +14,7 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng.instances import parse
+from beyond_perplexity.models.latents.rnng_instances import parse
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train

@@ -28,7 +28,7 @@ from beyond_perplexity.importance.reading.labels import file_labels
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.text import UnknownRule
-from beyond_perplexity.scoring.score_files import read_scores
+from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators import fasttext
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent

@@ -209,8 +209,8 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
     ("file", "users"),
     [
         ("models/recurrent", ("lstm", "gru")),
-        ("models/kglm/tagger", ("kglm-peeking",)),
-        ("models/rnng/span_crf", ("rnng",)),  # which can be trained with it
+        ("models/latents/kglm_tagger", ("kglm-peeking",)),
+        ("models/latents/rnng_span_crf", ("rnng",)),  # which can be trained with it
         ("decoding/kinds/nucleus", ("/nucleus",)),
         ("corpus/conll", ("conll",)),
         ("semantics/evaluators/skipthought", ("skipthought",)),

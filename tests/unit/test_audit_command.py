@@ -15,12 +15,12 @@ from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 import beyond_perplexity
+from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
 from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.commands.audit import main
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.rosetta.rows import PROGRAMS
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import make_gpt2
 

@@ -1,7 +1,7 @@
 """Models without latent variables on the instances of latent ones, and choosing an estimate.
 
 Needs no data: a model of hidden bits and a small LSTM, tables written here. Oracles: the scores
-that `scoring.scores` gives in batches, sums by hand, closed forms of paired differences.
+that `models.likelihoods` gives in batches, sums by hand, closed forms of paired differences.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.beside import group_instances, score_beside
 from beyond_perplexity.instances.store import Instance, InstanceBatch, document_of
+from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report.importance import sampling_table
 from beyond_perplexity.report.importance_beside import beside_table
@@ -31,7 +32,6 @@ from beyond_perplexity.report.importance_choice import (
 )
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
-from beyond_perplexity.scoring.scores import score_encoded
 from beyond_perplexity.vocabulary import BOS
 from tests.unit.toy_latent import ToyModel
 

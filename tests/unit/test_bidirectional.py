@@ -19,7 +19,6 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance import gaps
-from beyond_perplexity.importance.diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.importance.drawing.bidirectional import (
     estimate_simulated,
     generate_known,
@@ -40,10 +39,11 @@ from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table, gaps_table
+from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.instances.store import Instance, InstanceBatch
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL, LOG_WEIGHTS
 from beyond_perplexity.storage.shards import write_shard

@@ -18,8 +18,6 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.commands import estimate
-from beyond_perplexity.importance import diagnostics
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.enclosing import (
     doubts,
     enclose,
@@ -29,12 +27,14 @@ from beyond_perplexity.importance.enclosing import (
 )
 from beyond_perplexity.importance.estimators.contract import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
-from beyond_perplexity.importance.log_space import log_half_means
 from beyond_perplexity.importance.options import ReductionOptions
 from beyond_perplexity.importance.reading.smc_runs import SMCRuns
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.inference import weight_diagnostics as diagnostics
+from beyond_perplexity.inference.log_space import log_half_means
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.latent_tables import GRID, model, proposal, sample_columns, write_weights

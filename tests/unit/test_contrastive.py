@@ -21,7 +21,6 @@ from scipy.stats import t
 from torch import Tensor
 
 from beyond_perplexity.contrastive.entropy import contrast_rows
-from beyond_perplexity.contrastive.options import DistortionOptions, read_versions
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,
@@ -30,19 +29,20 @@ from beyond_perplexity.contrastive.scores import (
     score_texts,
 )
 from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
-from beyond_perplexity.contrastive.versions import Substitutes, score_versions, types_of_split
-from beyond_perplexity.corpus.sentences import (
-    CutDocument,
-    cut_sentences,
-    sentence_item,
-    take_units,
+from beyond_perplexity.contrastive.versions import (
+    Substitutes,
+    read_versions,
+    score_versions,
+    types_of_split,
 )
+from beyond_perplexity.corpus.distortions import DistortionOptions
+from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.likelihoods import score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.scores import score_documents
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import MAKERS

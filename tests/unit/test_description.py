@@ -11,8 +11,8 @@ import torch
 from beyond_perplexity.importance.drawing.description import MOST_WORDS, describe
 from beyond_perplexity.importance.drawing.pair import Pair
 from beyond_perplexity.instances.store import Instance
-from beyond_perplexity.models.entitynlm.instances import RADIX
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_entitynlm import make_model, make_proposal
 

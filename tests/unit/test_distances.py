@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, poisson
 
-from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.distances import (
+from beyond_perplexity.inference.distances import (
     ks,
     ks_to_cdf,
     rank_ks,
 )
+from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.power_laws import Heaps, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram
 from beyond_perplexity.tendencies.word_distances import unigram_distances

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, contingency
 
-from beyond_perplexity.contrastive.distortions import DistortionCounts, distort
-from beyond_perplexity.contrastive.options import DistortionOptions
+from beyond_perplexity.corpus.distortions import DistortionCounts, DistortionOptions, distort
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.options import parse_options

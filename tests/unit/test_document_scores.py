@@ -16,18 +16,18 @@ import pytest
 from scipy import stats
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.documents import (
+from beyond_perplexity.perplexities.documents import (
     ScoredText,
     score_rows,
     texts_of_split,
     write_rows,
 )
-from beyond_perplexity.scoring.intervals import ratio_interval, sum_groups
-from beyond_perplexity.scoring.summary import measure
+from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary

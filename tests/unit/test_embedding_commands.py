@@ -19,6 +19,7 @@ import pytest
 from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.inference.holm_adjustment import holm
 from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
@@ -29,7 +30,6 @@ from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.embeddings.store import read_embeddings
-from beyond_perplexity.tendencies.inference.multiple import holm
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired

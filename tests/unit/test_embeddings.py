@@ -21,6 +21,8 @@ from scipy.stats import t as student
 from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import exchanged_units
+from beyond_perplexity.inference.holm_adjustment import holm
 from beyond_perplexity.schemas.embeddings import EMBEDDINGS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
@@ -48,8 +50,6 @@ from beyond_perplexity.tendencies.embeddings.measures import (
 )
 from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
 from beyond_perplexity.tendencies.embeddings.store import read_embeddings, vectors_table
-from beyond_perplexity.tendencies.inference.multiple import holm
-from beyond_perplexity.tendencies.inference.units import exchanged_units
 from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw

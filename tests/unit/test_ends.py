@@ -13,7 +13,7 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import families_of
-from beyond_perplexity.models.kglm.model import KGLM
+from beyond_perplexity.models.latents.kglm import KGLM
 from tests.unit import (
     entitynlm_reference,
     kglm_reference,

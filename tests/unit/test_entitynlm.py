@@ -23,13 +23,13 @@ from beyond_perplexity.instances.store import (
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.models.entitynlm.instances import (
+from beyond_perplexity.models.latents.entitynlm import EntityNLM
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     chosen_mentions,
     mention_codes,
 )
-from beyond_perplexity.models.entitynlm.model import EntityNLM
-from beyond_perplexity.models.entitynlm.tagger import EntityTagger
+from beyond_perplexity.models.latents.entitynlm_tagger import EntityTagger
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, class_ends
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard

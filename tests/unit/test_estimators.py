@@ -15,9 +15,13 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.importance.estimators.beam import beam_log_likelihood
 from beyond_perplexity.importance.estimators.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.estimators.jackknife import jackknife
 from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
-from beyond_perplexity.importance.log_space import log_mean_exp, log_sum_exp, to_perplexity
+from beyond_perplexity.inference.log_space import (
+    jackknife,
+    log_mean_exp,
+    log_sum_exp,
+    to_perplexity,
+)
 from tests.unit.latent_tables import model, proposal
 
 P, Q = model()[0], proposal()[0]

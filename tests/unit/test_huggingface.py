@@ -30,9 +30,9 @@ from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.huggingface.model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.perplexities.documents import ScoredText
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.documents import ScoredText
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files

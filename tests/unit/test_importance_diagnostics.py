@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beyond_perplexity.importance import diagnostics
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.inference import weight_diagnostics as diagnostics
+from beyond_perplexity.inference.log_space import log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances,
     bootstrap_samples,
     delta_variance,
@@ -20,7 +21,6 @@ from beyond_perplexity.importance.diagnostics import (
     pareto_k_hat,
     relative_variance,
 )
-from beyond_perplexity.importance.log_space import log_mean_exp
 
 
 def test_effective_size_and_largest_weight_in_closed_form():

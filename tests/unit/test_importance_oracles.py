@@ -13,9 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from tests.unit import kglm_reference, rnng_reference, test_entitynlm, test_kglm, test_rnng
 from tests.unit import test_rnng_top_down as top_down
 from tests.unit.entitynlm_reference import all_codes

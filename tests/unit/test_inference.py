@@ -18,10 +18,13 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.tendencies import document_measures, zipf_split
-from beyond_perplexity.tendencies.inference import held_out, multiple, units, verdicts
-from beyond_perplexity.tendencies.inference.limits import Spread, spread_of, upper_limit
-from beyond_perplexity.tendencies.measured import Floor, MeasureRow
+from beyond_perplexity.inference import exchanged_units as units
+from beyond_perplexity.inference import held_out, holm_adjustment
+from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
+from beyond_perplexity.tendencies import document_measures, tested_rows, zipf_split
+from beyond_perplexity.tendencies import tested_rows as verdicts
+from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
@@ -329,10 +332,14 @@ def test_effective_groups_are_those_of_equal_ones():
 
 
 def test_holm_is_that_of_hand():
-    assert multiple.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert multiple.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
-    assert multiple.holm([0.6, 0.9]) == pytest.approx([1, 1])
-    assert len(multiple.holm([])) == 0
+    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx(
+        [0.03, 0.06, 0.06, 0.02]
+    )
+    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx(
+        [0.06, 0.12, 0.12, 0.04]
+    )
+    assert holm_adjustment.holm([0.6, 0.9]) == pytest.approx([1, 1])
+    assert len(holm_adjustment.holm([])) == 0
 
 
 def test_children_are_rejected_with_their_parents_alone():
@@ -346,7 +353,7 @@ def test_children_are_rejected_with_their_parents_alone():
         ("symbols", "ks"): math.nan,
     }
     # Three primary tests: a child whose parent has no test is one of its own.
-    assert multiple.adjusted_p_values(given) == pytest.approx(
+    assert tested_rows.adjusted_p_values(given) == pytest.approx(
         {
             ("length", "ks"): 0.03,
             ("length", TWO_SIDED): 0.5,
@@ -363,19 +370,25 @@ def rows_with(p: float, n: int) -> list[MeasureRow]:
 
 def test_what_permutations_cannot_reach_is_said():
     """A star is p < level: the smallest p at a level itself has none."""
-    assert multiple.star_warning(rows_with(0.5, 8), 1999) == ""
-    assert "1,600 are needed" in multiple.star_warning(rows_with(0.5, 8), 1599)  # 8 / 1600 = .005
-    assert multiple.star_warning(rows_with(0.5, 8), 1600) == ""
-    assert multiple.star_warning(rows_with(0.5, 10), 2000) == ""
-    assert multiple.star_warning(rows_with(0.5, 11), 1999).startswith("1,999 permutations cannot")
-    assert "2,200 are needed" in multiple.star_warning(rows_with(0.5, 11), 1999)
-    assert "p < 0.05 in a family of 16" in multiple.star_warning(rows_with(0.5, 8), 199, bodies=2)
-    adjusted = multiple.adjusted_rows(rows_with(0.001, 11), 999)
+    assert tested_rows.star_warning(rows_with(0.5, 8), 1999) == ""
+    assert "1,600 are needed" in tested_rows.star_warning(
+        rows_with(0.5, 8), 1599
+    )  # 8 / 1600 = .005
+    assert tested_rows.star_warning(rows_with(0.5, 8), 1600) == ""
+    assert tested_rows.star_warning(rows_with(0.5, 10), 2000) == ""
+    assert tested_rows.star_warning(rows_with(0.5, 11), 1999).startswith(
+        "1,999 permutations cannot"
+    )
+    assert "2,200 are needed" in tested_rows.star_warning(rows_with(0.5, 11), 1999)
+    assert "p < 0.05 in a family of 16" in tested_rows.star_warning(
+        rows_with(0.5, 8), 199, bodies=2
+    )
+    adjusted = tested_rows.adjusted_rows(rows_with(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
     for size in range(1, 40):
         for level in (0.05, 0.005):
-            needed = multiple.needed_draws(size, level, 1)
+            needed = holm_adjustment.needed_draws(size, level, 1)
             reached = [B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1)]
             assert (needed or 1) == reached[0]
 

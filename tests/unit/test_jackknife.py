@@ -15,16 +15,14 @@ from scipy.stats import t as student
 
 from benchmarks.coverages import Covered, Shifted
 from benchmarks.populations import Topics
-from beyond_perplexity.tendencies.inference.jackknife import (
+from beyond_perplexity.inference.intervals import (
     StandardError,
     UnitSums,
     error_of,
-    heaps_columns,
-    heaps_errors,
     mean_error,
     sums_by_unit,
 )
-from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
+from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, heaps_columns, heaps_errors
 
 
 def units_of(columns, groups=None, used=None):

@@ -25,17 +25,20 @@ from beyond_perplexity.instances.store import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.kglm import simulation
-from beyond_perplexity.models.kglm.instances import NEW, RELATED, SPELLINGS, encode_latents
-from beyond_perplexity.models.kglm.knowledge_graph import (
+from beyond_perplexity.models.latents import kglm_simulation as simulation
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_instances import (
+    NEW,
+    RELATED,
+    SPELLINGS,
     KnowledgeGraph,
     Spellings,
+    encode_latents,
     pack_strings,
 )
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.steps import advance_links
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.kglm.words import UNCOPIED
+from beyond_perplexity.models.latents.kglm_steps import advance_links
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions

@@ -15,11 +15,10 @@ import torch
 from scipy import stats
 
 from beyond_perplexity.importance.drawing.smc import smc_log_prob
-from beyond_perplexity.models.kglm import lookahead
-from beyond_perplexity.models.kglm.instances import NEW
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.optimal import OptimalLinks
+from beyond_perplexity.models.latents import kglm_lookahead as lookahead
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph
+from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.vocabulary import UNK
 from tests.unit import kglm_reference as reference
 from tests.unit.test_kglm import EDGES, batch_of, larger, make, make_graph

@@ -26,8 +26,8 @@ from beyond_perplexity.importance.options import (
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reduction import reduce_files
 from beyond_perplexity.importance.tables import estimates_table
-from beyond_perplexity.models.kglm.optimal import OptimalLinks
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard

@@ -22,28 +22,28 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.mentions import read_mentioned
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.kglm.embedding import SELF_RELATIONS, GraphOptions, embed_corpus_graph
-from beyond_perplexity.models.kglm.instances import (
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_embedding import (
+    SELF_RELATIONS,
+    GraphOptions,
+    Negatives,
+    TransEOptions,
+    embed,
+    embed_corpus_graph,
+    step,
+    triple_distances,
+)
+from beyond_perplexity.models.latents.kglm_instances import (
+    KnowledgeGraph,
     decode_latents,
     encode_latents,
     linked_documents,
-)
-from beyond_perplexity.models.kglm.knowledge_graph import (
-    KnowledgeGraph,
     pack_strings,
     ranges,
     read_graph,
     unpack_strings,
 )
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
-from beyond_perplexity.models.kglm.transe import (
-    Negatives,
-    TransEOptions,
-    embed,
-    step,
-    triple_distances,
-)
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.corpora import DOCUMENTS, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.fingerprint import ROOT

@@ -1,4 +1,4 @@
-"""The house: a public name stands once, and no import goes around.
+"""The house: a public name stands once, imports go down its floors, none goes around.
 
 Needs nothing but the checkout. Oracle: the syntax trees of the package; what finds circles is
 itself tried on toys with one and without.
@@ -27,6 +27,19 @@ INTERFACES = {
     "BeamEngine": "decoding/*.py",
 }
 
+# A module imports from its own floor and from those below it. Subjects are peers.
+FLOORS = {
+    "base": "errors foreign_text verdicts options arguments requeue gpu_use particle_resampling"
+    " random_streams inversion invariance storage schemas __init__",
+    "inference": "inference",
+    "language": "corpus vocabulary ngrams instances",
+    "models": "models training decoding",
+    "subjects": "tendencies perplexities importance contrastive semantics",
+    "across": "relations auditing",
+    "shown": "figures report",
+    "entry": "planning library commands __main__",
+}
+
 
 def module_name(file: Path) -> str:
     """Return the name that a file of the package is imported by."""
@@ -53,8 +66,8 @@ def public_names(tree: ast.Module) -> Iterator[str]:
         yield from (name for name in names if not name.startswith("_"))
 
 
-def imported(node: ast.AST) -> Iterator[str]:
-    """List what is imported when a module is loaded: not for types alone, not in a function."""
+def imported(node: ast.AST, late: bool = False) -> Iterator[str]:
+    """List what is imported when a module is loaded, or late in a function; never for types."""
     for part in ast.iter_child_nodes(node):
         if isinstance(part, ast.Import):
             yield from (alias.name for alias in part.names)
@@ -62,16 +75,18 @@ def imported(node: ast.AST) -> Iterator[str]:
             assert part.module, "the package has no relative imports"
             yield from (f"{part.module}.{alias.name}" for alias in part.names)
         elif isinstance(part, ast.If) and "TYPE_CHECKING" in ast.dump(part.test):
-            yield from (name for other in part.orelse for name in imported(other))
-        elif not isinstance(part, ast.FunctionDef | ast.Lambda):
-            yield from imported(part)
+            yield from (name for other in part.orelse for name in imported(other, late))
+        elif late or not isinstance(part, ast.FunctionDef | ast.Lambda):
+            yield from imported(part, late)
 
 
-def import_graph(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
+def import_graph(trees: Mapping[str, ast.Module], late: bool = False) -> dict[str, set[str]]:
     """Return which modules each imports; that a module's folder is loaded first is left out."""
     graph: dict[str, set[str]] = {}
     for name, tree in trees.items():
-        found = (part if part in trees else part.rpartition(".")[0] for part in imported(tree))
+        found = (
+            part if part in trees else part.rpartition(".")[0] for part in imported(tree, late)
+        )
         graph[name] = {part for part in found if part in trees} - {name}
     return graph
 
@@ -124,6 +139,34 @@ def test_no_import_goes_around() -> None:
     assert circle(graph) == []
     assert circle(folder_graph(graph)) == []
     assert sum(map(len, graph.values())) > 500
+
+
+def upward(graph: Mapping[str, set[str]], floors: Mapping[str, str]) -> list[tuple[str, str]]:
+    """List the imports that go up, and those from one subject to another."""
+    order = {room: floor for floor, rooms in enumerate(floors.values()) for room in rooms.split()}
+    subjects = floors["subjects"].split()
+    found = []
+    for name, others in graph.items():
+        for other in others:
+            mine, its = ((*part.split("."), "__init__")[1] for part in (name, other))
+            across = mine != its and {mine, its} <= set(subjects)
+            if order[its] > order[mine] or across:
+                found.append((name, other))
+    return sorted(found)
+
+
+def test_imports_go_down_the_floors() -> None:
+    """Imports inside functions count."""
+    graph = import_graph(modules(), late=True)
+    assert upward(graph, FLOORS) == []
+    assert circle(graph) == []
+    assert sum(map(len, graph.values())) > sum(map(len, import_graph(modules()).values()))
+
+
+def test_imports_that_go_up_are_found() -> None:
+    graph = {"p.low.x": {"p.high.y"}, "p.high.y": {"p.low.x", "p.peer.z"}, "p.peer.z": set()}
+    floors = {"base": "low", "subjects": "high peer"}
+    assert upward(graph, floors) == [("p.high.y", "p.peer.z"), ("p.low.x", "p.high.y")]
 
 
 def test_a_figure_never_looks_back_at_the_report() -> None:

@@ -15,17 +15,17 @@ from scipy import stats
 
 from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.scoring import sign_flips
-from beyond_perplexity.scoring.intervals import ratio_interval
-from beyond_perplexity.scoring.paired import (
+from beyond_perplexity.inference import sign_flips
+from beyond_perplexity.inference.intervals import ratio_interval
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.perplexities.paired import (
     PairOptions,
     check_company,
     compare_scores,
     flip_warning,
     smallest_found,
 )
-from beyond_perplexity.scoring.score_files import read_scores
-from beyond_perplexity.scoring.sign_flips import sign_flip_p_values
+from beyond_perplexity.perplexities.score_files import read_scores
 
 PAIR = [(0, 1)]
 

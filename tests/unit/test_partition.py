@@ -27,7 +27,7 @@ from beyond_perplexity.contrastive.given_length import (
 from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.log_space import log_mean_exp
+from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model

@@ -18,13 +18,13 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.scoring.scores import (
+from beyond_perplexity.models.likelihoods import (
     DocumentScore,
     check_window,
     score_documents,
     score_encoded,
 )
-from beyond_perplexity.scoring.summary import Totals, measure, perplexity_of, summarize
+from beyond_perplexity.perplexities.summary import Totals, measure, perplexity_of, summarize
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 
 
@@ -206,8 +206,8 @@ def test_batches_equal_step_by_step_scoring(family):
 def test_order_and_pools_do_not_matter(monkeypatch):
     model, documents = neural("lstm"), random_documents(40, 30, 20)
     whole = [score.log_prob for score in score_encoded(model, documents)]
-    monkeypatch.setattr("beyond_perplexity.scoring.scores.POOL", 7)
-    monkeypatch.setattr("beyond_perplexity.scoring.scores.LOGIT_ROWS", 5)
+    monkeypatch.setattr("beyond_perplexity.models.likelihoods.POOL", 7)
+    monkeypatch.setattr("beyond_perplexity.models.likelihoods.LOGIT_ROWS", 5)
     parts = [score.log_prob for score in score_encoded(model, documents)]
     np.testing.assert_allclose(parts, whole, rtol=0, atol=1e-5)
 
@@ -233,7 +233,7 @@ def test_windows_give_each_prediction_the_context_that_they_promise(context, str
 
 
 def test_long_documents_of_models_without_limit_are_scored_step_by_step(monkeypatch):
-    monkeypatch.setattr("beyond_perplexity.scoring.scores.LOGIT_ROWS", 4)
+    monkeypatch.setattr("beyond_perplexity.models.likelihoods.LOGIT_ROWS", 4)
     (score,) = score_encoded(Fixed([0.0, 0.5, 0.25, 0.25]), [np.full(9, 3)])
     assert score.log_prob == pytest.approx(9 * math.log(0.25) + math.log(0.5), abs=1e-6)
 
@@ -291,7 +291,7 @@ def test_a_score_that_is_no_number_is_an_error_and_no_infinite_perplexity():
 def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path, fields):
     """One text alone has neither reference nor samples."""
     from beyond_perplexity.corpus.external import GroupField, read_grouped
-    from beyond_perplexity.scoring import brought
+    from beyond_perplexity.perplexities import brought
 
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))

@@ -25,10 +25,10 @@ from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.huggingface.bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.likelihoods import cut_windows, score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.scoring.scores import cut_windows, score_documents
 from beyond_perplexity.semantics.continuations import Prompt, continue_prompts
 from beyond_perplexity.semantics.next_words import predict_tokens
 from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
@@ -123,7 +123,7 @@ def test_shares_of_draws_are_probabilities(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["lstm", "transformer", "trigram"])
 def test_log_probabilities_are_those_of_the_perplexity(family: str) -> None:
-    """Oracle: `scoring.scores`, less the end of the document, by the model's own step."""
+    """Oracle: `models.likelihoods`, less the end of the document, by the model's own step."""
     model = made(family, **({"context_length": 10} if family == "transformer" else {}))
     units = random_units(10, 6, 20)
     texts = VOCABULARY.encode([words_of(unit) for unit in units])

@@ -27,12 +27,12 @@ from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_model
+from beyond_perplexity.perplexities import documents as documents_module
+from beyond_perplexity.perplexities.documents import texts_of_split
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import RAW
-from beyond_perplexity.scoring import documents as documents_module
-from beyond_perplexity.scoring.documents import texts_of_split
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary

@@ -21,8 +21,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.contract import TrainedModel
-from beyond_perplexity.models.kglm.knowledge_graph import KnowledgeGraph
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.latents.kglm_instances import KnowledgeGraph
 from beyond_perplexity.models.read_tensors import build_bounded, check_all_tables
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.storage.provenance import content_hash

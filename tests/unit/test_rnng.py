@@ -19,10 +19,10 @@ from beyond_perplexity.instances.store import (
     InstanceBatch,
 )
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng.instances import find_labels, parse
-from beyond_perplexity.models.rnng.model import RNNG
-from beyond_perplexity.models.rnng.span_crf import SpanCRF
-from beyond_perplexity.models.rnng.stack_memory import StackMemory
+from beyond_perplexity.models.latents.rnng import RNNG
+from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
+from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference

@@ -30,9 +30,11 @@ from beyond_perplexity.importance.drawing.smc import (
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng import binary_course, span_prefixes, top_down
-from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.rnng.span_crf import SpanCRF
+from beyond_perplexity.models.latents import rnng_binary_particles as binary_course
+from beyond_perplexity.models.latents import rnng_span_charts as span_prefixes
+from beyond_perplexity.models.latents import rnng_top_down as top_down
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import rnng_reference, test_rnng, test_rnng_top_down
 from tests.unit.rnng_corpus import rows_of

@@ -16,9 +16,9 @@ import torch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.rnng.discriminative import DiscriminativeRNNG
-from beyond_perplexity.models.rnng.instances import labelled_actions, parse
-from beyond_perplexity.models.rnng.top_down_model import TopDownRNNG
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_instances import labelled_actions, parse
+from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.document_draws import DocumentGroups
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies import unigrams
-from beyond_perplexity.tendencies.document_draws import DocumentGroups
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset

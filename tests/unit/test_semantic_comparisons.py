@@ -19,8 +19,8 @@ import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
-from beyond_perplexity.scoring.intervals import group_key, ratio_interval
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics

@@ -16,16 +16,17 @@ from scipy.stats import norm
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sensitivity import sensitivity as draw_sensitivity
+from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.inference.distances import rank_ks
+from beyond_perplexity.inference.histogram_draws import PairedHistogram
+from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.distances import rank_ks
+from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, NumberSwapShift
-from beyond_perplexity.tendencies.histograms import PairedHistogram
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.sensitivity import (
     _Search,
     count_documents_by_type,
@@ -97,8 +98,10 @@ def check_power(p_values: list[float], power: float = HOW.power) -> None:
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
     paired = PairedHistogram(support.astype(float), *sides)
-    permuted = histograms.permute(paired, PERMUTATIONS, seed, "test")[measure]
-    return permutation_p(float(histograms.compare_histograms(support, *sides)[measure]), permuted)
+    permuted = histogram_draws.permute(paired, PERMUTATIONS, seed, "test")[measure]
+    return permutation_p(
+        float(histogram_draws.compare_histograms(support, *sides)[measure]), permuted
+    )
 
 
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])

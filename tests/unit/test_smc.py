@@ -16,7 +16,6 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.resampling import effective_size, systematic
 from beyond_perplexity.importance.drawing.smc import run_smc, smc_log_prob
 from beyond_perplexity.importance.options import SMCOptions
 from beyond_perplexity.importance.reading.labels import WeightLabels
@@ -26,19 +25,14 @@ from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.tables import estimates_table, instances_table
 from beyond_perplexity.instances.store import Instance
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm
 from tests.unit.entitynlm_reference import all_codes
-from tests.unit.test_entitynlm import (
-    CONTEXTS,
-    TOKENS,
-    make_batch,
-    make_model,
-    make_proposal,
-)
+from tests.unit.test_entitynlm import CONTEXTS, TOKENS, make_batch, make_model, make_proposal
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
 

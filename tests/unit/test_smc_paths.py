@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.resampling import conditional_systematic, systematic
 from beyond_perplexity.importance.drawing.smc import (
     conditional_smc,
     numbers_needed,
     smc_log_prob,
     smc_paths,
 )
+from beyond_perplexity.particle_resampling import conditional_systematic, systematic
 from tests.unit.test_smc import FAMILIES, numbers
 
 

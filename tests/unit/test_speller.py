@@ -20,8 +20,9 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.perplexities.documents import score_rows
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.documents import score_rows
 from beyond_perplexity.scoring.speller.alphabet import Alphabet, code_points
 from beyond_perplexity.scoring.speller.building import (
     LEAST_HELD_OUT,
@@ -43,7 +44,6 @@ from beyond_perplexity.scoring.speller.speller import (
     find_speller,
     load_speller,
 )
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.test_perplexity import Fixed

@@ -16,7 +16,6 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.importance import subsets
 from beyond_perplexity.importance.estimators.importance_sampling import ImportanceSampling
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.subsets import (
@@ -26,6 +25,7 @@ from beyond_perplexity.importance.subsets import (
     rows_at_once,
     subset_sizes,
 )
+from beyond_perplexity.inference.log_space import log_mean_exp
 
 
 def reduced(path):

@@ -23,6 +23,7 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
+from beyond_perplexity.perplexities.summary import measure
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
@@ -37,7 +38,6 @@ from beyond_perplexity.models.losses import (
 )
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.summary import measure
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training import interruptions, loop

@@ -23,9 +23,9 @@ from beyond_perplexity.importance.options import BeamOptions, LogQOptions, Weigh
 from beyond_perplexity.importance.reading.labels import WeightLabels
 from beyond_perplexity.importance.reading.weights import WeightReader
 from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore
-from beyond_perplexity.models.kglm.model import KGLM
-from beyond_perplexity.models.kglm.tagger import KGLMTagger
 from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import (
     LOG_Q,

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from beyond_perplexity.importance.diagnostics import FITTED, Diagnostics, diagnose, tail_size
 from beyond_perplexity.importance.enclosing import Ends, doubts, enclose
-from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.pooled_tail import PooledTail
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import FITTED, Diagnostics, diagnose, tail_size
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], np.ndarray]

@@ -22,7 +22,6 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics, diagnose
 from beyond_perplexity.importance.drawing.pair import Columns, Distinct, Pair
 from beyond_perplexity.importance.drawing.smc import (
     conditional_smc,
@@ -30,8 +29,9 @@ from beyond_perplexity.importance.drawing.smc import (
     run_smc,
 )
 from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.importance.options import BidirectionalOptions, SMCOptions, WeightOptions
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics, diagnose
 from beyond_perplexity.instances.store import InstanceBatch
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.vocabulary import Vocabulary

@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.importance.drawing.resampling import (
+from beyond_perplexity.instances.store import TOKENS, InstanceBatch
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.particle_resampling import (
     conditional_systematic,
     effective_size,
     systematic,
 )
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.models.latent import FILLING
 
 
 class FilterSetting(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from beyond_perplexity.importance.estimators.contract import STRICT, Estimator, InstanceEstimate
-from beyond_perplexity.importance.log_space import log_sum_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
+from beyond_perplexity.inference.log_space import log_sum_exp
 
 
 def beam_log_likelihood(log_p: np.ndarray, latent_hash: np.ndarray) -> float:

@@ -12,8 +12,8 @@ from beyond_perplexity.importance.estimators.contract import (
     Estimator,
     InstanceEstimate,
 )
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
+from beyond_perplexity.inference.log_space import log_mean_exp
 
 
 def beam_plus_tail(

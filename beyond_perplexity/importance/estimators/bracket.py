@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES
 from beyond_perplexity.importance.enclosing import Ends, doubts, enclose
 from beyond_perplexity.importance.estimators.contract import (
     TWO_SIDED,
@@ -20,9 +19,10 @@ from beyond_perplexity.importance.estimators.contract import (
     InstanceEstimate,
 )
 from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.log_space import log_half_means
 from beyond_perplexity.importance.pooled_tail import PooledTail
 from beyond_perplexity.importance.summary import summarize_diagnostics
+from beyond_perplexity.inference.log_space import log_half_means
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.reading.samples import SampledInstance

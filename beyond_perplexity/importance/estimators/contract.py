@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import (
+from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
+from beyond_perplexity.importance.summary import instance_notes, summarize_diagnostics
+from beyond_perplexity.inference.log_space import log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import (
     NOT_OF_SAMPLES,
     Diagnostics,
     bootstrap_samples,
@@ -26,9 +29,6 @@ from beyond_perplexity.importance.diagnostics import (
     error_variance,
     k_hat_threshold,
 )
-from beyond_perplexity.importance.log_space import log_mean_exp
-from beyond_perplexity.importance.reading.samples import SampledInstance, WeightedSamples
-from beyond_perplexity.importance.summary import instance_notes, summarize_diagnostics
 from beyond_perplexity.invariance.streams import stream
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import bootstrap_samples, diagnose, error_variance
 from beyond_perplexity.importance.estimators.contract import (
     SAMPLES,
     STOCHASTIC,
@@ -17,8 +16,6 @@ from beyond_perplexity.importance.estimators.contract import (
     InstanceEstimate,
     mean_of_weights,
 )
-from beyond_perplexity.importance.estimators.jackknife import jackknife
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
 from beyond_perplexity.importance.subsets import (
     n_orders,
@@ -28,6 +25,12 @@ from beyond_perplexity.importance.subsets import (
     subset_sizes,
 )
 from beyond_perplexity.importance.summary import corpus_notes, summarize_diagnostics
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import (
+    bootstrap_samples,
+    diagnose,
+    error_variance,
+)
 
 
 class ImportanceSampling(Estimator):

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from beyond_perplexity.importance.diagnostics import LEAST_EFFECTIVE, effective_samples
 from beyond_perplexity.importance.estimators.contract import (
     DEBIASED,
     DEBIASED_UNSURE,
@@ -17,40 +16,10 @@ from beyond_perplexity.importance.estimators.contract import (
     Inputs,
     InstanceEstimate,
 )
-from beyond_perplexity.importance.log_space import log_sum_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
 from beyond_perplexity.importance.summary import share_below
-
-
-def jackknife(log_weights: np.ndarray) -> float:
-    """Debias log p̂ by the jackknife: K log p̂ − (K − 1) · mean over k of log p̂ without sample k.
-
-    Parameters
-    ----------
-    log_weights : ndarray, shape (K,), float64
-        Log weights of the samples.
-
-    Returns
-    -------
-    float
-        No bound. Removes the bias of order 1/K; NaN when fewer than two weights are positive, as
-        then leaving one out leaves nothing.
-
-    References
-    ----------
-    Quenouille (1956); for log p̂, Nowozin (2018), "Debiasing evidence approximations".
-    """
-    n = len(log_weights)
-    if np.isfinite(log_weights).sum() < 2:
-        return float("nan")
-    total = log_sum_exp(log_weights)
-    top = int(np.argmax(log_weights))
-    rest = np.delete(log_weights, top)
-    without = np.append(
-        total + np.log1p(-np.exp(rest - total)),  # at most half of the total is left out
-        log_sum_exp(rest),
-    ) - np.log(n - 1)
-    return float(n * (total - np.log(n)) - (n - 1) * without.mean())
+from beyond_perplexity.inference.log_space import jackknife
+from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE, effective_samples
 
 
 class Jackknife(Estimator):

@@ -11,8 +11,8 @@ from beyond_perplexity.importance.estimators.contract import (
     InstanceEstimate,
     mean_of_weights,
 )
-from beyond_perplexity.importance.log_space import log_sum_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
+from beyond_perplexity.inference.log_space import log_sum_exp
 
 
 def mixture_log_weights(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 
-from beyond_perplexity.importance.diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.importance.estimators.contract import (
     STOCHASTIC,
     Estimator,
     InstanceEstimate,
 )
-from beyond_perplexity.importance.estimators.jackknife import jackknife
-from beyond_perplexity.importance.log_space import log_mean_exp
 from beyond_perplexity.importance.reading.samples import SampledInstance
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 
 
 class SequentialMonteCarlo(Estimator):

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.diagnostics import Diagnostics
 from beyond_perplexity.importance.reading.side_files import check_pair
 from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.inference.weight_diagnostics import Diagnostics
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.storage.shards import read_batches
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from beyond_perplexity.contrastive.options import DistortionOptions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.options import Count, Limit, Section, Share
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.evaluation import SplitName

@@ -12,7 +12,7 @@ from beyond_perplexity.importance.options import (
     SimulationOptions,
     SMCOptions,
 )
-from beyond_perplexity.models.kglm.embedding import GraphOptions
+from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import Groups, scheme_of
 from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.inference.units import Groups, scheme_of
 
 _PURPOSE = "embeddings/documents"
 

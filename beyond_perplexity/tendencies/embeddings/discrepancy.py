@@ -22,13 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from beyond_perplexity.tendencies.inference.jackknife import (
-    NOT_DEFINED,
-    StandardError,
-    UnitSums,
-    error_of,
-)
-from beyond_perplexity.tendencies.resampling import student_quantile
+from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
+from beyond_perplexity.inference.p_values import student_quantile
 
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts
 LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
-from beyond_perplexity.tendencies.inference.units import Groups
 
 
 class TextEncoder(Protocol):

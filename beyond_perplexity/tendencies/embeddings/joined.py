@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies.inference.multiple import adjusted_rows
 from beyond_perplexity.tendencies.measured import MeasureRow
-from beyond_perplexity.tendencies.notes import draws_too_few, facts_of, joined_facts
+from beyond_perplexity.tendencies.tested_rows import adjusted_rows
+from beyond_perplexity.verdicts import draws_too_few, facts_of, joined_facts
 
 _OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabulary")
 

@@ -32,6 +32,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from beyond_perplexity.inference.exchanged_units import (
+    GroupDraws,
+    effective_groups,
+    exchanged_units,
+    group_sums,
+    scheme_of,
+    single_documents,
+)
+from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.tendencies.embeddings.discrepancy import (
     distances,
     side_weights,
@@ -41,25 +52,13 @@ from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, Embed
 from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.embeddings.shifts import MMD, TopicShift, TopicSwapShift
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments
-from beyond_perplexity.tendencies.inference.floors import EXCESS_SPLITS, HUMAN_SPLITS, floor_of
-from beyond_perplexity.tendencies.inference.halves import Halving
-from beyond_perplexity.tendencies.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.inference.units import (
-    GroupDraws,
-    effective_groups,
-    exchanged_units,
-    group_sums,
-    scheme_of,
-    single_documents,
-)
-from beyond_perplexity.tendencies.inference.verdicts import EXCHANGED, few_blocks
-from beyond_perplexity.tendencies.measured import Floor, MeasureRow
-from beyond_perplexity.tendencies.notes import REASON_FOLLOWS, joined_facts
+from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.resampling import permutation_p
 from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
+from beyond_perplexity.tendencies.tested_rows import EXCHANGED, few_blocks
+from beyond_perplexity.verdicts import REASON_FOLLOWS, joined_facts
 
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference.exchanged_units import Groups, alike_groups, unlike_groups
 from beyond_perplexity.tendencies.bodies import DocumentFiles
 from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
 from beyond_perplexity.tendencies.embeddings.embedded import (
@@ -16,9 +17,8 @@ from beyond_perplexity.tendencies.embeddings.embedded import (
     embedded_text,
 )
 from beyond_perplexity.tendencies.inference.human_text import first_documents, texts_as_read
-from beyond_perplexity.tendencies.inference.units import Groups, alike_groups, unlike_groups
-from beyond_perplexity.tendencies.notes import REASON_FOLLOWS
 from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 Read = Callable[[pa.Array], TokenBatch]
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_matrix
 
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.tendencies.embeddings.discrepancy import distances
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
-from beyond_perplexity.tendencies.unigrams import SIDE_BY_SIDE
 
 TOPIC = 0.1  # of the documents are of a topic
 MMD = "mmd"

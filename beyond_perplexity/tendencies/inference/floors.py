@@ -19,25 +19,22 @@ from dataclasses import replace
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.document_measures import randomized_documents
-from beyond_perplexity.tendencies.histograms import blocks
-from beyond_perplexity.tendencies.inference.halves import half_draws
-from beyond_perplexity.tendencies.inference.human_text import fewer_documents, fewer_tokens
-from beyond_perplexity.tendencies.inference.units import (
+from beyond_perplexity.inference.exchanged_units import (
     ExchangedUnits,
     exchanged_units,
     scheme_of,
 )
-from beyond_perplexity.tendencies.measured import Floor, MeasureKey, is_distance
+from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, floor_of
+from beyond_perplexity.inference.histogram_draws import blocks
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.document_measures import randomized_documents
+from beyond_perplexity.tendencies.inference.halves import half_draws
+from beyond_perplexity.tendencies.inference.human_text import fewer_documents, fewer_tokens
+from beyond_perplexity.tendencies.measured import MeasureKey, is_distance
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.word_measures import randomized_words
-
-HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
-EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples
-_BAND = (0.025, 0.975)
 
 
 def split_floors(
@@ -137,12 +134,6 @@ def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:
 
 def _is_known(key: MeasureKey, drawn: np.ndarray) -> bool:
     return is_distance(key[1]) and not bool(np.all(np.isnan(drawn)))
-
-
-def floor_of(drawn: np.ndarray) -> Floor:
-    """Summarize the distances (B,) of random splits of human text; those not defined count not."""
-    low, high = np.nanquantile(drawn, _BAND)
-    return Floor(float(np.nanmean(drawn)), float(low), float(high))
 
 
 def reference_floors(

@@ -1,0 +1,204 @@
+"""Sentences made worse: words substituted, transposed, deleted and inserted at a level.
+
+B sentences, T words of the longest, K candidates. Every sentence and draw has a random stream of
+its own, and every place of a sentence three numbers of it: whether something happens there, what,
+and with which word. They are the same at every level, so that a place that is hit at a level is hit
+in the same way at all higher ones, and levels, models and runs are compared on the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Limited, Share
+
+EVENTS = ("substitution", "transposition", "deletion", "insertion")
+_NUMBERS = 3  # uniform numbers of a place
+
+
+@dataclass(frozen=True)
+class DistortionOptions(Limited):
+    """What happens to a word that is hit; a word is hit with probability d, the level.
+
+    The shares add up to 1. In the paper's terms x_N = 1 − d, x_S = d · substitution and
+    x_T = d · transposition: for x_S = 0.1 and x_T = 0.3 take the level 0.4 and the shares 0.25 and
+    0.75.
+
+    Attributes
+    ----------
+    substitution : float
+        Share of the hit words that are replaced by a word drawn uniformly from the substitutes,
+        which may be the same word.
+    transposition : float
+        Share that change places with another word of their sentence, drawn uniformly.
+    deletion : float
+        Share that are left out; for scores of whole sentences only, as the number of words changes.
+    insertion : float
+        Share that are followed by a new word, drawn as a substitute is; as deletion.
+    substitutes : str
+        Where substitutes come from: vocabulary, the words of a closed vocabulary (as the paper's
+        text says), or text, the types of the text that is scored (as the authors' program does).
+    """
+
+    substitution: Share = 0.5
+    transposition: Share = 0.5
+    deletion: Share = 0.0
+    insertion: Share = 0.0
+    substitutes: Literal["vocabulary", "text"] = "vocabulary"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        total = sum(self.shares)
+        if not math.isclose(total, 1.0, abs_tol=1e-9):
+            raise ValueError(f"{', '.join(EVENTS)}: the shares add up to {total:g}, not to 1")
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The shares of `EVENTS`."""
+        return self.substitution, self.transposition, self.deletion, self.insertion
+
+    @property
+    def keeps_length(self) -> bool:
+        """Whether sentences keep their number of words."""
+        return self.deletion == self.insertion == 0
+
+
+def check_level(level: float) -> None:
+    """Raise `InputError` for a level that is no probability."""
+    if not 0 <= level <= 1:
+        raise InputError(f"level: is {level}, expected 0 (nothing) to 1 (every word is hit)")
+
+
+class DistortionCounts(NamedTuple):
+    """What was done to each sentence, int64, (B,)."""
+
+    substituted: np.ndarray  # words that were replaced, by themselves included
+    transposed: np.ndarray  # exchanges, each of two words; a sentence of one word has none
+    deleted: np.ndarray
+    inserted: np.ndarray
+
+
+def distort(
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    level: float,
+    options: DistortionOptions,
+    candidates: np.ndarray,
+    *,
+    seed: int,
+    purpose: str,
+    items: np.ndarray,
+    draw: int = 0,
+) -> tuple[np.ndarray, np.ndarray, DistortionCounts]:
+    """Distort sentences, each by the numbers of its own stream.
+
+    Words are substituted and transposed from left to right in place, as the authors' program does,
+    so that a word that was moved to the right can be hit again. After that, places whose lot is a
+    deletion lose the word that stands there (the first place keeps it, where none would be left),
+    and a new word follows places whose lot is an insertion.
+
+    Parameters
+    ----------
+    tokens : ndarray of int64, shape (B, T)
+        Any ids of words; what stands behind a sentence's end does not matter.
+    lengths : ndarray of int64, shape (B,)
+        Words of each sentence.
+    level : float
+        d, the probability that a word is hit, in [0, 1].
+    options : DistortionOptions
+    candidates : ndarray of int64, shape (K,)
+        Ids of the substitutes.
+    seed, purpose
+        See `streams.stream`.
+    items : ndarray of int64, shape (B,)
+        What keys the stream of each sentence, not negative; its distortion depends on nothing else
+        but its words, the level, the draw and the options.
+    draw : int
+        Number of the distortion of the same text.
+
+    Returns
+    -------
+    tokens : ndarray of int64, shape (B, T')
+        The distorted sentences; T' is T where `DistortionOptions.keeps_length`. What stands behind
+        the end of a sentence has no meaning.
+    lengths : ndarray of int64, shape (B,)
+    counts : DistortionCounts
+
+    Raises
+    ------
+    InputError
+        When the level is no probability, or there are no substitutes.
+
+    References
+    ----------
+    Arora and Rangarajan (2016). Contrastive entropy: a new evaluation metric for unnormalized
+    language models, section 5.
+    """
+    import torch  # late: plans read the options alone
+
+    from beyond_perplexity.invariance.uniforms import uniforms
+
+    check_level(level)
+    if not len(candidates):
+        raise InputError("substitutes: there are none; the vocabulary or text has no words")
+    held = np.arange(tokens.shape[1]) < lengths[:, None]  # (B, T)
+    # how wide the batch is does not change the numbers of a place
+    of_items = torch.from_numpy(np.ascontiguousarray(items, np.int64))
+    found = uniforms(seed, f"{purpose}/{draw}", of_items, 0, _NUMBERS * tokens.shape[1])
+    numbers = found.numpy().reshape(*tokens.shape, _NUMBERS)  # (B, T, 3)
+    bounds = np.cumsum(options.shares)
+    lots = np.searchsorted(bounds[:-1] / bounds[-1], numbers[..., 1], side="right")  # (B, T)
+    hit = held & (numbers[..., 0] < level)  # (B, T)
+    substitution, transposition, deletion, insertion = (hit & (lots == lot) for lot in range(4))
+    transposition &= lengths[:, None] > 1
+    drawn = candidates[(numbers[..., 2] * len(candidates)).astype(np.int64)]  # (B, T)
+    partners = _partners(numbers[..., 2], lengths)  # (B, T)
+    done = _in_place(tokens, drawn, partners, substitution, transposition)
+    if not options.keeps_length:
+        emptied = (deletion.sum(1) == lengths) & (lengths > 0)
+        deletion[emptied, 0] = False
+        done, lengths = _cut_and_fill(done, drawn, held & ~deletion, insertion)
+    events = (substitution, transposition, deletion, insertion)
+    return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events))
+
+
+def _partners(numbers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Return for each place another one of its sentence, (B, T); of one word, nonsense."""
+    others = (numbers * (lengths[:, None] - 1)).astype(np.int64)
+    return others + (others >= np.arange(numbers.shape[1]))
+
+
+def _in_place(
+    tokens: np.ndarray,
+    drawn: np.ndarray,
+    partners: np.ndarray,
+    substitution: np.ndarray,
+    transposition: np.ndarray,
+) -> np.ndarray:
+    """Substitute and transpose from left to right; all arguments and the result are (B, T)."""
+    done = tokens.copy()
+    for place in np.flatnonzero((substitution | transposition).any(0)):
+        rows = np.flatnonzero(transposition[:, place])
+        others = partners[rows, place]
+        done[rows, place], done[rows, others] = done[rows, others], done[rows, place]
+        rows = np.flatnonzero(substitution[:, place])
+        done[rows, place] = drawn[rows, place]
+    return done
+
+
+def _cut_and_fill(
+    tokens: np.ndarray, drawn: np.ndarray, kept: np.ndarray, insertion: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Leave out words that are not kept and let new ones follow; return words and lengths."""
+    count, width = tokens.shape
+    both = np.stack((tokens, drawn), 2).reshape(count, 2 * width)
+    chosen = np.stack((kept, insertion), 2).reshape(count, 2 * width)
+    lengths = chosen.sum(1)
+    found = np.zeros((count, int(lengths.max(initial=0))), np.int64)
+    found[np.arange(found.shape[1]) < lengths[:, None]] = both[chosen]
+    return found, lengths

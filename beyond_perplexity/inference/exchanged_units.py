@@ -1,0 +1,293 @@
+"""What is exchanged between two texts: documents, groups, groups and pseudo-groups, or draws.
+
+*documents*: neither text has groups. All documents are permuted.
+
+*groups*: both have groups. Whole groups are permuted, as many to either side as there are. Exact
+for every measure, where groups of both texts are alike under the null hypothesis; groups of other
+sizes are not. Where the mean numbers of documents a group differ by more than a factor of 2, a text
+that has nearly as many effective groups as documents (90%) is taken for one of independent
+documents: swaps or draws. Other such groups give no verdict.
+
+*swaps*: the reference has groups, the samples are independent documents. These are dealt at random
+to pseudo-groups, one for each group of the reference and of as many documents (in proportion, where
+the texts do not have as many). A randomization swaps each group with its pseudo-group with
+probability one half. Documents of the smaller text weigh more, so that both sides weigh as much.
+
+*draws*: the samples have groups (several answers of a prompt), the reference is independent
+documents. A statistic is averaged over `GROUP_DRAWS` fixed draws of one document per group. Units
+(groups of the samples, documents of the reference) are dealt at random to as many pairs of blocks
+as the text of fewer units has; every draw takes one unit of each block and one document of it. A
+randomization swaps the blocks of a pair with probability one half, in all draws alike. Under the
+null hypothesis the documents of one draw are independent draws of one distribution, so that one
+draw alone has an exact test for every measure. The average is asymptotic in the number of blocks: a
+swap changes the sign of what a pair adds to the difference of the two distributions, in all draws
+at once, so that random signs keep its covariances over draws, however alike the documents of a
+group are and however many units either text has (permuted units would not: the mean of a group
+varies less than a document). P-values are never averaged.
+
+Source of swaps: Canay, Romano and Shaikh (2017). Randomization tests under an approximate symmetry
+assumption. Econometrica 85. They are asymptotic in the number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from beyond_perplexity.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
+from beyond_perplexity.invariance.streams import stream
+
+SIDE_BY_SIDE = 32  # randomizations at a time: 32 numbers of 16 bits are a line of the cache
+Scheme = Literal["documents", "groups", "swaps", "draws"]
+Groups = tuple[np.ndarray | None, np.ndarray | None]
+
+
+def scheme_of(groups: Groups) -> Scheme:
+    """Return how two texts with these groups are randomized."""
+    if groups[0] is None:
+        return "documents" if groups[1] is None else "draws"
+    return "swaps" if groups[1] is None else "groups"
+
+
+def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
+    """Take a text for independent documents that nearly is, beside larger groups; see the module.
+
+    Parameters
+    ----------
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document of the reference and of the samples.
+    n_documents : tuple of two int
+        Documents of both.
+    """
+    if not unlike_groups(groups, n_documents):
+        return groups
+    first, second = (None if held is None or _single(held) else held for held in groups)
+    return first, second
+
+
+def _single(codes: np.ndarray) -> bool:
+    sizes = np.unique(codes, return_counts=True)[1]
+    return effective_groups(sizes) >= NEARLY_SINGLE * len(codes)
+
+
+def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> str:
+    """Say why groups of two texts are not exchangeable: other sizes; empty where they are."""
+    if groups[0] is None or groups[1] is None:
+        return ""
+    first, second = (
+        n / max(len(np.unique(held)), 1)
+        for held, n in zip((groups[0], groups[1]), n_documents, strict=True)
+    )
+    if max(first, second) <= SIZE_RATIO * min(first, second):
+        return ""
+    return (
+        f"{first:.1f} documents a group in the reference and {second:.1f} in the samples: groups "
+        f"whose sizes differ by more than a factor of {SIZE_RATIO} are not exchangeable"
+    )
+
+
+def effective_groups(weights: np.ndarray) -> float:
+    """Return (Σ w)² / Σ w² of weights (G,): so many equal groups vary as much; 0 of none.
+
+    References
+    ----------
+    Kish (1965). Survey sampling.
+
+    Examples
+    --------
+    >>> effective_groups(np.array([10, 10, 10])), effective_groups(np.array([28, 1, 1]))
+    (3.0, 1.1450381679389312)
+    """
+    weights = np.asarray(weights, float)
+    total = weights.sum()
+    return float(total**2 / np.sum(weights**2)) if total else 0.0
+
+
+def group_sums(groups: np.ndarray | None, values: np.ndarray) -> np.ndarray:
+    """Add up values (D,) over groups (D,) from 0 on; of documents without groups as they are."""
+    if groups is None:
+        return values.astype(float)
+    return np.bincount(groups, values)
+
+
+def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 0.0) -> np.ndarray:
+    """Take whole groups in an order, up to n documents.
+
+    Parameters
+    ----------
+    groups : numpy.ndarray of int, shape (D,)
+        The group of each document, from 0 on without gaps.
+    order : numpy.ndarray of int, shape (G,)
+        The groups as they are taken.
+    n : int
+        Documents.
+    beyond : float
+        Share of the last group that may lie beyond n; one half for as many documents as come
+        nearest to n.
+
+    Returns
+    -------
+    numpy.ndarray of bool, shape (D,)
+    """
+    sizes = np.bincount(groups, minlength=len(order))
+    chosen = np.zeros(len(order), bool)
+    chosen[order[np.cumsum(sizes[order]) - beyond * sizes[order] <= n]] = True
+    taken: np.ndarray = chosen[groups]
+    return taken
+
+
+@dataclass(frozen=True)
+class ExchangedUnits:
+    """Units of both texts, numbered together.
+
+    Attributes
+    ----------
+    scheme : str
+        ``groups``, ``swaps`` or ``draws``; ``documents`` where each is a unit
+        (`single_documents`).
+    codes : tuple of two numpy.ndarray of int64, shape (D,)
+        The unit of each document of the reference and of the samples.
+    n : tuple of two int
+        Units of the reference (the first numbers) and of the samples.
+    weights : tuple of two float
+        What a document of either text counts; at least 1, and 1 for one of them.
+    """
+
+    scheme: Scheme
+    codes: tuple[np.ndarray, np.ndarray]
+    n: tuple[int, int]
+    weights: tuple[float, float]
+
+    def labels(self, n: int, seed: int) -> Iterator[np.ndarray]:
+        """Draw which units are on the side of the reference.
+
+        Parameters
+        ----------
+        n : int
+            Randomizations; number b draws from the stream (`seed`, ``"permutation/units"``, b), so
+            that all measures share them; of draws the next `SIDE_BY_SIDE` ones do together.
+        seed : int
+            See `n`.
+
+        Yields
+        ------
+        numpy.ndarray of bool, shape (U, w)
+            Of the next w randomizations.
+        """
+        for start in range(0, n, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, n))
+            if self.scheme == "draws":
+                rng, shape = stream(seed, "permutation/units", start), (self.n[0], SIDE_BY_SIDE)
+                kept = rng.integers(2, size=shape, dtype=bool)[:, : len(items)]
+                yield np.concatenate([kept, ~kept])
+                continue
+            drawn = [self._label(stream(seed, "permutation/units", b)) for b in items]
+            yield np.stack(drawn, axis=1)
+
+    def _label(self, rng: np.random.Generator) -> np.ndarray:
+        if self.scheme == "swaps":
+            kept = rng.integers(2, size=self.n[0]).astype(bool)
+            return np.concatenate([kept, ~kept])
+        labels = np.zeros(sum(self.n), bool)
+        labels[rng.permutation(len(labels))[: self.n[0]]] = True
+        return labels
+
+
+def exchanged_units(
+    groups: Groups, n_documents: tuple[int, int], seed: int
+) -> ExchangedUnits | None:
+    """Say what is exchanged; None where it is every single document, or one of a draw.
+
+    Parameters
+    ----------
+    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
+        The group of each document, from 0 on.
+    n_documents : tuple of two int
+        Documents of the reference and of the samples.
+    seed : int
+        The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
+    """
+    scheme = scheme_of(groups)
+    if scheme in ("documents", "draws"):
+        return None  # draws have units of their own: see `GroupDraws`
+    pairs = zip(groups, n_documents, strict=True)
+    own = [np.arange(n) if held is None else held for held, n in pairs]
+    n_groups = int(own[0].max(initial=-1)) + 1
+    if scheme == "swaps":
+        own[1] = _deal(np.bincount(own[0]), n_documents[1], seed)
+        ratio = n_documents[1] / n_documents[0]
+        weights = max(1.0, ratio), max(1.0, 1 / ratio)
+        n = n_groups, n_groups
+    else:
+        weights = 1.0, 1.0
+        n = n_groups, int(own[1].max(initial=-1)) + 1
+    return ExchangedUnits(scheme, (own[0], own[1] + n_groups), n, weights)
+
+
+def single_documents(n_documents: tuple[int, int]) -> ExchangedUnits:
+    """Make every document a unit of its own, where neither text has groups."""
+    n, m = n_documents
+    return ExchangedUnits("documents", (np.arange(n), np.arange(m) + n), (n, m), (1.0, 1.0))
+
+
+@dataclass(frozen=True)
+class GroupDraws:
+    """Draws of one document per group, beside single documents; see the module.
+
+    Attributes
+    ----------
+    groups : numpy.ndarray of int, shape (D,)
+        The group of each document of the samples, from 0 on without gaps.
+    n_reference : int
+        Documents of the reference.
+    seed : int
+        Blocks are dealt from the stream (`seed`, ``"group_draws/blocks"``, text), draw d from
+        (`seed`, ``"group_draws"``, d).
+    """
+
+    groups: np.ndarray
+    n_reference: int
+    seed: int
+
+    @property
+    def blocks(self) -> int:
+        """Pairs of blocks P: units of the text that has fewer."""
+        return min(self.n_reference, int(self.groups.max(initial=-1)) + 1)
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the documents of each draw, by block: of reference and samples, (P,) each."""
+        sizes = np.bincount(self.groups)
+        starts, by_group = np.cumsum(sizes) - sizes, np.argsort(self.groups, kind="stable")
+        dealt = [
+            stream(self.seed, "group_draws/blocks", body).permutation(n)
+            for body, n in enumerate((self.n_reference, len(sizes)))
+        ]
+        for number in range(GROUP_DRAWS):
+            rng = stream(self.seed, "group_draws", number)
+            reference, unit = (_one_of_each(own, self.blocks, rng) for own in dealt)
+            place = (rng.random(self.blocks) * sizes[unit]).astype(np.int64)
+            yield reference, by_group[starts[unit] + place]
+
+    def units(self, drawn: tuple[np.ndarray, np.ndarray]) -> ExchangedUnits:
+        """Return the units of a draw, whose documents are in the order of their text."""
+        first, second = (np.argsort(places) for places in drawn)
+        n = self.blocks
+        return ExchangedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
+
+
+def _one_of_each(units: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw a unit of each of n blocks, into which units (U,) are cut: (n,)."""
+    ends = np.arange(n + 1) * len(units) // n
+    return units[ends[:-1] + (rng.random(n) * np.diff(ends)).astype(np.int64)]
+
+
+def _deal(sizes: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """Deal n documents to pseudo-groups in proportion to sizes (G,): int64, shape (n,)."""
+    ends = np.cumsum(sizes) * n / sizes.sum()
+    codes = np.searchsorted(ends, np.arange(n) + 0.5)
+    dealt = np.empty(n, np.int64)
+    dealt[stream(seed, "pseudo_groups").permutation(n)] = codes
+    return dealt

@@ -1,0 +1,256 @@
+"""Random halves of a human text: how far two human texts of the same size are apart.
+
+Every distance between two samples is above 0, the more the smaller they are. In every split all
+groups of the reference are dealt at random to two halves of as many groups each, and documents are
+left out at random inside of groups where a half has more of them than the other one, or than there
+are samples; samples are cut likewise. Of documents without groups as many are drawn. Of samples
+with groups beside single documents of the reference one random document of each group is taken, as
+in their tests. Every split draws new parts, so that neither the order of a file nor the fortune of
+one draw matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from beyond_perplexity.inference.exchanged_units import (
+    Groups,
+    effective_groups,
+    group_sums,
+    scheme_of,
+)
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.invariance.streams import stream
+
+HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
+EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples
+_BAND = (0.025, 0.975)
+BODIES = (0, 0, 1)  # what the two halves and the cut samples are parts of
+
+
+class Floor(NamedTuple):
+    """A distance between two human texts as large as those that are compared.
+
+    Attributes
+    ----------
+    mean, low, high : float
+        Mean, 2.5% and 97.5% quantile over random splits.
+    excess : float or None
+        What a distance has above the floor; None for the value minus the mean.
+    """
+
+    mean: float
+    low: float
+    high: float
+    excess: float | None = None
+
+
+def floor_of(drawn: np.ndarray) -> Floor:
+    """Summarize the distances (B,) of random splits of human text; those not defined count not."""
+    low, high = np.nanquantile(drawn, _BAND)
+    return Floor(float(np.nanmean(drawn)), float(low), float(high))
+
+
+def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:
+    """Hold group numbers in 16 bits where they fit: these are sorted ten times as fast."""
+    if codes is None or codes.max(initial=0) >= 2**16:
+        return codes
+    return codes.astype(np.uint16)
+
+
+class PairOfDocuments(Protocol):
+    """What must be known of two texts to halve one and cut the other: see `pairs.BodyPair`."""
+
+    @property
+    def groups(self) -> Groups:
+        """The group of each document of both, (D,), or None."""
+
+    @property
+    def n_documents(self) -> tuple[int, int]:
+        """Documents of both."""
+
+    @property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each document of both counts, (D,)."""
+
+    def n_groups(self, body: int) -> int | None:
+        """Count the groups of a body; None where it has none."""
+
+
+@dataclass(frozen=True)
+class Halving:
+    """How the reference of a pair is halved and its samples are cut.
+
+    Attributes
+    ----------
+    pair : PairOfDocuments
+        The texts.
+    seed : int
+        Split b draws from the stream (`seed`, ``"floor/parts"``, b).
+    """
+
+    pair: PairOfDocuments
+    seed: int
+
+    @cached_property
+    def _codes(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        return _narrowed(self.pair.groups[0]), _narrowed(self.pair.groups[1])
+
+    @cached_property
+    def _draws(self) -> bool:
+        """Whether a random document of each group of the samples is taken."""
+        return scheme_of(self.pair.groups) == "draws"
+
+    @cached_property
+    def groups_of_a_part(self) -> int:
+        """Groups of either half, and of samples that have groups; 0 for documents alone."""
+        reference, samples = (self.pair.n_groups(body) for body in (0, 1))
+        if reference is None:
+            return samples or 0
+        return reference // 2 if samples is None else min(reference // 2, samples)
+
+    @cached_property
+    def has_enough_groups(self) -> bool:
+        """Whether a half has enough effective groups on average."""
+        codes = self.pair.groups[0]
+        if codes is None:
+            return True
+        effective = effective_groups(group_sums(codes, self.pair.document_lengths[0]))
+        share = self.groups_of_a_part / max(self.pair.n_groups(0) or 0, 1)
+        return effective * share >= EFFECTIVE_GROUPS
+
+    def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
+        """Draw a split.
+
+        Parameters
+        ----------
+        number : int
+            Of the split.
+
+        Returns
+        -------
+        parts : list of three numpy.ndarray of int64, shape (m,)
+            Documents of the halves of the reference and of the cut samples, as many each.
+        rng : numpy.random.Generator
+            For what else is drawn of this split.
+        """
+        rng = stream(self.seed, "floor/parts", number)
+        dealt = [*self._dealt(0, 2, rng), *self._dealt(1, 1, rng)]
+        m = min(map(len, dealt))
+        return [
+            self._thinned(body, held, m, rng) for body, held in zip(BODIES, dealt, strict=True)
+        ], rng
+
+    def _dealt(self, body: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Deal a body to n parts, in random order; of documents all parts have as many."""
+        order = rng.permutation(self.pair.n_documents[body])
+        codes = self._codes[body]
+        if codes is None:
+            size = len(order) // n
+            return [order[part * size : (part + 1) * size] for part in range(n)]
+        if self._draws:
+            return [order[np.sort(np.unique(codes[order], return_index=True)[1])]]
+        n_groups, size = int(codes.max(initial=0)) + 1, self.groups_of_a_part
+        part_of = np.full(n_groups, n)
+        part_of[rng.permutation(n_groups)[: n * size]] = np.repeat(np.arange(n), size)
+        place = part_of[codes[order]]
+        return [order[place == part] for part in range(n)]
+
+    def _thinned(
+        self, body: int, documents: np.ndarray, m: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Keep m documents of a part in random order; of groups the same share of each."""
+        codes = self._codes[body]
+        if codes is None or self._draws or len(documents) == m:
+            return documents[:m]
+        by_group = documents[np.argsort(codes[documents], kind="stable")]
+        places = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)
+        return rng.permutation(by_group[np.minimum(places, len(documents) - 1)])
+
+
+class _Documents(NamedTuple):
+    """`PairOfDocuments` of documents that count one each."""
+
+    n_documents: tuple[int, int]
+    groups: Groups
+
+    @property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones(self.n_documents[0]), np.ones(self.n_documents[1])
+
+    def n_groups(self, body: int) -> int | None:
+        codes = self.groups[body]
+        return None if codes is None else len(np.unique(codes))
+
+
+def half_baseline(
+    reference: np.ndarray,
+    samples: np.ndarray,
+    distance: Callable[[np.ndarray, np.ndarray], float],
+    *,
+    groups: Groups = (None, None),
+    splits: int = HUMAN_SPLITS,
+    excess_splits: int = EXCESS_SPLITS,
+    seed: int = 0,
+) -> Floor | None:
+    """Compute the human baseline of a distance, and what the samples have above it.
+
+    The baseline is the mean distance between random halves of the reference, cut to as many
+    documents as there are samples; the excess is the mean distance between such halves and samples
+    cut to their size, minus the baseline. Both are taken at the same sizes, so that the bias of a
+    distance by the size of its samples is in both.
+
+    Parameters
+    ----------
+    reference, samples : numpy.ndarray, shape (D, ...)
+        What is known of each document of either text.
+    distance : callable
+        Takes two arrays of some documents, (m, ...) each, and returns a number.
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document, from 0 on without gaps; whole groups are dealt.
+    splits, excess_splits : int
+        Random splits of the reference, and those whose halves are compared with the samples.
+    seed : int
+        Split b draws from the stream (`seed`, ``"floor/parts"``, b).
+
+    Returns
+    -------
+    Floor or None
+        None where a half would have fewer than two documents, or fewer effective groups than a
+        verdict needs (`EFFECTIVE_GROUPS`).
+
+    Raises
+    ------
+    ValueError
+        When a text has groups and not one for each document.
+
+    Examples
+    --------
+    >>> from beyond_perplexity.inference import ks_of_samples
+    >>> rng = np.random.default_rng(0)
+    >>> human, model = rng.normal(size=400), rng.normal(0.5, size=150)
+    >>> found = half_baseline(human, model, ks_of_samples)
+    >>> round(found.mean, 3), round(found.excess, 3)
+    (0.097, 0.181)
+    """
+    texts = reference, samples
+    for held, codes in zip(texts, groups, strict=True):
+        if codes is not None and len(codes) != len(held):
+            raise ValueError(f"{len(codes)} groups of {len(held)} documents; give one for each")
+    halving = Halving(_Documents((len(reference), len(samples)), groups), seed)
+    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+        return None
+    human, against = [], []
+    for number in range(splits):
+        parts, _ = halving.parts(number)
+        first, second, cut = (texts[b][part] for b, part in zip(BODIES, parts, strict=True))
+        human.append(distance(first, second))
+        if number < excess_splits:
+            against += [distance(first, cut), distance(second, cut)]
+    floor = floor_of(np.array(human, float))
+    return floor._replace(excess=float(np.nanmean(against)) - floor.mean) if against else floor

@@ -1,0 +1,273 @@
+"""The held-out total variation: a lower limit of the distance, and its test for groups.
+
+Both texts are halved. A is the set of types that are more frequent in the first half of the
+reference than in the first half of the samples. In the second halves each unit of the reference (a
+group, or a document) has y of its t tokens in A, each of the samples n of m: the difference of the
+shares is at most the true distance, on average, whatever A is. Then the halves change places, and
+all units are pooled:
+
+e = sum y / sum t - sum n / sum m,
+v_h = (G - 1) / G * sum_g (e_h without g - e_h)^2, v_m = sum_d (n_d - e_m m_d)^2 / (sum m_d)^2,
+df = (v_h + v_m)^2 / (v_h^2 / (G_eff - 1) + v_m^2 / (D - 1)), G_eff = (sum t)^2 / sum t^2,
+and in place of D likewise the effective number where the samples have groups.
+
+e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvings is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from beyond_perplexity.inference.exchanged_units import Groups, effective_groups, group_sums
+from beyond_perplexity.inference.p_values import student_quantile, student_tail
+from beyond_perplexity.inference.thresholds import HALVINGS
+from beyond_perplexity.invariance.streams import stream
+
+# Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
+Kept = tuple[np.ndarray | None, np.ndarray | None]
+
+
+class TypeCounts(Protocol):
+    """Counts of V types in the documents of two texts: body 0 the reference, 1 the samples."""
+
+    def n_documents(self, body: int) -> int:
+        """Count the documents of a body."""
+
+    def values(self, body: int) -> Mapping[str, np.ndarray]:
+        """Return what is kept of every document of a body, ``length`` (tokens) among it: (D,)."""
+
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
+        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
+
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        """Add up the counts of documents whose unit (codes, (D,)) has a label (U, w): (V, w)."""
+
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+        """Sum counts times numbers of types (V, w): (D, w), some documents at a time."""
+
+
+class _Matrices(NamedTuple):
+    """`TypeCounts` of two arrays in memory, (D, V) each."""
+
+    bodies: tuple[np.ndarray, np.ndarray]
+
+    def n_documents(self, body: int) -> int:
+        return len(self.bodies[body])
+
+    def values(self, body: int) -> Mapping[str, np.ndarray]:
+        return {"length": self.bodies[body].sum(axis=1)}
+
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
+        counts = self.bodies[body]
+        total: np.ndarray = (counts if kept is None else counts[kept]).sum(axis=0)
+        return total
+
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self.bodies[body].T @ labels[codes].astype(float)
+        return found
+
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
+        yield self.bodies[body] @ marks
+
+
+class HeldOut(NamedTuple):
+    """Estimates of several halvings.
+
+    Attributes
+    ----------
+    estimate, error, df : numpy.ndarray of float64, shape (H,)
+        e, its standard error and degrees of freedom.
+    """
+
+    estimate: np.ndarray
+    error: np.ndarray
+    df: np.ndarray
+
+    @property
+    def p_value(self) -> float:
+        """The median upper tail; NaN where it is not defined."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            tails = student_tail(self.estimate / self.error, self.df)
+        return float(np.median(np.where((self.estimate == 0) & (self.error == 0), 1.0, tails)))
+
+    def lower_limit(self, confidence: float) -> float:
+        """Return the median of e - t * error, at least 0: a lower limit of the true distance."""
+        limits = self.estimate - student_quantile(confidence, self.df) * self.error
+        return float(np.maximum(np.median(limits), 0))
+
+
+def combine(
+    inside: np.ndarray,
+    tokens: np.ndarray,
+    inside_samples: np.ndarray,
+    sample_tokens: np.ndarray,
+    *,
+    sample_groups: bool,
+) -> tuple[float, float, float]:
+    """Compute e, its standard error and degrees of freedom.
+
+    Parameters
+    ----------
+    inside, tokens : numpy.ndarray, shape (G,)
+        y and t of the units of the reference.
+    inside_samples, sample_tokens : numpy.ndarray, shape (D,)
+        n and m of the units of the samples.
+    sample_groups : bool
+        Whether these are groups, of which the effective number counts.
+
+    Returns
+    -------
+    e, error, df : float
+        NaNs with fewer than two units with tokens on a side.
+    """
+    kept = tokens > 0
+    y, t = inside[kept].astype(float), tokens[kept].astype(float)
+    kept = sample_tokens > 0
+    n, m = inside_samples[kept].astype(float), sample_tokens[kept].astype(float)
+    if min(len(t), len(m)) < 2:
+        return (np.nan,) * 3
+    e_h, e_m = y.sum() / t.sum(), n.sum() / m.sum()
+    without = (y.sum() - y) / (t.sum() - t)
+    v_h = (len(t) - 1) / len(t) * np.sum((without - e_h) ** 2)
+    v_m = np.sum((n - e_m * m) ** 2) / m.sum() ** 2
+    n_m = effective_groups(m) if sample_groups else len(m)
+    parts = v_h**2 / (effective_groups(t) - 1) + v_m**2 / (n_m - 1)
+    df = (v_h + v_m) ** 2 / parts if parts else np.inf
+    return float(e_h - e_m), float(np.sqrt(v_h + v_m)), float(df)
+
+
+def _halves(n: int, seed: int, name: str) -> np.ndarray:
+    """Draw for each halving which units are in the first half: bool, shape (n, H)."""
+    chosen = np.zeros((n, HALVINGS), bool)
+    for h in range(HALVINGS):
+        order = stream(seed, f"held_out/{name}", h).permutation(n)
+        chosen[order[: n // 2], h] = True
+    return chosen
+
+
+def held_out_distance(
+    documents: TypeCounts,
+    groups: Groups,
+    seed: int,
+    kept: Kept = (None, None),
+) -> HeldOut:
+    """Compute the held-out distance of two texts; see the module.
+
+    Parameters
+    ----------
+    documents : TypeCounts
+        Counts of every document.
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The unit of each document; None where each is one of its own.
+    seed : int
+        Seed of the halvings.
+    kept : tuple of two numpy.ndarray of bool, shape (D,), or None
+        Which documents are taken; None for all.
+    """
+    codes, first, tokens = [], [], []
+    for body, name in enumerate(("reference", "samples")):
+        n = documents.n_documents(body)
+        held = groups[body]
+        chosen, own = kept[body], np.arange(n) if held is None else held
+        chosen = np.ones(n, bool) if chosen is None else chosen
+        numbers, inverse = np.unique(own[chosen], return_inverse=True)
+        n_units = len(numbers)
+        unit = np.full(n, n_units)  # that of documents that are left out
+        unit[chosen] = inverse
+        halves = np.vstack([_halves(n_units, seed, name), np.zeros((1, HALVINGS), bool)])
+        codes.append(unit)
+        first.append(halves)
+        tokens.append(group_sums(unit, documents.values(body)["length"])[:n_units])
+    inside = _tokens_inside(documents, codes, first, kept)
+    found = [
+        combine(
+            inside[0][: len(tokens[0]), h],
+            tokens[0],
+            inside[1][: len(tokens[1]), h],
+            tokens[1],
+            sample_groups=groups[1] is not None,
+        )
+        for h in range(HALVINGS)
+    ]
+    return HeldOut(*(np.array(column) for column in zip(*found, strict=True)))
+
+
+def _tokens_inside(
+    documents: TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
+) -> list[np.ndarray]:
+    """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
+    halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
+    totals = [documents.totals(body, kept[body])[:, None] for body in (0, 1)]
+    marks = []  # A of either half: (V, H) each
+    for side in (halves, [all_of - half for all_of, half in zip(totals, halves, strict=True)]):
+        with np.errstate(invalid="ignore"):
+            shares = [counts / counts.sum(axis=0, dtype=float) for counts in side]
+        marks.append((shares[0] > shares[1]).astype(np.float32))
+    both = np.hstack(marks)
+    found = []
+    for body in (0, 1):
+        sums = np.zeros(first[body].shape)
+        start = 0
+        for counts in documents.per_document(body, both):  # (D, 2 H)
+            unit = codes[body][start : start + len(counts)]
+            start += len(counts)
+            # A unit of the first half is held against the A of the second, and the reverse.
+            own = np.where(first[body][unit], counts[:, HALVINGS:], counts[:, :HALVINGS])
+            for h in range(HALVINGS):
+                sums[:, h] += np.bincount(unit, own[:, h], minlength=len(sums))
+        found.append(sums)
+    return found
+
+
+def held_out_total_variation(
+    reference: np.ndarray,
+    samples: np.ndarray,
+    *,
+    groups: Groups = (None, None),
+    seed: int = 0,
+) -> HeldOut:
+    """Bound the total variation between two texts from below, and test whether it is 0.
+
+    The plug-in distance of two samples is above 0 even for equal distributions; this one is at
+    most the true distance on average, and its standard error is that of whole groups. See the
+    module for the formula.
+
+    Parameters
+    ----------
+    reference, samples : numpy.ndarray of int, shape (D, V)
+        Counts of the same V types in the documents of either text.
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document; None where each is one of its own.
+    seed : int
+        Of the random halvings.
+
+    Returns
+    -------
+    HeldOut
+        With `p_value` (upper tail) and `lower_limit(confidence)`.
+
+    Raises
+    ------
+    ValueError
+        When the texts have not the same number of types, or a group is missing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> human = rng.multinomial(50, [0.5, 0.3, 0.2], size=60)
+    >>> model = rng.multinomial(50, [0.4, 0.3, 0.3], size=60)
+    >>> found = held_out_total_variation(human, model)
+    >>> round(found.lower_limit(0.95), 3), bool(found.p_value < 0.01)  # the true distance is 0.1
+    (0.041, True)
+    """
+    if reference.ndim != 2 or samples.ndim != 2 or reference.shape[1] != samples.shape[1]:
+        raise ValueError(
+            f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
+        )
+    for counts, codes in zip((reference, samples), groups, strict=True):
+        if codes is not None and len(codes) != len(counts):
+            raise ValueError(f"{len(codes)} groups of {len(counts)} documents; give one for each")
+    return held_out_distance(_Matrices((reference, samples)), groups, seed)

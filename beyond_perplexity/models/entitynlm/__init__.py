@@ -1,1 +1,0 @@
-"""EntityNLM: model, instances, proposals."""

@@ -1,1 +1,0 @@
-"""KGLM: model, instances, proposals, its knowledge graph."""

@@ -1,0 +1,1 @@
+"""Families with latent variables, and their proposals: RNNG, KGLM, EntityNLM."""

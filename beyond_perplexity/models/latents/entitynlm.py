@@ -1,0 +1,326 @@
+"""EntityNLM (Ji et al. 2017): a language model of words x and of who is mentioned where, z.
+
+At each word: z given the past (see `dynamic_entities`), then the word given z. p(word) is a
+softmax of V (h + W c) + b, h the state of an LSTM over the words before, c the vector of the entity
+mentioned (before it reads the word), outside mentions c of the word before, at first 0. ``</s>`` is
+a word that no mention starts with, and it has no choice of z besides that: outside mentions it
+costs p(t = 0). So Σ p(x, z) over all texts and all z is 1. The largest length of a mention and the
+largest number of entities are part of p. Nothing is random at evaluation: the vector of a new
+entity has noise in training only. The published program differs (see the notes of Logan, Gardner &
+Singh 2020): it draws the noise at evaluation too.
+
+B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors of
+entities.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.models.ends import check_ends, counted_units
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
+    RADIX,
+    Codes,
+    DynamicEntities,
+    EntityModule,
+    Steps,
+    read_codes,
+    split_mention_codes,
+)
+from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
+from beyond_perplexity.models.latents.entitynlm_simulation import simulate_documents
+from beyond_perplexity.models.latents.entitynlm_walks import (
+    EntityState,
+    TextStates,
+    advance_mentions,
+)
+from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
+from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
+from beyond_perplexity.vocabulary import EOS, Vocabulary
+
+# Words whose features are held at once.
+WORDS_AT_ONCE = 1 << 15
+
+
+@dataclass(frozen=True)
+class EntityOptions(Limited):
+    """What EntityNLM and its proposal have in common.
+
+    Attributes
+    ----------
+    size : int
+        D, the width of embeddings, states and entities (300 in the paper).
+    layers : int
+        Layers of the LSTM.
+    dropout : float
+        Probability of dropping an element of embeddings and states in training.
+    maximum_entities : int
+        Entities of a document at most; part of the distribution (100 in the paper).
+    maximum_length : int
+        Words of a mention at most; part of the distribution (25 in the paper).
+    noise : float
+        Standard deviation of the noise on a new entity's vector, in training only.
+    """
+
+    size: Width = 64
+    layers: Layers = 1
+    dropout: Dropout = 0.1
+    maximum_entities: Count = 50
+    maximum_length: Annotated[int, Limit(minimum=1, maximum=RADIX)] = 8
+    noise: Amount = 0.01
+
+
+@dataclass(frozen=True)
+class EntityNLMOptions(EntityOptions):
+    """Architecture of EntityNLM.
+
+    Attributes
+    ----------
+    word_classes : int
+        Classes, by frequency, that a word is predicted in two steps with; 1: a full softmax.
+    tie_weights : bool
+        The output layer shares the embedding's matrix.
+    count_eos : bool
+        T counts the end of a document, and log p has it.
+    train_eos : bool
+        The training loss has the end too; where log p has it, it must.
+    """
+
+    word_classes: Count = 100
+    tie_weights: bool = True
+    count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
+
+
+class EncodedMentions(NamedTuple):
+    """What does not depend on z."""
+
+    states: Tensor  # (B, T + 1, D): before each word and the end
+    end: Tensor  # float64, (B,): log p(t = 0) at the end
+    steps: Steps
+
+
+class MentionParticles(NamedTuple):
+    """What particles have done so far, and the documents that they read."""
+
+    choices: EntityState
+    encoded: EncodedMentions
+    tokens: Tensor
+
+    def select(self, rows: Tensor) -> MentionParticles:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(choices=self.choices.select(rows))
+
+
+class EntityNLM(EntityModule, LatentModel):
+    """The model; see the module.
+
+    Parameters and errors are those of `ConfiguredModel`; the options are `EntityNLMOptions`. Ids
+    come by falling frequency.
+    """
+
+    family = "entitynlm"
+    options_kind = EntityNLMOptions
+    options: EntityNLMOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        options = self.options
+        size = options.size
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
+        self.entities = DynamicEntities(
+            size, options.maximum_entities, options.maximum_length, options.noise
+        )
+        self.context = nn.Linear(size, size, bias=False)
+        tied = self.text.embedding.weight if options.tie_weights else None
+        assert tied is None or isinstance(tied, nn.Parameter)
+        self.words = ClassSoftmax(size, self.vocabulary_size, options.word_classes, tied)
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated z, nats, float32 scalar."""
+        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        ended = self.options.train_eos
+        return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words."""
+        return counted_units(self.options.count_eos)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the codes of the annotated mentions, int64, (B, T)."""
+        return batch.filled(LATENTS, FILLING)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
+        return {"mentions": readable_mentions(latent)}
+
+    def simulate(
+        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
+    ) -> list[Simulated]:
+        """Draw (x, z) ~ p; a document may have no words. See `LatentModel.simulate`."""
+        return simulate_documents(self, seed, purpose, numbers, maximum_words, vocabulary)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
+
+        Without ``count_eos`` it is that of all documents that begin so.
+        """
+        return self._log_joint(batch, owner, latents, self.options.count_eos)
+
+    def _log_joint(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
+    ) -> Tensor:
+        lengths = batch.lengths[TOKENS][owner]  # (R,)
+        codes = self._read(batch, lengths, latents)
+        encoded = self.encode(batch)
+        scores = score(self.entities, encoded.steps, owner, codes, [1.0])
+        end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
+        words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
+        log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
+        return log_joint.masked_fill(~codes.possible, -math.inf)
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        encoded = self.encode(batch)
+        return MentionParticles(
+            EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
+        )
+
+    def extend(
+        self, state: MentionParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, MentionParticles]:
+        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
+        owner = choices.owner  # (K,)
+        features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
+        words = self.words.log_probs(features, state.tokens[owner, time], choices.starts)  # (K,)
+        return log_prob + words, state._replace(choices=choices)
+
+    def finish(self, state: MentionParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        if not self.options.count_eos:
+            return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
+        choices, owner = state.choices, state.choices.owner
+        _, entity, _ = split_mention_codes(choices.last)  # (K,)
+        running = choices.running  # (K,)
+        held = self.entities.vectors(choices.memory, entity)  # (K, D)
+        context = torch.where(running[:, None], held, choices.context)  # (K, D)
+        features = state.encoded.states[owner, time] + self.context(context)  # (K, D)
+        end = torch.full_like(owner, EOS)  # (K,)
+        words = self.words.log_probs(features, end, torch.zeros_like(running))  # (K,)
+        return words + state.encoded.end[owner].masked_fill(running, 0.0)
+
+    def encode(self, batch: InstanceBatch) -> EncodedMentions:
+        """Return what does not depend on z; outside training once, document by document.
+
+        So no number depends on the other documents of the batch.
+        """
+        if torch.is_grad_enabled():
+            return self._encode(batch.tokens, batch.lengths[TOKENS])
+        if self not in batch.cache:
+            parts = []
+            for row, length in enumerate(batch.lengths[TOKENS].tolist()):
+                one = slice(row, row + 1)
+                parts.append(self._encode(batch.tokens[one, :length], batch.lengths[TOKENS][one]))
+            states = [part.states[0] for part in parts]
+            batch.cache[self] = EncodedMentions(
+                nn.utils.rnn.pad_sequence(states, batch_first=True),
+                torch.cat([part.end for part in parts]),
+                Steps.padded([part.steps for part in parts]),
+            )
+        encoded: EncodedMentions = batch.cache[self]
+        return encoded
+
+    def _encode(self, tokens: Tensor, lengths: Tensor) -> EncodedMentions:
+        states = self.text(tokens, lengths)[:, :-1]  # (B, T + 1, D)
+        begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
+        end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
+        return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
+
+    def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
+        options, width = self.options, batch.tokens.shape[1]
+        return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
+
+    def _words(
+        self,
+        batch: InstanceBatch,
+        owner: Tensor,
+        codes: Codes,
+        states: Tensor,
+        scores: Scores,
+        ended: bool,
+    ) -> Tensor:
+        """Return log p of each word and, if `ended`, of the end, in the last place, (R, T + 1)."""
+        rows, width = scores.places.shape
+        lengths = batch.lengths[TOKENS][owner]  # (R,)
+        times = torch.arange(width, device=owner.device)  # (T + 1,)
+        at_end = times == width - 1  # (T + 1,)
+        inside = (times < lengths[:, None]) | (at_end & ended)  # (R, T + 1)
+        time = torch.where(at_end, lengths[:, None], times)  # (R, T + 1)
+        targets = functional.pad(batch.tokens, (0, 1), value=EOS)  # (B, T + 1)
+        starts = functional.pad(codes.starts, (0, 1))  # (R, T + 1)
+        row, place = inside.nonzero(as_tuple=True)  # (N,)
+        known = (owner[row], time[row, place], targets[owner[row], place], starts[row, place])
+        spot = scores.places[row, place]  # (N,)
+        log_probs = self._word_log_probs(scores.vectors, spot, known, states)  # (N,)
+        result = log_probs.new_zeros(rows, width)  # (R, T + 1)
+        return result.index_put((row, place), log_probs)
+
+    def _word_log_probs(
+        self,
+        vectors: Tensor,
+        spot: Tensor,
+        known: tuple[Tensor, Tensor, Tensor, Tensor],
+        states: Tensor,
+    ) -> Tensor:
+        """Return log p of N words, each worked out once where several rows agree on it."""
+        owner, time, targets, starts = known
+        shift = self.context(to_rows(vectors))  # (G', D)
+        inverse = None
+        if not torch.is_grad_enabled():
+            key = ((spot * len(states) + owner) * states.shape[1] + time) * 2 + starts  # (N,)
+            unique, inverse = key.unique(return_inverse=True)
+            chosen = torch.empty_like(unique).scatter_(
+                0, inverse, torch.arange(len(key), device=key.device)
+            )
+            owner, time, targets, starts, spot = (
+                part[chosen] for part in (owner, time, targets, starts, spot)
+            )
+        parts = []
+        for begin in range(0, len(spot), WORDS_AT_ONCE):
+            part = slice(begin, begin + WORDS_AT_ONCE)
+            features = states[owner[part], time[part]] + shift[spot[part]]  # (C, D)
+            parts.append(self.words.log_probs(features, targets[part], starts[part]))
+        log_probs = torch.cat(parts)
+        return log_probs if inverse is None else log_probs[inverse]
+
+
+def readable_mentions(latent: Tensor) -> list[dict[str, int]]:
+    """List the mentions of one row of codes, (W,); one that runs past the end is cut there."""
+    mentions: list[dict[str, int]] = []
+    end = 0
+    codes = [code for code in latent.tolist() if code != FILLING]
+    for start, code in enumerate(codes):
+        if code and start >= end:
+            entity, remaining = divmod(code - 1, RADIX)
+            end = min(start + remaining + 1, len(codes))
+            mentions.append({"start": start, "end": end, "entity": entity})
+    return mentions

@@ -1,0 +1,335 @@
+"""Entities whose vectors change as a text mentions them: what EntityNLM and its proposals share.
+
+The latent variables of a word are z = (t, e, l): is it in a mention, of which entity, and how many
+words of the mention are to come. A mention is decided at its first word; l runs down to 0 without
+choice, and may run past the end of the text (Ji et al. 2017, "Dynamic entity representations in
+neural language models"; notation of Logan, Gardner & Singh 2020).
+
+B instances, R rows, T words, D width, E entities at most, M words of a mention at most, A
+temperatures. A mention word is a visit; J visits of a row at most.
+
+Their codes:
+
+A code is 0 outside mentions, else 1 + `RADIX` · entity + remaining: entities are numbered from 0 by
+their first mention in the document, `remaining` words of the mention are still to come. A string of
+codes is a canonical form of the latent variables of EntityNLM.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.mentions import MentionSpan, encode_mentioned, without_overlaps
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
+from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.vocabulary import Vocabulary
+
+RADIX = 1024
+
+
+def chosen_mentions(
+    spans: Iterable[MentionSpan], maximum_length: int, maximum_entities: int
+) -> list[MentionSpan]:
+    """Choose mentions that do not overlap.
+
+    Mentions longer than `maximum_length` words are left out first, then those that overlap others
+    (see `without_overlaps`). At last the mentions of an entity that would be one more than
+    `maximum_entities` of the document are left out.
+
+    Returns in the order of the text.
+    """
+    short = [span for span in spans if span.end - span.start <= maximum_length]
+    chosen: list[MentionSpan] = []
+    entities: set[str] = set()
+    for span in without_overlaps(short):
+        if span.entity in entities or len(entities) < maximum_entities:
+            entities.add(span.entity)
+            chosen.append(span)
+    return chosen
+
+
+def mention_codes(mentions: Sequence[MentionSpan], length: int) -> np.ndarray:
+    """Write mentions that do not overlap, in the order of the text, as codes, int64, (length,)."""
+    codes = np.zeros(length, np.int64)
+    numbers: dict[str, int] = {}
+    for span in mentions:
+        entity = numbers.setdefault(span.entity, len(numbers))
+        remaining = np.arange(span.end - span.start - 1, -1, -1)
+        codes[span.start : span.end] = 1 + RADIX * entity + remaining
+    return codes
+
+
+def entity_documents(
+    corpus: CorpusFiles,
+    split: str,
+    vocabulary: Vocabulary,
+    maximum_length: int,
+    maximum_entities: int,
+) -> Iterator[Instance]:
+    """Read the documents of a split with ``tokens`` and ``latents``, the codes of their mentions.
+
+    Documents without mentions count like others, those without words are left out.
+
+    `corpus`, `split`, `vocabulary`: see `encode_mentioned`; `maximum_length`, `maximum_entities`:
+    see `chosen_mentions`.
+
+    Raises InputError: As `encode_mentioned`.
+    """
+    for doc_id, tokens, spans in encode_mentioned(corpus, split, vocabulary):
+        chosen = chosen_mentions(spans, maximum_length, maximum_entities)
+        yield Instance(doc_id, {TOKENS: tokens, LATENTS: mention_codes(chosen, len(tokens))})
+
+
+# The distance to the last mention is counted in hundreds of words: only the pace of learning
+# depends on it.
+DISTANCE_UNIT = 100.0
+
+
+class Codes(NamedTuple):
+    """A reading of rows of codes (see `entitynlm_instances`)."""
+
+    mention: Tensor  # bool, (R, T): t
+    entity: Tensor  # entity, remaining: int64, (R, T): e from 0, and l; 0 outside mentions
+    remaining: Tensor
+    starts: Tensor  # bool, (R, T): the first word of a mention
+    free: Tensor  # bool, (R, T): t is decided here
+    known: Tensor  # int64, (R, T): entities of the words before
+    running: Tensor  # bool, (R,): the last mention runs past the end
+    # bool, (R,): false where a row is no canonical form within the caps; nothing else of it counts
+    possible: Tensor
+
+
+def split_mention_codes(codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return t, e and l of codes of any shape."""
+    mention = codes > 0
+    inner = (codes - 1).clamp(min=0)
+    return mention, inner // RADIX, inner % RADIX
+
+
+def join_mention_codes(mention: Tensor, entity: Tensor, remaining: Tensor) -> Tensor:
+    """Return codes, int64, of t, e and l."""
+    return torch.where(mention, 1 + RADIX * entity + remaining, 0)
+
+
+def read_codes(
+    latents: Tensor, lengths: Tensor, width: int, maximum_entities: int, maximum_length: int
+) -> Codes:
+    """Read rows of z, int64, (R, W), of documents of the given lengths (R,), T words at most."""
+    missing = width - latents.shape[1]
+    outside = (latents[:, width:] != FILLING).any(1)  # (R,)
+    codes = functional.pad(latents[:, :width], (0, max(0, missing)), value=FILLING)  # (R, T)
+    inside = torch.arange(width, device=codes.device) < lengths[:, None]  # (R, T)
+    mention, entity, remaining = split_mention_codes(codes)  # (R, T)
+    before = [functional.pad(part, (1, 0))[:, :-1] for part in (mention, entity, remaining)]
+    goes_on = before[0] & (before[2] > 0)  # (R, T)
+    kept = mention & (entity == before[1]) & (remaining == before[2] - 1)  # (R, T)
+    named = torch.where(mention, entity + 1, 0).cummax(1).values  # (R, T)
+    known = functional.pad(named, (1, 0))[:, :-1]  # (R, T)
+    allowed = (entity <= known) & (entity < maximum_entities) & (remaining < maximum_length)
+    right = torch.where(goes_on, kept, ~mention | allowed)  # (R, T)
+    possible = ((inside == (codes >= 0)) & (~inside | right)).all(1) & ~outside  # (R,)
+    mention = mention & possible[:, None]
+    last = (lengths - 1)[:, None]  # (R, 1)
+    running = mention.gather(1, last)[:, 0] & (remaining.gather(1, last)[:, 0] > 0)  # (R,)
+    return Codes(
+        mention,
+        entity.masked_fill(~mention, 0),
+        remaining.masked_fill(~mention, 0),
+        mention & ~goes_on,
+        inside & ~goes_on,
+        known,
+        running,
+        possible,
+    )
+
+
+class Steps(NamedTuple):
+    """What the words of a document contribute to the choices of z; nothing of it depends on z."""
+
+    begin: Tensor  # (B, T): logit of t = 1
+    fresh: Tensor  # (B, T): logit of a new entity
+    query: Tensor  # (B, T, D): its product with an entity's vector is the logit of that entity
+    extent: Tensor  # (B, T, M): logits of l, without the entity's part
+    gate: Tensor  # (B, T, D): its product with an entity's vector is the logit of δ
+    update: Tensor  # (B, T, D): what a visited entity's vector is mixed with
+
+    def at(self, owner: Tensor, time: Tensor) -> Steps:
+        """Return the parts of rows (R,) at their times (R,): (R, ...)."""
+        return Steps(*(part[owner, time] for part in self))
+
+    @staticmethod
+    def padded(parts: Sequence[Steps]) -> Steps:
+        """Join the steps of single documents, (1, T, ...) each."""
+        pad = nn.utils.rnn.pad_sequence
+        fields = zip(*parts, strict=True)
+        return Steps(*(pad([part[0] for part in field], batch_first=True) for field in fields))
+
+
+class EntityMemory(NamedTuple):
+    """The entities of R rows."""
+
+    vectors: Tensor  # (R, E, D)
+    last: Tensor  # int64, (R, E): time of the last visit
+    known: Tensor  # int64, (R,): entities so far
+
+    def select(self, rows: Tensor) -> EntityMemory:
+        """Return the memory whose row i is row ``rows[i]`` of this one."""
+        return EntityMemory(*(part.index_select(0, rows) for part in self))
+
+
+class DynamicEntities(nn.Module):
+    """The choices of t, e and l, and the vectors of the entities.
+
+    `width`: D; `maximum_entities`, `maximum_length`: E and M; `noise`: standard deviation, in
+    training only, of what is added to the vector of a new entity.
+    """
+
+    def __init__(
+        self, width: int, maximum_entities: int, maximum_length: int, noise: float
+    ) -> None:
+        super().__init__()
+        self.maximum_entities, self.maximum_length = maximum_entities, maximum_length
+        self.width, self._noise = width, noise
+        self.begin = nn.Linear(width, 1)
+        self.entity = nn.Linear(width, width, bias=False)
+        self.distance = nn.Parameter(torch.zeros(()))
+        self.fresh = nn.Parameter(torch.randn(width))  # (D,)
+        self.extent_by_text = nn.Linear(width, maximum_length)
+        self.extent_by_entity = nn.Linear(width, maximum_length, bias=False)
+        self.gate = nn.Linear(width, width, bias=False)
+
+    def steps(self, predict: Tensor, update: Tensor) -> Steps:
+        """Prepare documents.
+
+        `predict`, `update`: (B, T, D): what z of each word is predicted from, and what the vectors
+        of the entities learn from it.
+        """
+        query = self.entity(predict)  # (B, T, D)
+        return Steps(
+            begin=self.begin(predict)[..., 0],
+            fresh=query @ functional.normalize(self.fresh, dim=0),
+            query=query,
+            extent=self.extent_by_text(predict),
+            gate=self.gate(update),
+            update=update,
+        )
+
+    def empty(self, rows: int) -> EntityMemory:
+        """Return the memory of rows that have mentioned nothing."""
+        sizes = (rows, self.maximum_entities)
+        vectors = self.fresh.new_zeros(*sizes, self.width)  # (R, E, D)
+        last = torch.zeros(sizes, dtype=torch.int64, device=vectors.device)  # (R, E)
+        return EntityMemory(vectors, last, last.new_zeros(rows))
+
+    def entity_logits(self, at: Steps, memory: EntityMemory, time: Tensor, most: int) -> Tensor:
+        """Return the logits of a new entity and of the entities so far.
+
+        `at`: of the rows at their times; `time`: int64, (R,); `most`: no row has more entities than
+        that.
+
+        Returns float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is
+        none.
+        """
+        most = min(most, self.maximum_entities)
+        held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
+        scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
+        away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
+        scores = scores + self.nearness(away)
+        unknown = torch.arange(most, device=scores.device) >= memory.known[:, None]  # (R, most)
+        full = memory.known == self.maximum_entities  # (R,)
+        scores = scores.masked_fill(unknown, -math.inf)
+        fresh = at.fresh.masked_fill(full, -math.inf)  # (R,)
+        return torch.cat([fresh[:, None], scores], 1).double()
+
+    def nearness(self, away: Tensor) -> Tensor:
+        """Return the part of an entity's logit that depends on the words since its last visit."""
+        return self.distance * (away / DISTANCE_UNIT)
+
+    def length_logits(self, at: Steps, vectors: Tensor) -> Tensor:
+        """Return the logits of l, float64, (R, M), for mentions of entities with vectors (R, D)."""
+        return (at.extent + self.extent_by_entity(vectors)).double()
+
+    def vectors(self, memory: EntityMemory, entity: Tensor) -> Tensor:
+        """Return the present vectors, (R, D), of entities (R,); a new one is like all new ones."""
+        index = entity[:, None, None].expand(-1, 1, self.width)  # (R, 1, D)
+        held = memory.vectors.gather(1, index)[:, 0]  # (R, D)
+        fresh = self.new_vectors(len(entity))  # (R, D)
+        return torch.where((entity == memory.known)[:, None], fresh, held)
+
+    @staticmethod
+    def mix(before: Tensor, gate: Tensor, update: Tensor) -> Tensor:
+        """Return vectors, (N, D), after a mention word: δ before + (1 − δ) update, of length 1."""
+        # torch.sigmoid rounds a number by its place in the tensor; this does not.
+        logit = (gate * before).sum(-1, keepdim=True)  # (N, 1)
+        share = functional.logsigmoid(logit).exp()  # (N, 1): δ
+        return functional.normalize(share * before + (1 - share) * update, dim=-1)
+
+    def new_vectors(self, number: int) -> Tensor:
+        """Return the vectors, (number, D), of new entities: all the same, but for training."""
+        fresh = self.fresh.expand(number, -1)  # (number, D)
+        if self.noisy:
+            fresh = fresh + self._noise * torch.randn_like(fresh)
+        return functional.normalize(fresh, dim=-1)
+
+    @property
+    def noisy(self) -> bool:
+        """New entities have vectors of their own."""
+        return self.training and self._noise > 0
+
+    def visit(
+        self,
+        at: Steps,
+        memory: EntityMemory,
+        time: Tensor,
+        entity: Tensor,
+        before: Tensor,
+        here: Tensor,
+    ) -> EntityMemory:
+        """Let rows read a mention word, where no gradient is wanted.
+
+        `at`: of the rows at their times; `memory`: it is overwritten; `time`, `entity`: int64,
+        (R,); `before`: (R, D): the entity's vector; `here`: bool, (R,): the rows that do.
+        """
+        after = self.mix(before, at.gate, at.update)  # (R, D)
+        slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
+        wide = slot[:, :, None].expand(-1, 1, self.width)  # (R, 1, D)
+        new = here & (entity == memory.known)  # (R,)
+        place = here[:, None]  # (R, 1)
+        written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
+        seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
+        vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
+        return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
+
+
+class EntityModule(LatentModule):
+    """EntityNLM and its proposals: how they are made and what they read."""
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The caps of the latents."""
+        return {
+            name: getattr(self.options, name) for name in ("maximum_entities", "maximum_length")
+        }
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; nothing of the corpus is needed."""
+        return cls(vocabulary.size, architecture)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read documents; see `entitynlm_instances.entity_documents`."""
+        options = self.options
+        return entity_documents(
+            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
+        )

@@ -1,0 +1,162 @@
+"""The proposal for EntityNLM: the same choices of t, e and l, read off the text.
+
+It has an LSTM and entity vectors of its own. What it sees of the text x_0 ... x_{T−1} when it
+decides on z_t: `causal` x_0 ... x_{t−1}, as the model itself ("no peeking" in Logan, Gardner and
+Singh 2020); `peeking` x_t too, as in their experiments; `bidirectional` all of x. The temperature
+is local: the logits of each choice are divided by it.
+
+B instances, R rows, T words, D width, W entries of a row of z, A temperatures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.instances.store import LATENTS, TOKENS, InstanceBatch
+from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.latents.entitynlm import EntityOptions
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
+    DynamicEntities,
+    EntityModule,
+    Steps,
+    read_codes,
+)
+from beyond_perplexity.models.latents.entitynlm_scores import score
+from beyond_perplexity.models.latents.entitynlm_walks import (
+    WORD_DRAWS,
+    EntityState,
+    TextStates,
+    advance_mentions,
+    beam_codes,
+    propose_code,
+    sample,
+)
+
+
+@dataclass(frozen=True)
+class EntityTaggerOptions(EntityOptions):
+    """Architecture of the proposal for EntityNLM; its two maxima are to be those of the model.
+
+    Attributes
+    ----------
+    context : "peeking", "causal" or "bidirectional"
+        What z of a word is predicted from: the words up to it, those before it, or the whole text.
+    """
+
+    context: Literal["peeking", "causal", "bidirectional"] = "peeking"
+
+
+class EntityTagger(EntityModule, Proposal):
+    """The proposal; see the module.
+
+    Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
+
+    `word_draws`: random numbers of a word.
+    """
+
+    word_draws = WORD_DRAWS
+
+    family = "entity-tagger"
+    options_kind = EntityTaggerOptions
+    options: EntityTaggerOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        options = self.options
+        both = options.context == "bidirectional"
+        size = options.size
+        self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
+        self.entities = DynamicEntities(
+            size, options.maximum_entities, options.maximum_length, options.noise
+        )
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
+        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        return -self.log_prob(batch, owner, batch.filled(LATENTS, FILLING), [1.0]).sum().float()
+
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return three numbers for each word of the longest document."""
+        return WORD_DRAWS * batch.tokens.shape[1]
+
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw one row of codes a row, int64, (R, T); word i uses the numbers 3 i to 3 i + 2."""
+        with torch.no_grad():
+            steps = self.encode(batch)
+        lengths = batch.lengths[TOKENS][owner]  # (R,)
+        return sample(self.entities, steps, owner, lengths, uniforms, temperature)
+
+    def log_prob(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
+    ) -> Tensor:
+        """Return log q_τ(z | x) for each τ, nats, float64, (R, A); −inf for an impossible z."""
+        options, lengths = self.options, batch.lengths[TOKENS][owner]
+        width = batch.tokens.shape[1]
+        codes = read_codes(
+            latents, lengths, width, options.maximum_entities, options.maximum_length
+        )
+        scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
+        return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
+
+    @torch.no_grad()
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Return the z of a time-synchronous beam, best first, distinct: int64, (B, size, T).
+
+        A beam of at least as many places as there are z is exact.
+        """
+        steps, width = self.encode(batch), batch.tokens.shape[1]
+        result = torch.full((len(batch), size, width), FILLING, device=batch.ids.device)
+        for row, length in enumerate(batch.lengths[TOKENS].tolist()):
+            codes = beam_codes(self.entities, steps, row, length, size, temperature)  # (K, T_b)
+            result[row, : len(codes), :length] = codes
+        return result
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`."""
+        return EntityState.of(self.entities, self.encode(batch), owner)
+
+    def propose(
+        self, state: EntityState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, EntityState]:
+        """Draw the codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
+        log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
+        return codes, log_q, after
+
+    def follow(
+        self, state: EntityState, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, EntityState]:
+        """Take given codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return advance_mentions(self.entities, state, time, choice, temperature)
+
+    def encode(self, batch: InstanceBatch) -> Steps:
+        """Return what does not depend on z; outside training once, document by document.
+
+        So no number depends on the other documents of the batch.
+        """
+        lengths = batch.lengths[TOKENS]  # (B,)
+        if torch.is_grad_enabled():
+            return self._encode(batch.tokens, lengths)
+        if self not in batch.cache:
+            batch.cache[self] = Steps.padded(
+                [
+                    self._encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])
+                    for row, length in enumerate(lengths.tolist())
+                ]
+            )
+        steps: Steps = batch.cache[self]
+        return steps
+
+    def _encode(self, tokens: Tensor, lengths: Tensor) -> Steps:
+        states = self.text(tokens, lengths)  # (B, T + 2, D)
+        after = states[:, 1:-1]  # (B, T, D)
+        seen = states[:, :-2] if self.options.context == "causal" else after  # (B, T, D)
+        return self.entities.steps(seen, after)

@@ -1,0 +1,295 @@
+"""EntityNLM's choices: drawn many rows at once, word by word for particles, or by a beam.
+
+The vectors of the entities change at mention words only, so the walk goes from one to the next,
+each row at its own pace, in fixed shapes. Nothing in a row depends on the others.
+
+B instances, R rows, K particles or places of the beam, T words, D width, E entities
+at most, M words of a mention at most.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
+    RADIX,
+    DynamicEntities,
+    EntityMemory,
+    Steps,
+    join_mention_codes,
+    split_mention_codes,
+)
+from beyond_perplexity.vocabulary import BOS, EOS
+
+# Random numbers of a word: for t, e and l.
+WORD_DRAWS = 3
+
+
+class TextStates(nn.Module):
+    """An LSTM over ``<s>``, the words and ``</s>``.
+
+    `dropout`: on the embeddings and the outputs, in training; `bidirectional`: two LSTMs, one in
+    each direction, and a linear map of both to the width.
+    """
+
+    def __init__(
+        self, vocabulary_size: int, width: int, layers: int, dropout: float, bidirectional: bool
+    ) -> None:
+        super().__init__()
+        self._dropout = dropout
+        self.embedding = nn.Embedding(vocabulary_size, width)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+        between = dropout if layers > 1 else 0.0
+        self.layers = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
+        self.back, self.join = None, None
+        if bidirectional:
+            self.back = nn.LSTM(width, width, layers, batch_first=True, dropout=between)
+            self.join = nn.Linear(2 * width, width)
+
+    def forward(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return the states, (B, T + 2, D), after each of ``<s>``, the words (B, T), ``</s>``."""
+        text = functional.pad(tokens, (1, 1), value=BOS)  # (B, T + 2)
+        text = text.scatter(1, (lengths + 1)[:, None], EOS)
+        stream = functional.dropout(self.embedding(text), self._dropout, self.training)
+        states, _ = self.layers(stream)  # (B, T + 2, D)
+        if self.back is not None and self.join is not None:
+            places = torch.arange(text.shape[1], device=text.device)  # (T + 2,)
+            mirror = (lengths + 1)[:, None] - places  # (B, T + 2)
+            mirror = torch.where(mirror < 0, places, mirror)[:, :, None].expand_as(stream)
+            other = self.back(stream.gather(1, mirror))[0].gather(1, mirror)  # (B, T + 2, D)
+            states = self.join(torch.cat([states, other], 2))  # (B, T + 2, D)
+        return functional.dropout(states, self._dropout, self.training)
+
+
+def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Return one place a row, int64, (R,), with p = softmax of logits, float64, (R, S)."""
+    return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
+
+
+def draw_start(
+    heads: DynamicEntities,
+    at: Steps,
+    memory: EntityMemory,
+    time: Tensor,
+    uniforms: Tensor,
+    temperature: float,
+    most: int,
+) -> tuple[Tensor, Tensor]:
+    """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
+    logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
+    slot = draw_category(logits / temperature, uniforms[:, 0])  # (R,)
+    entity = torch.where(slot == 0, memory.known, slot - 1)  # (R,)
+    extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
+    return entity, draw_category(extents / temperature, uniforms[:, 1])
+
+
+def begins(begin: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
+    """Draw t, bool, in the shape of its logits and numbers."""
+    return uniforms < functional.logsigmoid(begin.double() / temperature).exp()
+
+
+@torch.no_grad()
+def sample(
+    heads: DynamicEntities,
+    steps: Steps,
+    owner: Tensor,
+    lengths: Tensor,
+    uniforms: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Draw one row of codes a row, int64, (R, T).
+
+    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
+
+    `owner`, `lengths`: int64, (R,): the document of each row and its words; `uniforms`: float64,
+    (R, U).
+    """
+    width = steps.begin.shape[1]
+    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
+    times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
+    wanted = begins(steps.begin[owner], lots[..., 0], temperature)  # (R, T)
+    found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
+    following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
+    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
+    rows = torch.arange(len(owner), device=owner.device)  # (R,)
+    position = entity = remaining = torch.zeros_like(owner)  # (R,)
+    memory = heads.empty(len(owner))
+    for step in range(width):
+        inside = remaining > 0  # (R,)
+        time = torch.where(inside, position, following[rows, position])  # (R,)
+        here = time < lengths  # (R,)
+        if not here.any():
+            break
+        time = time.clamp(max=width - 1)
+        at = steps.at(owner, time)
+        start = draw_start(heads, at, memory, time, lots[rows, time, 1:], temperature, step)
+        entity = torch.where(inside, entity, start[0])  # (R,)
+        remaining = torch.where(inside, remaining - 1, start[1])  # (R,)
+        codes[rows, time] = torch.where(
+            here, join_mention_codes(here, entity, remaining), codes[rows, time]
+        )
+        before = heads.vectors(memory, entity)  # (R, D)
+        memory = heads.visit(at, memory, time, entity, before, here)
+        position = torch.where(here, time + 1, position)  # (R,)
+        remaining = remaining.masked_fill(~here, 0)  # (R,)
+    return codes
+
+
+class EntityState(NamedTuple):
+    """What particles have done so far."""
+
+    steps: Steps  # Of the documents
+    owner: Tensor  # int64, (K,): the document of each particle
+    memory: EntityMemory
+    last: Tensor  # int64, (K,): the newest code
+    # (K, D): vector of the entity that the newest mention word mentions, before it is read
+    context: Tensor
+    starts: Tensor  # bool, (K,): the newest word starts a mention
+
+    @classmethod
+    def of(cls, heads: DynamicEntities, steps: Steps, owner: Tensor) -> EntityState:
+        """Return the state of particles that have read nothing."""
+        memory = heads.empty(len(owner))
+        nothing = torch.zeros_like(owner)  # (K,)
+        return cls(steps, owner, memory, nothing, memory.vectors[:, 0].clone(), nothing > 0)
+
+    def select(self, rows: Tensor) -> EntityState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        parts = (part[rows] for part in (self.last, self.context, self.starts))
+        return EntityState(self.steps, self.owner[rows], self.memory.select(rows), *parts)
+
+    @property
+    def running(self) -> Tensor:
+        """bool, (K,): the mention goes on with the next word."""
+        return split_mention_codes(self.last)[2] > 0
+
+
+def propose_code(
+    heads: DynamicEntities, state: EntityState, time: int, uniforms: Tensor, temperature: float
+) -> Tensor:
+    """Draw the codes of a word, int64, (K,), with numbers (K, 3) for t, e and l."""
+    times = torch.full_like(state.owner, time)  # (K,)
+    at = state.steps.at(state.owner, times)
+    mention = begins(at.begin, uniforms[:, 0], temperature)  # (K,)
+    entity, remaining = draw_start(
+        heads, at, state.memory, times, uniforms[:, 1:], temperature, time
+    )
+    started = join_mention_codes(mention, entity, remaining)  # (K,)
+    return torch.where(state.running, state.last - 1, started)
+
+
+def advance_mentions(
+    heads: DynamicEntities, state: EntityState, time: int, code: Tensor, temperature: float
+) -> tuple[Tensor, EntityState]:
+    """Take possible codes for a word: their log probability, float64, (K,), and the new state."""
+    times = torch.full_like(state.owner, time)  # (K,)
+    at, memory = state.steps.at(state.owner, times), state.memory
+    mention, entity, remaining = split_mention_codes(code)  # (K,)
+    starts = mention & ~state.running  # (K,)
+    before = heads.vectors(memory, entity)  # (K, D)
+    begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
+    log_prob = functional.logsigmoid(begin).masked_fill(state.running, 0.0)  # (K,)
+    slot = torch.where(entity == memory.known, 0, entity + 1)  # (K,)
+    pairs = (
+        (heads.entity_logits(at, memory, times, time), slot),
+        (heads.length_logits(at, before), remaining),
+    )
+    for logits, chosen in pairs:
+        place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
+        each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
+        log_prob = log_prob + each.masked_fill(~starts, 0.0)
+    return log_prob, take_code(heads, state, at, time, code)
+
+
+def take_code(
+    heads: DynamicEntities, state: EntityState, at: Steps, time: int, code: Tensor
+) -> EntityState:
+    """Return the state after a word with possible codes, (K,); that before it is overwritten."""
+    mention, entity, _ = split_mention_codes(code)  # (K,)
+    starts = mention & ~state.running  # (K,)
+    before = heads.vectors(state.memory, entity)  # (K, D)
+    times = torch.full_like(code, time)  # (K,)
+    memory = heads.visit(at, state.memory, times, entity, before, mention)
+    context = torch.where(mention[:, None], before, state.context)  # (K, D)
+    return EntityState(state.steps, state.owner, memory, code, context, starts)
+
+
+def beam_codes(
+    heads: DynamicEntities,
+    steps: Steps,
+    document: int,
+    length: int,
+    size: int,
+    temperature: float,
+) -> Tensor:
+    """Return distinct rows of codes under the proposal, best first, int64, (≤ size, length).
+
+    After each word the best `size` beginnings stay. Codes are canonical, and each beginning has one
+    way to it, so no two places hold the same z.
+
+    `document`: place of the document in the batch; `length`: its words; `size`: K.
+    """
+    device = steps.begin.device
+    memory = heads.empty(1)
+    scores = torch.zeros(1, dtype=torch.float64, device=device)  # (K,)
+    codes = torch.zeros(1, length, dtype=torch.int64, device=device)  # (K, T)
+    for time in range(length):
+        last = codes[:, time - 1] if time else torch.zeros_like(codes[:, 0])  # (K,)
+        rows = torch.full_like(last, document)  # (K,)
+        times = torch.full_like(last, time)  # (K,)
+        at = steps.at(rows, times)
+        # Every choice follows from the beginning and a number: 0 no mention, then (e, l).
+        choices = _choices(heads, at, memory, times, last, temperature, time)  # (K, 1 + S M)
+        extended = (scores[:, None] + choices).flatten()  # (K (1 + S M),)
+        kept = min(size, int((extended > -math.inf).sum()))
+        scores, best = extended.topk(kept)  # (K,)
+        parent, choice = best // choices.shape[1], best % choices.shape[1]  # (K,)
+        memory, codes, last = memory.select(parent), codes[parent], last[parent]
+        at = steps.at(rows[parent], times[parent])
+        code = _code(memory, last, choice, heads.maximum_length)  # (K,)
+        codes[:, time] = code
+        mention, entity, _ = split_mention_codes(code)  # (K,)
+        before = heads.vectors(memory, entity)  # (K, D)
+        memory = heads.visit(at, memory, times[parent], entity, before, mention)
+    return codes
+
+
+def _choices(
+    heads: DynamicEntities,
+    at: Steps,
+    memory: EntityMemory,
+    times: Tensor,
+    last: Tensor,
+    temperature: float,
+    most: int,
+) -> Tensor:
+    """Return log q of each choice at a word, float64, (K, 1 + (1 + min(most, E)) M)."""
+    _, _, remaining = split_mention_codes(last)
+    logits = heads.entity_logits(at, memory, times, most) / temperature  # (K, S)
+    starts = logits.log_softmax(1)  # (K, S)
+    fresh = functional.normalize(heads.fresh, dim=0).expand(len(last), 1, -1)  # (K, 1, D)
+    vectors = torch.cat([fresh, memory.vectors[:, : logits.shape[1] - 1]], 1)  # (K, S, D)
+    extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
+    both = starts[:, :, None] + (extents.double() / temperature).log_softmax(2)  # (K, S, M)
+    begin = at.begin.double() / temperature  # (K,)
+    none, some = functional.logsigmoid(-begin)[:, None], functional.logsigmoid(begin)[:, None]
+    free = torch.cat([none, some + both.flatten(1)], 1)  # (K, 1 + S M)
+    fixed = torch.full_like(free, -math.inf)
+    fixed[:, 0] = 0.0
+    return torch.where((remaining > 0)[:, None], fixed, free)
+
+
+def _code(memory: EntityMemory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
+    """Return the code, (K,), that a choice stands for."""
+    slot, extent = (choice - 1) // maximum_length, (choice - 1) % maximum_length  # (K,)
+    entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
+    started = torch.where(choice == 0, 0, 1 + RADIX * entity + extent)  # (K,)
+    _, _, remaining = split_mention_codes(last)
+    return torch.where(remaining > 0, last - 1, started)

@@ -1,0 +1,379 @@
+"""KGLM, the knowledge graph language model (Logan, Liu, Peters, Gardner & Singh 2019).
+
+Each token has a latent: no mention, or a mention of an entity that is new, related to a recent one
+by an edge of a knowledge graph, or ongoing; see `kglm_latents` for their distribution. A word is
+then generated or, in a mention, copied from an alias of the entity; see `kglm_words`. The end is a
+word like any other that only no mention generates: the last latent is none, at the cost of its
+probability. The parts of h are `Streams`.
+
+B instances, R rows, T tokens, P positions (at least T + 1), K particles, V ids, N entities, D
+embedding size, d of the graph's embeddings, S aliases of an entity, L words of an alias, W words of
+all aliases, Q mentions, X pairs of a position and an entity.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.models.ends import check_ends, counted_units
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latents.kglm_instances import (
+    NONE,
+    RELATED,
+    KnowledgeGraph,
+    Spellings,
+    decode_latents,
+    find_key,
+    read_graph,
+)
+from beyond_perplexity.models.latents.kglm_latents import (
+    LINK_CHUNK,
+    LatentHeads,
+    Reading,
+    Streams,
+    read_latents,
+)
+from beyond_perplexity.models.latents.kglm_simulation import simulate_links
+from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
+from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
+from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.models.losses import summed_cross_entropy
+from beyond_perplexity.models.read_tensors import TableHolder, check_whole
+from beyond_perplexity.options import Count, Length
+from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words
+
+
+@dataclass(frozen=True)
+class KGLMOptions(AWDOptions):
+    """Architecture of KGLM.
+
+    Attributes
+    ----------
+    aliases : int
+        Aliases of an entity that can be copied from, at most.
+    alias_words : int
+        Words of an alias; longer ones are cut.
+    count_eos : bool
+        T counts the end of a document, and log p has it.
+    train_eos : bool
+        The training loss has the end too; where log p has it, it must.
+    """
+
+    aliases: Count = 4
+    alias_words: Length = 8
+    count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
+
+
+class EncodedLinks(NamedTuple):
+    """What does not depend on z."""
+
+    streams: Streams
+    targets: Targets  # The words and the end
+    generated: Tensor  # float64, (B, P): log p of these without a mention
+    # Of the pairs of a place and an entity that were scored, ``keys``, rising, and ``pairs``
+    scored: dict[str, Tensor]
+    cost: Tensor  # float64, (B P,): nats that generating each word costs
+
+    @property
+    def end(self) -> Tensor:
+        """float64, (B,): log p(</s>) after the last word."""
+        return self.generated.gather(1, self.streams.lengths[:, None])[:, 0]
+
+
+class LinkParticles(NamedTuple):
+    """What particles have done so far, and the documents that they read."""
+
+    latents: LatentState
+    encoded: EncodedLinks
+
+    def select(self, rows: Tensor) -> LinkParticles:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(latents=self.latents.select(rows))
+
+
+class KGLM(LinkedWords, LatentModel, TableHolder):
+    """A distribution of documents and of their links to a knowledge graph.
+
+    Latents are codes, one a token, as in `kglm_instances`: W = T.
+
+    Parameters and errors are those of `GraphModule`; the options are `KGLMOptions`.
+
+    `unknown_cost`: nats that a word costs which is generated as ``<unk>``.
+    """
+
+    unknown_cost = 0.0
+    particles_at_once = 4096
+
+    family = "kglm"
+    options_kind = KGLMOptions
+    options: KGLMOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        options = self.options
+        size = options.embedding_size
+        self.embedding = nn.Embedding(self.vocabulary_size, size)
+        self.heads = LatentHeads(size, KnowledgeGraph(self.shapes["graph"]))
+        self.encoder = AWDLSTM(options, self.heads.width)
+        self.mix_words = nn.Linear(size, size)
+        self.mix_entity = nn.Linear(self.graph.sizes["dimension"], size, bias=False)
+        self.bias = nn.Parameter(torch.zeros(self.vocabulary_size))
+        self.alias_encoder = nn.LSTM(size, size, batch_first=True)
+        self.alias_output = nn.Linear(size, size)
+        shape = (self.graph.n_entities, options.aliases, options.alias_words)
+        self.register_buffer("alias_words", torch.full(shape, FILLING, dtype=torch.int32))
+        ids = torch.full((self.graph.sizes["words"],), UNK, dtype=torch.int32)  # (W,)
+        self.register_buffer("word_ids", ids)
+        nn.init.normal_(self.embedding.weight, std=size**-0.5)
+
+    def check_tables(self) -> None:
+        """Look through the tables that were read; see `TableHolder`."""
+        words = len(self.word_ids)
+        check_whole("word_ids", self.word_ids, 0, self.vocabulary_size, (words,))
+        least = min(FILLING, UNCOPIED)
+        check_whole("alias_words", self.alias_words, least, words, tuple(self.alias_words.shape))
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained model with the graph and the aliases of a corpus."""
+        graph, aliases = read_graph(corpus.graph)
+        model = cls(vocabulary.size, architecture, graph.sizes)
+        model.graph.load_state_dict(graph.state_dict())
+        table, spellings = model.alias_words.numpy(), Spellings(graph)
+        for entity, held in enumerate(aliases):
+            for place, alias in enumerate(held[: model.options.aliases]):
+                cut = split_words(alias)[: model.options.alias_words]
+                table[entity, place, : len(cut)] = spellings.of(cut, UNCOPIED)
+        if words := graph.alias_vocabulary():
+            ids = np.concatenate(vocabulary.encode(words))  # (W,)
+            model.word_ids.copy_(torch.from_numpy(ids))
+        return model
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words."""
+        return counted_units(self.options.count_eos)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the annotated codes, int64, (B, T)."""
+        return batch.filled(LATENTS, FILLING)
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the words before each position, T + 1 of them; see `GraphModule.encode`."""
+        before = functional.pad(tokens, (1, 0), value=BOS)  # (B, T + 1)
+        hidden, penalty = self.encoder(embed_words(self.embedding, before, self.options))
+        return hidden, penalty  # (B, T + 1, D + 2 d)
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
+        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(
+            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
+        )
+        owner = torch.arange(len(batch), device=self.device)  # (B,)
+        latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
+        end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
+        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
+        targets = Targets.of(batch, streams.positions)  # of (B, T + 1)
+        pairs = self.score_pairs(streams, targets, places, reading.entities[mentioned])  # (Q, 2)
+        last = streams.lengths[:, None] - int(not self.options.train_eos)  # (B, 1)
+        free = torch.arange(streams.positions, device=self.device) <= last  # (B, T + 1)
+        free[:, :-1] &= reading.entities < 0  # (B, T + 1)
+        features = self.mix_words(streams.token[free])  # (Q', D)
+        nothing = torch.tensor([BOS], device=self.device)
+        words = summed_cross_entropy(
+            features, self.embedding.weight, self.bias, targets.ids[free], nothing, self.products
+        )
+        total = words - (latents.sum() + end.sum() + pairs.logsumexp(1).sum()).float()
+        return total + penalty * batch.predictions
+
+    @torch.no_grad()
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,)."""
+        encoded = self.prepare(batch)
+        streams = encoded.streams
+        width = batch.tokens.shape[1]
+        reading = read_latents(latents, streams.lengths[owner], width)
+        total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
+        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
+        words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
+        pairs = self.score_unique(encoded, places, reading.entities[mentioned])  # (Q, 2)
+        words[mentioned] = pairs.logsumexp(1)
+        total = total + words.sum(1)  # (R,)
+        if not self.options.count_eos:
+            return total
+        return total + self._end_kind(streams, owner, reading) + encoded.end[owner]
+
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        encoded = self.prepare(batch)
+        return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
+
+    @torch.no_grad()
+    def extend(
+        self, state: LinkParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, LinkParticles]:
+        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
+        words = state.encoded.generated[latents.owner, time]  # (K,)
+        mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
+        pairs = self.score_unique(
+            state.encoded, latents.places(time)[mentioned], latents.memory.current[mentioned]
+        )  # (Q, 2)
+        words[mentioned] = pairs.logsumexp(1)
+        return log_prob + words, state._replace(latents=latents)
+
+    @torch.no_grad()
+    def finish(self, state: LinkParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        if not self.options.count_eos:
+            return torch.zeros_like(state.latents.owner, dtype=torch.float64)
+        kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
+        return kinds + state.encoded.end[state.latents.owner]
+
+    def prepare(self, batch: InstanceBatch) -> EncodedLinks:
+        """Return what does not depend on z, worked out once for this model and penalized ones."""
+        if self.embedding not in batch.cache:
+            streams = self.read(batch)
+            targets = Targets.of(batch, streams.positions)  # of (B, P)
+            generated = self.generate_words(streams, targets)  # (B, P)
+            nothing = torch.zeros_like(generated.flatten())  # (B P,)
+            scored = {"keys": targets.ids.new_empty(0), "pairs": generated.new_empty(0, 2)}
+            found = EncodedLinks(streams, targets, generated, scored, nothing)
+            batch.cache[self.embedding] = found
+        found = batch.cache[self.embedding]
+        cost = self.unknown_cost * (found.targets.ids == UNK).double()  # (B, P)
+        return found._replace(generated=found.generated - cost, cost=cost.flatten())
+
+    @torch.no_grad()
+    def unknown_penalty(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
+    ) -> Tensor:
+        """Return what unknown words cost of log p(x, z), nats, float64, (R,).
+
+        Where a word is generated, p(<unk>) is shared by all U unknown types; a copy costs nothing.
+        Of a word that is both, the sum of the two counts: ln (g + c) − ln (g / U + c).
+        """
+        encoded = self.prepare(batch)
+        streams, width, each = encoded.streams, batch.tokens.shape[1], math.log(unknown_types)
+        reading = read_latents(latents, streams.lengths[owner], width)
+        unknown = reading.inside & (batch.tokens == UNK)[owner]  # (R, T)
+        cost = unknown.double() * each  # (R, T)
+        row, place = (unknown & (reading.entities >= 0)).nonzero(as_tuple=True)  # (Q,), (Q,)
+        spelled = encoded.targets.spellings[owner[row], place]  # (Q,)
+        entities = reading.entities[row, place]  # (Q,)
+        held = (self.alias_words[entities].flatten(1) == spelled[:, None]).any(1)  # (Q,)
+        held &= spelled >= 0
+        row, place, entities = row[held], place[held], entities[held]  # (Q',) each
+        pairs = self.score_unique(encoded, owner[row] * streams.positions + place, entities)
+        shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
+        cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
+        return cost.sum(1)
+
+    def penalized(self, unknown_types: int) -> Self:
+        """Return the same model with p(<unk>) shared by U types; see `unknown_penalty`."""
+        found = copy.copy(self)
+        found.unknown_cost = math.log(unknown_types)
+        return found
+
+    def as_simulated(self, unknown_types: int) -> Self:
+        """Return the model with each unknown word a word of its own; see `simulation`."""
+        return self.penalized(self.types_of_unknown(unknown_types))
+
+    def _end_kind(self, streams: Streams, owner: Tensor, reading: Reading) -> Tensor:
+        """Return log p(t = none) after the last word, float64, (R,)."""
+        ends = streams.lengths[owner]  # (R,)
+        masks = self.heads.possible_kinds(reading).gather(1, ends[:, None])[:, 0]  # (R,)
+        return self.heads.kind_log_probs(streams, 1.0)[owner, ends, masks, 0]
+
+    def score_unique(self, encoded: EncodedLinks, places: Tensor, entities: Tensor) -> Tensor:
+        """Score each pair of a place and an entity once, some at a time, float64, (Q, 2)."""
+        # By entity: the aliases of one are then encoded for few chunks.
+        width, scored = encoded.targets.ids.numel(), encoded.scored
+        keys, back = (entities * width + places).unique(return_inverse=True)
+        missing = keys[~find_key(scored["keys"], keys)[1]]  # (X,)
+        if len(missing):
+            filled = functional.pad(missing, (0, -len(missing) % QUANTUM))  # (X',)
+            place, entity = filled % width, filled // width
+            known = encoded.streams, encoded.targets
+            parts = [
+                self.score_pairs(*known, place[i : i + LINK_CHUNK], entity[i : i + LINK_CHUNK])
+                for i in range(0, len(filled), LINK_CHUNK)
+            ]
+            pairs = torch.cat([scored["pairs"], torch.cat(parts)[: len(missing)]])
+            scored["keys"], order = torch.cat([scored["keys"], missing]).sort()
+            scored["pairs"] = pairs[order]
+        found = scored["pairs"][find_key(scored["keys"], keys)[0][back]]  # (Q, 2)
+        return found - functional.pad(encoded.cost[places, None], (0, 1))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw documents and their latents; see `LatentModel.simulate`."""
+        keys = seed, purpose, numbers
+        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
+
+    def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes by its mentions, without their edges."""
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        return {
+            "mentions": [
+                {"start": start, "end": end, "entity": f"#{entity}"}
+                for start, end, entity, _ in decode_latents(held)
+            ]
+        }
+
+    @torch.no_grad()
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Describe a row of codes: ``mentions`` with start, end, entity, kind, relation, parent.
+
+        ``relation`` and ``parent``, null for a new entity, are those of the most probable of the
+        edges that the latent sums over.
+        """
+        batch = InstanceBatch.of([instance]).to(self.device)
+        streams = self.read(batch)
+        codes = latent.to(self.device)[None]  # (1, W)
+        reading = read_latents(codes, streams.lengths, batch.tokens.shape[1])
+        names, relations = self.graph.entity_names(), self.graph.names_of_relations()
+        held = latent[: len(instance.arrays[TOKENS])].tolist()
+        mentions = []
+        for start, end, entity, kind in decode_latents(held):
+            found: dict[str, Any] = {"start": start, "end": end, "entity": names[entity]}
+            found |= {"kind": "new", "relation": None, "parent": None}
+            if kind == RELATED:
+                parent, relation = self.heads.best_edge(streams, reading, start, entity)
+                found |= {"kind": "related", "parent": names[parent]}
+                found["relation"] = relations[relation]
+            mentions.append(found)
+        return {"mentions": mentions}

@@ -1,0 +1,382 @@
+"""The optimal proposal for KGLM: the latent of a word in proportion to what it makes of the text.
+
+KGLM's recurrent state does not depend on z. So at each word the few latents that can say it are
+listed with p(z_t | past) p(x_t | z_t) ρ_t: none, ongoing, the entities whose aliases have the word
+(as new ones, or as related ones where an edge leads), and with an estimate in place of
+p(x_t | z_t) ρ_t all other entities, so that no latent is missed. ρ is the look-ahead of
+`kglm_lookahead`. One is drawn in proportion; a particle's weight times what it promises grows by
+the same, whichever is drawn, but for the estimates and what ρ leaves out.
+
+Temperatures divide the logarithms of what is listed. The new entities that are not looked at one by
+one are two items of the list, far ones and the rest; among them draws are as in the model. What is
+recent promises to be mentioned again, and keeps that promise whatever is drawn, but for the entity
+that is: its promise is made anew, as a part of ρ_t. K rows (particles), G distinct ones of them at
+a word, N entities, X related ones, C recent tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_instances import (
+    NEW,
+    NONE,
+    ONGOING,
+    RELATED,
+    find_key,
+    ranges,
+)
+from beyond_perplexity.models.latents.kglm_latents import (
+    join_link_codes,
+    segment_logsumexp,
+    split_link_codes,
+)
+from beyond_perplexity.models.latents.kglm_lookahead import AliasIndex, LookAhead, look_ahead
+from beyond_perplexity.models.latents.kglm_steps import LatentState, linked_entities
+from beyond_perplexity.models.optimal import Continuations, OptimalProposal
+
+_FACTOR = 0x5851F42D4C957F2D  # odd; its powers are the weights of a hash
+_NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws
+
+
+class Listed(NamedTuple):
+    """What rows may choose at a word, each distinct row once; logarithms / τ, float64."""
+
+    group: Tensor  # int64, (K,): the distinct row that each row is like
+    # (G, 6): of nothing, ongoing, all related, all new ones that are looked at, the far ones, the
+    # rest
+    sums: Tensor
+    # row, entity, related: (X,) each: distinct row, entity and worth of each related one; in rising
+    # order
+    row: Tensor
+    entity: Tensor
+    related: Tensor
+    # (G,): how much better the text goes on because of what is recent, not divided by τ
+    promise: Tensor
+
+
+class LinkWalk(NamedTuple):
+    """What rows have done so far."""
+
+    latents: LatentState
+    ahead: LookAhead  # Of the documents
+    # What has been listed in this state, by word and temperature
+    listed: dict[tuple[int, float], Listed]
+
+    def select(self, rows: Tensor) -> LinkWalk:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        kept = {key: one._replace(group=one.group[rows]) for key, one in self.listed.items()}
+        return LinkWalk(self.latents.select(rows), self.ahead, kept)
+
+
+class OptimalLinks(OptimalProposal):
+    """The proposal; see the module and `OptimalProposal`."""
+
+    word_draws = 2  # which kind of choice, and which one
+
+    def __init__(self, model: LatentModel) -> None:
+        super().__init__(model)
+        assert isinstance(model, KGLM)
+        self._of: tuple[KGLM, ...] = (model,)  # in a tuple: it is not a part of this module
+        self._index: AliasIndex | None = None
+
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LinkWalk:
+        """Return the state of rows; see `OptimalProposal.start`."""
+        (model,) = self._of
+        if self._index is None:
+            self._index = AliasIndex.of(model)
+        encoded = model.prepare(batch)
+        if self not in batch.cache:
+            batch.cache[self] = look_ahead(model, self._index, encoded)
+        latents = LatentState.of(model.graph, encoded.streams, owner)
+        return LinkWalk(latents, batch.cache[self], {})
+
+    @torch.no_grad()
+    def log_twist(self, state: LinkWalk, time: int) -> Tensor:
+        """Return log of what rows promise before a word; see `importance.drawing.smc.Twisting`."""
+        listed = self._list(state, time, 1.0)
+        return (listed.sums.logsumexp(1) + listed.promise)[listed.group]
+
+    @torch.no_grad()
+    def propose(
+        self, state: LinkWalk, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, LinkWalk]:
+        """Draw the codes of a word; see `OptimalProposal.propose`."""
+        listed, places = self._list(state, time, temperature), state.latents.places(time)
+        kinds = listed.sums.log_softmax(1).exp().cumsum(1)[listed.group]  # (K, 6)
+        item = invert(kinds, uniforms[:, :1])[:, 0]  # (K,)
+        entity = torch.full_like(item, -1)  # (K,)
+        rows = (item == _RELATED).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            groups, numbers = listed.group[rows], uniforms[rows, 1]  # (Q,), (Q,)
+            drawn = _draw_in_segments(listed.related, listed.row, groups, numbers)  # (Q,)
+            entity[rows] = listed.entity[drawn]
+        rows = (item == _COPIED).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            scaled = state.ahead.as_new / temperature  # (X,)
+            entity[rows] = self._draw_key(state.ahead.keys, scaled, places[rows], uniforms[rows])
+        rows = (item == _FAR).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            known = state.ahead.far_keys, state.ahead.far_logits
+            entity[rows] = self._draw_key(*known, places[rows], uniforms[rows])
+        rows = (item == _REST).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            entity[rows] = self._draw_rest(state, places[rows], uniforms[rows])
+        kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
+        codes = join_link_codes(kind, entity)  # (K,)
+        log_q, after = self.advance(state, time, codes, temperature)
+        return codes, log_q, after
+
+    @torch.no_grad()
+    def advance(
+        self, state: LinkWalk, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, LinkWalk]:
+        """Take codes for a word; see `OptimalProposal.advance`."""
+        (model,) = self._of
+        listed = self._list(state, time, temperature)
+        kinds, entities = split_link_codes(choice)  # (K,), (K,)
+        item = kinds.new_tensor([_NONE, _ONGOING, _COPIED, _RELATED])[kinds]  # (K,)
+        worth = listed.sums[listed.group, item]  # (K,)
+        rows = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            count = model.graph.n_entities
+            wanted = listed.group[rows] * count + entities[rows]  # (Q,)
+            worth[rows] = _look_up(listed.row * count + listed.entity, listed.related, wanted)
+        rows = (kinds == NEW).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            worth[rows] = self._worth_as_new(state, listed, time, rows, entities[rows], temperature)
+        log_q = worth - listed.sums.logsumexp(1)[listed.group]  # (K,)
+        memory = state.latents.memory.follow(choice, time)
+        after = LinkWalk(state.latents._replace(memory=memory), state.ahead, {})
+        return log_q, after
+
+    @torch.no_grad()
+    def continuations(
+        self, state: LinkWalk, time: int, size: int, temperature: float
+    ) -> Continuations:
+        """List what may follow hypotheses; of the rest just the `size` best entities."""
+        listed = self._list(state, time, temperature)
+        every = torch.arange(len(listed.group), device=listed.group.device)  # (K,)
+        sums = listed.sums.log_softmax(1)[listed.group]  # (K, 6)
+        place = int(state.latents.places(time)[0])
+        begun = [
+            self._begun(state, place, item, size, temperature) for item in (_COPIED, _FAR, _REST)
+        ]
+        wide = torch.cat(
+            [
+                sums[:, [item]] + one[1]
+                for item, one in zip((_COPIED, _FAR, _REST), begun, strict=True)
+            ],
+            1,
+        )  # (K, Y)
+        inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)
+        row, slot = (listed.group[:, None] == listed.row).nonzero(as_tuple=True)  # (X',), (X',)
+        totals = listed.sums.logsumexp(1)[listed.row[slot]]  # (X',)
+        codes = NEW + 2 * torch.cat([one[0] for one in begun])  # (Y,)
+        return Continuations(
+            torch.cat([every, inside, row, every.repeat_interleave(len(codes))]),
+            torch.cat(
+                [
+                    torch.full_like(every, NONE),
+                    torch.full_like(inside, ONGOING),
+                    RELATED + 2 * listed.entity[slot],
+                    codes.repeat(len(every)),
+                ]
+            ),
+            torch.cat(
+                [
+                    sums[:, _NONE],
+                    sums[inside, _ONGOING],
+                    listed.related[slot] - totals,
+                    wide.flatten(),
+                ]
+            ),
+        )
+
+    def _begun(
+        self, state: LinkWalk, place: int, item: int, size: int, temperature: float
+    ) -> tuple[Tensor, Tensor]:
+        """List the new entities of an item at a flat position, the `size` best, with log shares."""
+        (model,) = self._of
+        ahead, count = state.ahead, model.graph.n_entities
+        if item == _REST:
+            logits = self._rest_logits(state, place).log_softmax(0)  # (N,)
+            best = logits.topk(min(size, int((logits > -torch.inf).sum())))
+            return best.indices, best.values
+        keys, logits = ahead.far_keys, ahead.far_logits
+        if item == _COPIED:
+            keys, logits = ahead.keys, ahead.as_new / temperature
+        ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+        return keys[slice(*ends)] % count, logits[slice(*ends)].log_softmax(0)
+
+    # ---- what is listed ----
+
+    def _list(self, state: LinkWalk, time: int, temperature: float) -> Listed:
+        """List the choices at a word, once."""
+        if (time, temperature) not in state.listed:
+            state.listed[time, temperature] = self._weigh(state, time, temperature)
+        return state.listed[time, temperature]
+
+    def _weigh(self, state: LinkWalk, time: int, temperature: float) -> Listed:
+        (model,) = self._of
+        streams, memory = state.latents.streams, state.latents.memory
+        ahead, count = state.ahead, model.graph.n_entities
+        signs = torch.cat(
+            [state.latents.owner[:, None], memory.current[:, None], memory.recent], 1
+        )  # (K, 2 + C)
+        distinct, group = _distinct_rows(signs)  # (G, 2 + C), (K,)
+        owner, current, recent = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
+        places = owner * streams.positions + time  # (G,)
+        masks = (current >= 0) + 2 * (recent >= 0).any(1)  # (G,)
+        kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
+        keys, gains = self._promises(ahead, owner, recent, time, streams.positions)  # (Q,), (Q,)
+        promise = gains.new_zeros(len(distinct)).index_add(0, keys // count, gains)  # (G,)
+
+        def worth(row: Tensor, entity: Tensor) -> Tensor:
+            """Say the word as a mention of entities, (Q,), that may be recent."""
+            found, there = ahead.word_of(places[row] * count + entity, places[row])  # (Q,), (Q,)
+            return found - there * _look_up(keys, gains, row * count + entity, 0.0)
+
+        going = worth(torch.arange(len(distinct), device=places.device), current.clamp_min(0))
+        row, entity, related = linked_entities(model.heads, streams, places, recent, 1.0)
+        related = related + worth(row, entity)  # (X,)
+        related = (related + kinds[row, RELATED]) / temperature  # (X,)
+        sums = [
+            (kinds[:, NONE] + ahead.nothing[places]) / temperature,
+            (kinds[:, ONGOING] + going) / temperature,
+            segment_logsumexp(related[:, None], row, len(distinct))[:, 0],
+            kinds[:, NEW] / temperature + self._copied_total(ahead, places, temperature),
+            (kinds[:, NEW] + ahead.far.together[places]) / temperature,
+            (kinds[:, NEW] + ahead.rest.together[places]) / temperature,
+        ]
+        return Listed(group, torch.stack(sums, 1), row, entity, related, promise)
+
+    def _promises(
+        self, ahead: LookAhead, owner: Tensor, recent: Tensor, time: int, positions: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return what each recent entity of rows, (G, C), promises after a word.
+
+        Keys, row · N + entity, rising, and logarithms, (Q,) each.
+        """
+        (model,) = self._of
+        count, cutoff = model.graph.n_entities, recent.shape[1]
+        row, slot = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        entity = recent[row, slot]  # (Q,)
+        since = (time - 1 - slot) % cutoff  # (Q,): 0 of the word before
+        end = (time + cutoff - since).clamp_max(positions)  # (Q,)
+        own = (owner[row] * count + entity) * positions  # (Q,)
+        gains = ahead.mentioned_again(own + time + 1, own + end)  # (Q,)
+        keys, order = (row * count + entity).sort()
+        return keys, gains[order]
+
+    def _copied_total(self, ahead: LookAhead, places: Tensor, temperature: float) -> Tensor:
+        """Return the sum over all new entities that are looked at, float64, for places (G,)."""
+        (model,) = self._of
+        distinct, back = places.unique(return_inverse=True)  # (B',), (G,)
+        count = model.graph.n_entities
+        start, end = (torch.searchsorted(ahead.keys, (distinct + i) * count) for i in (0, 1))
+        owner, pair = ranges(start, end)  # (X',), (X',)
+        scaled = ahead.as_new[pair, None] / temperature  # (X', 1)
+        return segment_logsumexp(scaled, owner, len(distinct))[back, 0]
+
+    def _worth_as_new(
+        self,
+        state: LinkWalk,
+        listed: Listed,
+        time: int,
+        rows: Tensor,
+        entities: Tensor,
+        temperature: float,
+    ) -> Tensor:
+        """Return the worth of new entities of some rows, (Q,)."""
+        (model,) = self._of
+        ahead, streams = state.ahead, state.latents.streams
+        owner, places = state.latents.owner[rows], state.latents.places(time)[rows]  # (Q,), (Q,)
+        keys = places * model.graph.n_entities + entities  # (Q,)
+        mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
+        logits = (mixed * model.graph.entities[entities]).sum(1) + model.heads.entity_bias[entities]
+        far = find_key(ahead.far_keys, keys)[1]  # (Q,)
+        total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
+        item = torch.where(far, _FAR, _REST)  # (Q,)
+        other = listed.sums[listed.group[rows], item] + logits.double() - total  # (Q,)
+        spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
+        if not len(ahead.keys):
+            return other
+        masks = state.latents.memory.mask[rows]  # (Q,)
+        kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks, NEW]  # (Q,)
+        return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
+
+    # ---- draws among what is listed ----
+
+    def _draw_key(self, keys: Tensor, logits: Tensor, places: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw entities, (Q,), among keys (X,) of flat positions (Q,), by logits (X,)."""
+        (model,) = self._of
+        count = model.graph.n_entities
+        drawn = _draw_in_segments(logits, keys // count, places, uniforms[:, 1])  # (Q,)
+        return keys[drawn] % count
+
+    def _rest_logits(self, state: LinkWalk, place: int) -> Tensor:
+        """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
+        (model,) = self._of
+        count = model.graph.n_entities
+        logits = model.heads.entity_logits_at(state.latents.streams, place)[0].double().clone()
+        for keys in (state.ahead.keys, state.ahead.far_keys):
+            ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
+            logits[keys[slice(*ends)] % count] = -math.inf
+        return logits
+
+    def _draw_rest(self, state: LinkWalk, places: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw new entities, (Q,), among all others at flat positions."""
+        found = torch.empty_like(places)  # (Q,)
+        for place in places.unique().tolist():
+            logits = self._rest_logits(state, place)[None]  # (1, N)
+            sums = (logits - logits.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
+            rows = (places == place).nonzero()[:, 0]  # (Q',)
+            found[rows] = invert(sums, uniforms[rows, 1][None])[0]
+        return found
+
+
+def _distinct_rows(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the distinct ones among rows of whole numbers (K, C): (G, C), and which each is, (K,).
+
+    By a hash of each, as sorting whole rows takes longer than all that is done with them.
+    """
+    factors = torch.full((rows.shape[1],), _FACTOR, device=rows.device).cumprod(0)  # (C,)
+    group = (rows * factors).sum(1).unique(return_inverse=True)[1]  # (K,)
+    first = torch.empty_like(group).scatter_(0, group, torch.arange(len(group), device=rows.device))
+    distinct = rows[first[: int(group.max()) + 1]]  # (G, C)
+    if torch.equal(distinct[group], rows):
+        return distinct, group
+    distinct, group = rows.unique(dim=0, return_inverse=True)
+    return distinct, group
+
+
+def _look_up(keys: Tensor, values: Tensor, wanted: Tensor, otherwise: float = -math.inf) -> Tensor:
+    """Return the values (Q,) of wanted keys among rising ones, another where one is missing."""
+    spot, there = find_key(keys, wanted)  # (Q,), (Q,)
+    missing = values.new_full(wanted.shape, otherwise)  # (Q,)
+    return torch.where(there, values[spot], missing) if len(keys) else missing
+
+
+def _draw_in_segments(logits: Tensor, owner: Tensor, wanted: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw a place of each of some segments of (X,) logits, float64: int64, (Q,).
+
+    `logits`: (X,); `owner`: int64, (X,), rising: the segment of each; `wanted`: int64, (Q,):
+    segments, none of them empty; `uniforms`: float64 in [0, 1), (Q,).
+    """
+    start = torch.searchsorted(owner, wanted)  # (Q,)
+    end = torch.searchsorted(owner, wanted, right=True)  # (Q,)
+    place = start[:, None] + torch.arange(int((end - start).max()), device=owner.device)  # (Q, Y)
+    held = logits[place.clamp_max(len(logits) - 1)]  # (Q, Y)
+    held = held.masked_fill(place >= end[:, None], -math.inf)  # (Q, Y)
+    sums = (held - held.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, Y)
+    return start + invert(sums, uniforms[:, None])[:, 0]

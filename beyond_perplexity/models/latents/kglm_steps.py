@@ -1,0 +1,221 @@
+"""KGLM's latents token by token, for many particles of documents at once.
+
+K particles, N entities, C tokens of recency, Q of the particles, X pairs of one of these and an
+entity, G edges of one entity at most.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.models.latents.kglm_instances import NEW, ONGOING, RELATED, KnowledgeGraph
+from beyond_perplexity.models.latents.kglm_latents import (
+    LatentHeads,
+    Streams,
+    join_link_codes,
+    segment_logsumexp,
+    split_link_codes,
+)
+
+
+class RecentEntities(NamedTuple):
+    """What the latents of a token depend on, of those before it."""
+
+    current: Tensor  # int64, (K,): the entity of the token before; −1 for none
+    # int64, (K, C): a ring of the entities with edges of the last C tokens, that of token t in
+    # place t mod C; −1 for none. An entity is in it once, where it came last.
+    recent: Tensor
+    able: Tensor  # bool, (N,): entities with edges
+
+    @classmethod
+    def empty(cls, graph: KnowledgeGraph, count: int) -> RecentEntities:
+        """Return the memory of particles that have read nothing."""
+        recent = torch.full((count, graph.cutoff), -1, device=graph.edge_keys.device)  # (K, C)
+        return cls(recent[:, 0], recent, graph.degrees > 0)
+
+    @property
+    def mask(self) -> Tensor:
+        """int64, (K,): which kinds are possible; see `kglm_latents`."""
+        return (self.current >= 0) + 2 * (self.recent >= 0).any(1)
+
+    def parents(self, rows: Tensor, time: int) -> tuple[Tensor, Tensor]:
+        """Find the recent entities of particles (Q,) at a token, as `LatentHeads.parents` does."""
+        back = torch.arange(1, self.recent.shape[1] + 1, device=rows.device)  # (C,)
+        found = self.recent[rows[:, None], (time - back) % len(back)]  # (Q, C)
+        query, slot = (found >= 0).nonzero(as_tuple=True)  # (X,), (X,)
+        return query, found[query, slot]
+
+    def entities(self, codes: Tensor) -> Tensor:
+        """Return the entities that a token with these codes, (K,), mentions; −1 for none."""
+        kinds, own = split_link_codes(codes)  # (K,), (K,)
+        return torch.where(kinds == ONGOING, self.current, own)
+
+    def follow(self, codes: Tensor, time: int) -> RecentEntities:
+        """Return the memory after a token with these codes, (K,)."""
+        entities = self.entities(codes)  # (K,)
+        kept = torch.where(self.able[entities.clamp_min(0)], entities, -1)  # (K,)
+        recent = self.recent.masked_fill(self.recent == kept[:, None], -1)  # (K, C)
+        recent[:, time % recent.shape[1]] = kept
+        return self._replace(current=entities, recent=recent)
+
+    def select(self, rows: Tensor) -> RecentEntities:
+        """Return the memory whose row i is row ``rows[i]`` of this one."""
+        return self._replace(current=self.current[rows], recent=self.recent[rows])
+
+
+class LatentState(NamedTuple):
+    """What particles have done so far."""
+
+    streams: Streams  # Of the documents
+    owner: Tensor  # int64, (K,): the document of each particle
+    memory: RecentEntities
+
+    @classmethod
+    def of(cls, graph: KnowledgeGraph, streams: Streams, owner: Tensor) -> LatentState:
+        """Return the state of particles that have read nothing."""
+        return cls(streams, owner, RecentEntities.empty(graph, len(owner)))
+
+    def select(self, rows: Tensor) -> LatentState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return self._replace(owner=self.owner[rows], memory=self.memory.select(rows))
+
+    def places(self, time: int) -> Tensor:
+        """Return the positions of a token in the flat batch, int64, (K,)."""
+        return self.owner * self.streams.positions + time
+
+
+def kind_log_prob(
+    heads: LatentHeads, state: LatentState, time: int, kinds: int | Tensor, temperature: float
+) -> Tensor:
+    """Return log p_τ(t) of kinds, one or (K,), at a position, float64, (K,); −inf if impossible."""
+    every = heads.kind_log_probs(state.streams, temperature)  # (B, P, masks, kinds)
+    return every[state.owner, time, state.memory.mask, kinds]  # (K,)
+
+
+def advance_links(
+    heads: LatentHeads, state: LatentState, time: int, codes: Tensor, temperature: float
+) -> tuple[Tensor, LatentState]:
+    """Take codes, (K,), for a token: their log probability, float64, (K,), and the new state.
+
+    The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
+    """
+    streams, memory, places = state.streams, state.memory, state.places(time)
+    kinds, entities = split_link_codes(codes)  # (K,), (K,)
+    log_prob = kind_log_prob(heads, state, time, kinds, temperature)  # (K,)
+    new = (kinds == NEW).nonzero()[:, 0]  # (Q,)
+    if len(new):
+        found = heads.new_log_probs(streams, places[new], entities[new], [temperature])  # (Q, 1)
+        log_prob[new] += found[:, 0]
+    related = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
+    if len(related):
+        begun, parents = (places[related], entities[related]), memory.parents(related, time)
+        found = heads.related_log_probs(streams, *begun, parents, [temperature])  # (Q, 1)
+        log_prob[related] += found[:, 0]
+    return log_prob, state._replace(memory=memory.follow(codes, time))
+
+
+def linked_entities(
+    heads: LatentHeads, streams: Streams, places: Tensor, recent: Tensor, temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """List where edges from recent entities lead, with log p_τ(o), float64.
+
+    `places`: int64, (K,): flat positions; `recent`: int64, (K, C): see `RecentEntities`.
+
+    Returns `row, entity`: int64, (X,) each, rising; `log_prob`: Nats, float64, (X,).
+    """
+    graph = heads.graph
+    rows, slots = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+    parents = recent[rows, slots]  # (Q,)
+    scores = heads.parent_logits(streams, places[rows], parents)[:, None] / temperature  # (Q, 1)
+    scores = scores - segment_logsumexp(scores, rows, len(recent))[rows]  # (Q, 1)
+    pair, edges = graph.edges_from(parents)  # (Z,), (Z,)
+    relations = heads.relation_logits(streams)  # (B P, relations)
+    chosen = relations[places[rows][pair], graph.edge_relations[edges]]  # (Z,)
+    logits = (chosen / temperature)[:, None]  # (Z, 1)
+    totals = segment_logsumexp(logits, pair, len(parents))  # (Q, 1)
+    keys = rows[pair] * graph.n_entities + graph.objects(edges)  # (Z,)
+    unique, back = keys.unique(return_inverse=True)  # (X,), (Z,)
+    summed = segment_logsumexp(scores[pair] + logits - totals[pair], back, len(unique))
+    return unique // graph.n_entities, unique % graph.n_entities, summed[:, 0]
+
+
+TOKEN_DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
+
+
+def draw_links(
+    heads: LatentHeads, state: LatentState, place: int, draws: Tensor, temperature: float
+) -> Tensor:
+    """Draw the codes of a token as `LatentHeads` gives them probabilities, int64, (K,).
+
+    `state`: before the token; `place`: the token's position in the streams; `draws`: float64 in [0,
+    1), (K, 3).
+    """
+    streams, owner, memory = state
+    kinds = heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)
+    sums = kinds[owner, place, memory.mask].exp().cumsum(-1)  # (K, kinds)
+    kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
+    entity = torch.full_like(kind, -1)  # (K,)
+    for wanted, draw in ((NEW, _draw_new), (RELATED, _draw_related)):
+        rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
+        if len(rows):
+            entity[rows] = draw(
+                heads, streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
+            )
+    return join_link_codes(kind, entity)
+
+
+def _draw_new(
+    heads: LatentHeads,
+    streams: Streams,
+    place: int,
+    owner: Tensor,
+    recent: Tensor,
+    draws: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Draw entities (Q,) at a token."""
+    found = torch.empty_like(owner)  # (Q,)
+    # One instance at a time: products of few rows depend on how many there are.
+    for number in owner.unique().tolist():
+        flat = number * streams.positions + place
+        logits = heads.entity_logits_at(streams, flat).double()  # (1, N)
+        scaled = logits / temperature  # (1, N)
+        sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
+        rows = (owner == number).nonzero()[:, 0]  # (Q',)
+        found[rows] = invert(sums, draws[rows, 1][None])[0]
+    return found
+
+
+def _draw_related(
+    heads: LatentHeads,
+    streams: Streams,
+    place: int,
+    owner: Tensor,
+    recent: Tensor,
+    draws: Tensor,
+    temperature: float,
+) -> Tensor:
+    """Draw a recent parent and one of its edges at a token: where it leads to, (Q,)."""
+    flat = owner * streams.positions + place  # (Q,)
+    logits = heads.parent_logits(streams, flat[:, None], recent.clamp_min(0))  # (Q, C)
+    slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
+    parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
+    degrees = heads.graph.degrees[parents]  # (Q,)
+    step = torch.arange(int(degrees.max()), device=owner.device)  # (G,)
+    held = step < degrees[:, None]  # (Q, G)
+    edges = torch.where(held, heads.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
+    relations = heads.relation_logits(streams)  # (B T, relations)
+    logits = relations[flat[:, None], heads.graph.edge_relations[edges]]  # (Q, G)
+    chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
+    return heads.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
+
+
+def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
+    masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
+    sums = (masked - masked.amax(1, keepdim=True)).exp().cumsum(1)  # (Q, X)
+    return invert(sums, uniforms[:, None])[:, 0]

@@ -1,0 +1,260 @@
+"""Proposals for KGLM: the same distribution of latents, over an encoder that reads the words.
+
+What the encoder has read when it gives the latent of token t: the words before it (``causal``, no
+peeking), the word itself too (``peeking``), or the whole document (``bidirectional``). A
+temperature divides each logit vector: of kinds, entities, parents and relations.
+
+B instances, R rows, T tokens, C tokens of recency, N entities, A temperatures, K hypotheses of a
+beam or particles, Q and X flat lists.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.latents.kglm_instances import (
+    NEW,
+    NONE,
+    ONGOING,
+    RELATED,
+    KnowledgeGraph,
+    read_graph,
+)
+from beyond_perplexity.models.latents.kglm_latents import (
+    LatentHeads,
+    Streams,
+    read_latents,
+)
+from beyond_perplexity.models.latents.kglm_steps import (
+    TOKEN_DRAWS,
+    LatentState,
+    RecentEntities,
+    advance_links,
+    draw_links,
+    linked_entities,
+)
+from beyond_perplexity.models.latents.kglm_words import GraphModule
+from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+
+@dataclass(frozen=True)
+class TaggerOptions(AWDOptions):
+    """Architecture of a proposal for KGLM.
+
+    Attributes
+    ----------
+    context : "causal", "peeking" or "bidirectional"
+        What a token's latent depends on: the words before it; these and the word itself; all words
+        of the document.
+    """
+
+    context: Literal["causal", "peeking", "bidirectional"] = "peeking"
+
+
+class KGLMTagger(GraphModule, Proposal):
+    """A proposal q(z | x) for KGLM; latents are codes as in `kglm_instances`.
+
+    Parameters and errors are those of `GraphModule`; the options are `TaggerOptions`.
+
+    `word_draws`: random numbers of a word.
+    """
+
+    word_draws = TOKEN_DRAWS
+
+    family = "kglm-tagger"
+    options_kind = TaggerOptions
+    options: TaggerOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        options = self.options
+        self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
+        self.heads = LatentHeads(options.embedding_size, KnowledgeGraph(self.shapes["graph"]))
+        width = self.heads.width
+        self.encoder = AWDLSTM(options, width)
+        both = options.context == "bidirectional"
+        self.backward_encoder = AWDLSTM(options, width) if both else None
+        self.join = nn.Linear(2 * width, width) if both else None
+        nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained proposal with the graph of a corpus."""
+        graph, _ = read_graph(corpus.graph)
+        proposal = cls(vocabulary.size, architecture, graph.sizes)
+        proposal.graph.load_state_dict(graph.state_dict())
+        return proposal
+
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read the words, T positions; see `GraphModule.encode`."""
+        if self.options.context == "causal":
+            tokens = functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
+        embedded = embed_words(self.embedding, tokens, self.options)  # (B, T, E)
+        hidden, penalty = self.encoder(embedded)  # (B, T, D + 2 d)
+        if self.backward_encoder is not None and self.join is not None:
+            place = torch.arange(tokens.shape[1], device=tokens.device)  # (T,)
+            turned = (lengths[:, None] - 1 - place).clamp_min(0)[..., None]  # (B, T, 1)
+            backward, more = self.backward_encoder(embedded.take_along_dim(turned, 1))
+            joined = torch.cat([hidden, backward.take_along_dim(turned, 1)], 2)
+            hidden, penalty = self.join(joined), penalty + more  # (B, T, D + 2 d)
+        return hidden, penalty
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated z, nats; in training also the penalties."""
+        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(
+            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
+        )
+        owner = torch.arange(len(batch), device=self.device)  # (B,)
+        scores = self.heads.log_prob(streams, owner, reading, [1.0])  # (B, 1)
+        return -scores.sum().float() + penalty * batch.predictions
+
+    def _prepared(self, batch: InstanceBatch) -> Streams:
+        if self not in batch.cache:
+            batch.cache[self] = self.read(batch)
+        streams: Streams = batch.cache[self]
+        return streams
+
+    def draws(self, batch: InstanceBatch) -> int:
+        """Return U, three random numbers a token."""
+        return TOKEN_DRAWS * batch.tokens.shape[1]
+
+    @torch.no_grad()
+    def log_prob(
+        self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
+    ) -> Tensor:
+        """Return log q_τ(z | x) for each τ, nats, float64, (R, A)."""
+        streams = self._prepared(batch)
+        reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
+        return self.heads.log_prob(streams, owner, reading, temperatures)
+
+    def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log q(z | x) with a gradient; see `Proposal.learnable_log_prob`."""
+        hidden, _ = self.encode(batch.tokens, batch.lengths[TOKENS])
+        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
+        return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
+
+    @torch.no_grad()
+    def sample(
+        self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw one z ~ q_τ(· | x) a row, int64, (R, T)."""
+        state = self.start(batch, owner)
+        width = batch.tokens.shape[1]
+        codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
+        for place in range(width):
+            draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
+            code = draw_links(self.heads, state, place, draws, temperature)  # (R,)
+            codes[:, place] = code
+            state = state._replace(memory=state.memory.follow(code, place))
+        lengths = state.streams.lengths[owner, None]  # (R, 1)
+        inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
+        return codes.masked_fill(~inside, FILLING)
+
+    @torch.no_grad()
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
+        """Return the state of particles; see `importance.drawing.smc.SequentialProposal`."""
+        return LatentState.of(self.graph, self._prepared(batch), owner)
+
+    @torch.no_grad()
+    def propose(
+        self, state: LatentState, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, LatentState]:
+        """Draw the codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        codes = draw_links(self.heads, state, time, uniforms, temperature)  # (K,)
+        log_q, after = advance_links(self.heads, state, time, codes, temperature)
+        return codes, log_q, after
+
+    def follow(
+        self, state: LatentState, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, LatentState]:
+        """Take given codes of a word; see `importance.drawing.smc.SequentialProposal`."""
+        return advance_links(self.heads, state, time, choice, temperature)
+
+    @torch.no_grad()
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Search the most probable latents token by token with K = `size` hypotheses.
+
+        Hypotheses of the same tokens compete; those that differ in parent or relation only are one.
+
+        Returns int64, (B, size, T); rows of `FILLING` alone where there are fewer.
+        """
+        streams = self._prepared(batch)
+        shape = (len(batch), size, batch.tokens.shape[1])
+        found = torch.full(shape, FILLING, device=self.device)  # (B, K, T)
+        for number, length in enumerate(streams.lengths.tolist()):
+            codes = self._search(streams, number, length, size, temperature)  # (K', length)
+            found[number, : len(codes), :length] = codes
+        return found
+
+    def _search(
+        self, streams: Streams, number: int, length: int, size: int, temperature: float
+    ) -> Tensor:
+        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
+        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
+        memory = RecentEntities.empty(self.graph, 1)
+        for place in range(length):
+            origin, code, gain = self._continuations(
+                streams, number, place, memory, size, temperature
+            )  # each (X,)
+            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
+            best, scores = order[:size], total[:size]  # (K,)
+            origin, code = origin[best], code[best]  # (K,)
+            codes = codes[origin]  # (K, length)
+            codes[:, place] = code
+            memory = memory.select(origin).follow(code, place)
+        return codes
+
+    def _continuations(
+        self,
+        streams: Streams,
+        number: int,
+        place: int,
+        memory: RecentEntities,
+        size: int,
+        temperature: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """List what may follow K hypotheses: (hypothesis, code, log q), each (X,).
+
+        Of new entities just the `size` most probable, as no more can be in the beam.
+        """
+        kinds = self.heads.kind_log_probs(streams, temperature)[number, place]  # (4, 4)
+        kinds = kinds[memory.mask]  # (K, 4)
+        every = torch.arange(len(kinds), device=kinds.device)  # (K,)
+        flat = number * streams.positions + place
+        logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
+        new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
+        flats = torch.full_like(memory.current, flat)  # (K,)
+        owner, objects, related = linked_entities(
+            self.heads, streams, flats, memory.recent, temperature
+        )
+        inside = (memory.current >= 0).nonzero()[:, 0]  # (K',)
+        nothing = torch.full_like(every, NONE)  # (K,)
+        going = torch.full_like(inside, ONGOING)  # (K',)
+        origin = torch.cat([every, inside, every.repeat_interleave(len(entities)), owner])
+        code = torch.cat(
+            [nothing, going, (NEW + 2 * entities).repeat(len(every)), RELATED + 2 * objects]
+        )
+        gain = torch.cat(
+            [
+                kinds[:, NONE],
+                kinds[inside, ONGOING],
+                (kinds[:, NEW, None] + new).flatten(),
+                kinds[owner, RELATED] + related,
+            ]
+        )
+        return origin, code, gain

@@ -1,0 +1,234 @@
+"""How KGLM gives probabilities to words: generated, or copied from an alias of an entity.
+
+One softmax over
+
+* the vocabulary, with logits V (W_h h + W_e E_e + c) + b (V is the embedding of words, E_e is zero
+  without a mention);
+* the places of the entity's aliases, with logits h · tanh(W LSTM(alias));
+
+and p(x) sums all that give x. A place gives x when it is the same string, known to the vocabulary
+or not (`kglm_instances.SPELLINGS`). A word that is unknown to it is generated as ``<unk>``, with
+all of p(``<unk>``); where unknown words are penalized, each of the U types that the vocabulary
+lacks has p(``<unk>``) / U, and copies cost nothing. With the penalty the probabilities of all texts
+sum to 1 (aliases having no more than U of these words); without it those of texts that agree in
+their ids, unknown words merged, to no more.
+
+B instances, P positions, V ids, D embedding size, d of the graph's embeddings, S aliases of an
+entity, L words of an alias, X pairs of a position and an entity, Y entities.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.models.latent import FILLING, LatentModule
+from beyond_perplexity.models.latents.kglm_instances import (
+    SPELLINGS,
+    UNSPELLED,
+    KnowledgeGraph,
+    linked_documents,
+)
+from beyond_perplexity.models.latents.kglm_latents import LINK_CHUNK, LatentHeads, Streams
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
+
+
+class GraphModule(LatentModule):
+    """KGLM and its proposals: the graph that they share and what they read.
+
+    `vocabulary_size`: V; `architecture`: see `options_kind`; `graph`: sizes of the graph, see
+    `KnowledgeGraph`.
+
+    Raises InputError when an option is unknown or wrong.
+    """
+
+    heads: LatentHeads
+
+    def __init__(
+        self, vocabulary_size: int, architecture: Mapping[str, Any], graph: Mapping[str, int]
+    ) -> None:
+        super().__init__(vocabulary_size, architecture, {"graph": dict(graph)})
+
+    @property
+    def graph(self) -> KnowledgeGraph:
+        """The knowledge graph."""
+        return self.heads.graph
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """The entities and edges of the graph, and how long an entity is recent."""
+        return self.graph.support
+
+    @abstractmethod
+    def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+        """Read documents: what `LatentHeads.split` takes, and the penalty per token.
+
+        `tokens`: int64, (B, T); `lengths`: int64, (B,): how many of them are words.
+        """
+
+    def read(self, batch: InstanceBatch) -> Streams:
+        """Read each document by itself.
+
+        The positions are rounded up, so that on a CPU no number depends on what else is in the
+        batch; see `invariance.quantum`.
+        """
+        lengths = batch.lengths[TOKENS]  # (B,)
+        parts = [
+            self.encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])[0][0]
+            for row, length in enumerate(lengths.tolist())
+        ]  # (P_b, D + 2 d) each
+        hidden = nn.utils.rnn.pad_sequence(parts, batch_first=True)  # (B, P', D + 2 d)
+        hidden = functional.pad(hidden, (0, 0, 0, -hidden.shape[1] % QUANTUM))  # (B, P, D + 2 d)
+        return self.heads.split(hidden, lengths, keep=True)
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read the documents of a split with their latents; see `linked_documents`."""
+        return linked_documents(corpus, split, vocabulary, self.graph)
+
+
+UNCOPIED = -2  # the place of an alias with a word that stands for others: it is read, never copied
+
+
+class Targets(NamedTuple):
+    """The words of a batch with ``</s>`` after the last, filled up to P positions."""
+
+    ids: Tensor  # int64, (B, P): of the vocabulary
+    spellings: Tensor  # int64, (B, P): see `kglm_instances.SPELLINGS`
+
+    @classmethod
+    def of(cls, batch: InstanceBatch, positions: int) -> Targets:
+        """Take those of a batch."""
+        missing = positions - batch.tokens.shape[1]
+        ids = functional.pad(batch.tokens, (0, missing))  # (B, P)
+        spellings = functional.pad(
+            batch.filled(SPELLINGS, UNSPELLED), (0, missing), value=UNSPELLED
+        )  # (B, P)
+        return cls(ids.scatter(1, batch.lengths[TOKENS][:, None], EOS), spellings)
+
+
+class LinkedWords(GraphModule):
+    """The words of KGLM; its layers are those that `KGLM` makes."""
+
+    embedding: nn.Embedding
+    mix_words: nn.Linear
+    mix_entity: nn.Linear
+    bias: Tensor
+    alias_encoder: nn.LSTM
+    alias_output: nn.Linear
+    # int32, (N, S, L): spellings; `FILLING` after the last, `UNCOPIED` for what is not copied
+    alias_words: Tensor
+    word_ids: Tensor  # int32, (W,): the id in the vocabulary of each spelling
+
+    @property
+    def unknown_spellings(self) -> Tensor:
+        """The words unknown to the vocabulary that can be copied, int64, rising."""
+        held = self.alias_words[self.alias_words >= 0].unique().long()  # (A',)
+        return held[self.ids_of(held) == UNK]  # (A,)
+
+    def types_of_unknown(self, unknown_types: int) -> int:
+        """Return U of texts that the model draws: at least the unknown words that aliases have."""
+        return max(1, unknown_types, len(self.unknown_spellings))
+
+    def generate_words(self, streams: Streams, targets: Targets) -> Tensor:
+        """Return log p of the words without a mention, float64, (B, P)."""
+        features = self.mix_words(streams.token).flatten(0, 1)  # (B P, D)
+        goals = targets.ids.flatten()[:, None]  # (B P, 1)
+        parts = []
+        for start in range(0, len(features), LINK_CHUNK):
+            goal = goals[start : start + LINK_CHUNK]  # (C, 1)
+            chosen, total = self.score_vocabulary(features[start : start + LINK_CHUNK], goal, [BOS])
+            parts.append(chosen - total)
+        return torch.cat(parts).view(targets.ids.shape)
+
+    def score_pairs(
+        self, streams: Streams, targets: Targets, places: Tensor, entities: Tensor
+    ) -> Tensor:
+        """Return log p(x | h, mention of e), generated and copied, float64, (X, 2).
+
+        `places`: int64, (X,): positions of the flat batch; `entities`: int64, (X,).
+        """
+        hidden = streams.token.flatten(0, 1)[places]  # (X, D)
+        mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
+        goals = targets.ids.flatten()[places, None]  # (X, 1)
+        spelled = targets.spellings.flatten()[places, None]  # (X, 1)
+        generated, total = self.score_vocabulary(mixed, goals, [BOS, EOS])  # (X,), (X,)
+        distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
+        words, slots = self.encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
+        words = words[back]  # (X, S L)
+        copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
+        copies = copies.masked_fill(words < 0, -torch.inf).double()  # (X, S L)
+        right = copies.masked_fill((words != spelled) | (spelled < 0), -torch.inf)  # (X, S L)
+        # In place of the whole row, what is not finite has no gradient.
+        everything = torch.cat([total[:, None], copies], 1).logsumexp(1)  # (X,)
+        chosen = torch.stack([generated, _logsumexp(right)], 1)  # (X, 2)
+        return chosen - everything[:, None]
+
+    def score_vocabulary(
+        self, features: Tensor, goals: Tensor, impossible: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Return the logits of words (X, 1) and the logsumexp of all, float64, (X,) each."""
+        logits = self.vocabulary_logits(features, impossible)  # (X, V)
+        chosen = logits.gather(1, goals)[:, 0].double()  # (X,)
+        if torch.is_grad_enabled():
+            return chosen, logits.logsumexp(1).double()
+        # In place: passes over memory are what takes the time here.
+        top = logits.amax(1, keepdim=True)  # (X, 1)
+        total = logits.sub_(top).exp_().sum(1).log_().add_(top[:, 0])  # (X,)
+        return chosen, total.double()
+
+    def vocabulary_logits(self, features: Tensor, impossible: list[int]) -> Tensor:
+        """Return the logits of all words, (X, V), for features (X, D); −inf for impossible ids."""
+        logits = torch.addmm(self.bias, features, self.embedding.weight.T)  # (X, V)
+        return logits.index_fill_(1, torch.tensor(impossible, device=logits.device), -torch.inf)
+
+    def mention_logits(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the logits of all that a mention can say, and what is copied.
+
+        `hidden`: (X, D); `entities`: int64, (X,).
+
+        Returns `logits`: (X, V + S · L); `spellings`: int64, (X, S · L): of the copies.
+        """
+        mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
+        generated = self.vocabulary_logits(mixed, [BOS, EOS])  # (X, V)
+        distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
+        words, slots = self.encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
+        copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
+        copies = copies.masked_fill(words[back] < 0, -torch.inf)  # (X, S L)
+        return torch.cat([generated, copies], 1), words[back]
+
+    def ids_of(self, spellings: Tensor) -> Tensor:
+        """Return the ids of spellings, int64, of any shape; ``<unk>`` where there is none."""
+        if not len(self.word_ids):
+            return torch.full_like(spellings, UNK)
+        return torch.where(spellings >= 0, self.word_ids[spellings.clamp_min(0)].long(), UNK)
+
+    def encode_aliases(self, entities: Tensor) -> tuple[Tensor, Tensor]:
+        """Return spellings, (Y, S · L), and vectors, (Y, S · L, D), of the places to copy from."""
+        words = self.alias_words[entities].long()  # (Y, S, L)
+        held = words[..., 0] != FILLING  # (Y, S)
+        longest = int((words != FILLING).sum(2).max()) if len(words) else 0  # L' ≤ L
+        rows = words[held][:, :longest]  # (Z, L')
+        rows = functional.pad(rows, (0, 0, 0, -len(rows) % QUANTUM))  # (Z', L')
+        slots = self.embedding.weight.new_zeros(*words.shape, self.alias_output.out_features)
+        if rows.numel():
+            embedded = self.embedding(self.ids_of(rows))  # (Z', L', D)
+            vectors = self.alias_output(self.alias_encoder(embedded)[0]).tanh()  # (Z', L', D)
+            vectors = functional.pad(vectors, (0, 0, 0, words.shape[2] - longest))  # (Z', L, D)
+            found = vectors[: int(held.sum())].to(slots.dtype)  # (Z, L, D)
+            slots = slots.index_put((held,), found)  # (Y, S, L, D)
+        return words.flatten(1), slots.flatten(1, 2)
+
+
+def _logsumexp(values: Tensor) -> Tensor:
+    """Return the logsumexp of rows, (X, Y), as (X,); its gradient is 0 for a row of −inf."""
+    nothing = (values == -torch.inf).all(1)  # (X,)
+    return values.masked_fill(nothing[:, None], 0.0).logsumexp(1).masked_fill(nothing, -torch.inf)

@@ -1,0 +1,383 @@
+"""The binary, unlabelled recurrent neural network grammar (Kim et al. 2019).
+
+z are the 2T − 1 actions SHIFT and REDUCE of a binary tree over the T words x. An LSTM runs over the
+stack: what it says at the top decides between REDUCE and SHIFT wherever both are possible, and
+names the word to shift. REDUCE puts the composition of the two topmost nodes by a binary TreeLSTM
+(Tai et al. 2015) in their place. An LSTM state lies on the stack with each node, so that REDUCE
+steps on from the state beneath.
+
+Other than in the published program the distribution is normalized: ``</s>`` can be shifted only
+when the stack holds one tree, has no share in the softmax elsewhere, and ends the sentence with
+certainty.
+
+B instances, R rows, W actions of a row, M distinct prefixes of actions, D width, L layers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latents.rnng_binary_particles import (
+    BinaryNetwork,
+    TreeParticles,
+    read_end,
+    read_word,
+)
+from beyond_perplexity.models.latents.rnng_binary_trees import (
+    BinaryTreeModule,
+    Traced,
+    closings_before,
+    from_closings,
+    readable_tree,
+    stack_contexts,
+    trace,
+)
+from beyond_perplexity.models.latents.rnng_instances import (
+    ACTIONS,
+    REDUCE,
+    SHIFT,
+    SentenceOptions,
+    counted_words,
+)
+from beyond_perplexity.models.latents.rnng_simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    draw_binary_trees,
+    simulated_sentences,
+)
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
+from beyond_perplexity.models.latents.rnng_stack_memory import (
+    ROWS_AT_ONCE,
+    Prefixes,
+    StackLSTM,
+    StackMemory,
+    share_prefixes,
+)
+from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.options import Amount, Dropout, Layers, Width
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+
+
+@dataclass(frozen=True)
+class RNNGOptions(SentenceOptions):
+    """Architecture of a binary RNNG.
+
+    The paper's scale is size 650 with 2 layers, dropout 0.5 and a proposal of size 256.
+
+    Attributes
+    ----------
+    size : int
+        D, the width of the embedding (shared with the output layer) and of the stack LSTM.
+    layers : int
+        L, layers of the stack LSTM.
+    dropout : float
+        Probability of dropping an element of the embedding and of each layer's output in training.
+    eos : bool
+        The model predicts the end of a sentence; without, it is no distribution over sentences.
+    count_eos : bool
+        T counts the end of a sentence when the model predicts it, and log p has it. Training has it
+        all the same; ``eos: false`` leaves it out of that too.
+    training : "supervised" or "unsupervised"
+        On the trees of the corpus; or by the evidence lower bound, together with a span CRF that
+        becomes a part of the model (URNNG).
+    samples : int
+        Trees that the unsupervised training draws for a sentence.
+    warmup_epochs : float
+        Epochs in which the weight of the divergence rises to 1 in unsupervised training.
+    proposal_size : int
+        Width of the span CRF of unsupervised training: embedding, each LSTM direction, scorer.
+    """
+
+    size: Width = 64
+    layers: Layers = 1
+    dropout: Dropout = 0.2
+    eos: bool = True
+    count_eos: bool = True
+    training: Literal["supervised", "unsupervised"] = "supervised"
+    samples: int = 8
+    warmup_epochs: Amount = 2.0
+    proposal_size: Width = 64
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.samples < 2:
+            raise ValueError(
+                "samples: each sample's baseline is the mean of the others; at least 2"
+            )
+
+
+class _Scores(NamedTuple):
+    """What words and actions add to log p(x, z) of each row, float64, (R,), −inf if impossible.
+
+    Of the words only the sum over all rows, `summed_words`, has a gradient.
+    """
+
+    words: Tensor
+    actions: Tensor
+    summed_words: Tensor
+
+
+class RNNG(BinaryTreeModule, LatentModel):
+    """Binary RNNG; see the module.
+
+    Parameters and errors are those of `BinaryTreeModule`; the options are `RNNGOptions`.
+
+    `proposal`: the proposal that unsupervised training has trained along.
+    """
+
+    family = "rnng"
+    options_kind = RNNGOptions
+    options: RNNGOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        options = self.options
+        size, ids = options.size, self.vocabulary_size + len(self.unknown_classes)
+        self.embedding = nn.Embedding(ids, size)
+        self.word_bias = nn.Parameter(torch.zeros(ids))
+        self.stack = StackLSTM(size, options.layers, options.dropout)
+        self.composition = nn.Linear(2 * size, 5 * size)
+        self.reduce = nn.Linear(size, 1)
+        self.proposal: SpanCRF | None = None
+        nn.init.normal_(self.embedding.weight, std=size**-0.5)
+        if options.training == "unsupervised":
+            self.proposal = SpanCRF(
+                self.vocabulary_size, self._proposal_options(), self.unknown_classes
+            )
+
+    def _proposal_options(self) -> dict[str, Any]:
+        options = self.options
+        width = options.proposal_size
+        reading = {name: getattr(options, name) for name in SentenceOptions.__dataclass_fields__}
+        sizes = {"embedding_size": width, "hidden_size": width, "scorer_size": width}
+        return {**reading, **sizes, "dropout": options.dropout}
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        return counted_words(self._counts_end, self.options.minimum_words)
+
+    @property
+    def _counts_end(self) -> bool:
+        return self.options.eos and self.options.count_eos
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self._counts_end)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
+        return batch.filled(ACTIONS, FILLING)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Write a tree as brackets over the places of the words."""
+        return readable_tree(latent)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
+        scores = self._scores(batch, owner, latents, self._counts_end)
+        return scores.words + scores.actions
+
+    # ---- word by word ----
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        return TreeParticles.of(self._network, batch, owner)
+
+    def extend(
+        self, state: TreeParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, TreeParticles]:
+        """Read a word with the REDUCEs before it; see `importance.drawing.smc.SequentialModel`."""
+        return read_word(self._network, state, time, choice)
+
+    def finish(self, state: TreeParticles, time: int) -> Tensor:
+        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        return read_end(self._network, state, time, self._counts_end)
+
+    def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
+        """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
+        after = functional.pad(choices[:, 1:], (0, 1)).clamp(min=0)  # (R, T)
+        return from_closings(after, lengths)
+
+    def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
+        """Count the REDUCEs before each word of rows of actions, (R, W): int64, (R, T)."""
+        return closings_before(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`.
+
+        Raises InputError when the model has no ends (``eos: false``).
+        """
+        if not self.options.eos:
+            raise InputError(
+                "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
+            )
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            return draw_binary_trees(self._network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
+
+    @property
+    def _network(self) -> BinaryNetwork:
+        return BinaryNetwork(
+            self.embedding,
+            self.stack,
+            self._compose,
+            self.reduce,
+            self.word_bias,
+            self.options.eos,
+        )
+
+    # ---- log p(x, z) ----
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated trees, or the negative evidence lower bound."""
+        if self.proposal is not None:
+            return self._negative_bound(self.proposal, batch, epoch)
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        scores = self._scores(batch, everyone, self.annotated(batch), self.options.eos)
+        return -(scores.summed_words + scores.actions.sum()).float()
+
+    def _scores(self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool) -> _Scores:
+        """Return what words, with the end if `ended`, and actions add to log p(x, z)."""
+        parts = [
+            self._block(batch.tokens, batch.lengths[TOKENS], owner[rows], latents[rows], ended)
+            for rows in torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
+        ]
+        words, actions, summed = zip(*parts, strict=True)
+        return _Scores(torch.cat(words), torch.cat(actions), torch.stack(summed).sum())
+
+    def _block(
+        self, tokens: Tensor, lengths: Tensor, owner: Tensor, latents: Tensor, ended: bool
+    ) -> _Scores:
+        traced = trace(latents, lengths[owner])
+        prefixes = share_prefixes(owner, latents)
+        contexts = self._contexts(tokens, owner, latents, traced, prefixes)  # (M, D)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        asked = prefixes.nodes[:, -1:] if ended else here[:, :0]  # (R, 1 or 0)
+        asked = torch.cat([asked.flatten(), here[shifts]])  # (places,): nodes that say a word
+        counts = torch.bincount(asked, minlength=len(contexts))  # (M,)
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        word, depth = traced.words[row, step], traced.depth[row, step]  # (M,)
+        ids = functional.pad(tokens, (0, 1))[owner[row], word.clamp(max=tokens.shape[1])]  # (M,)
+        goal = torch.where(word < lengths[owner[row]], ids, EOS)  # (M,)
+        may_end = (depth == 1) & self.options.eos  # (M,)
+        words_of = Words(goal, may_end)
+        weight, bias = self.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, words_of, counts)  # (), (M,)
+        words = sum_rows(torch.where(shifts, by_word[here], 0.0))  # (R,)
+        if ended:
+            words = words + by_word[prefixes.nodes[:, -1]]  # (R,)
+        logit = self.reduce(contexts)[:, 0].double()[here]  # (R, W)
+        free = (depth >= 2)[here] & (latents != FILLING)  # (R, W): forced actions cost nothing
+        choice = functional.logsigmoid(torch.where(shifts, -logit, logit))  # (R, W)
+        actions = sum_rows(torch.where(free, choice, 0.0))  # (R,)
+        return _Scores(torch.where(traced.valid, words, -torch.inf), actions, summed)
+
+    def _contexts(
+        self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
+    ) -> Tensor:
+        """Run the stack: the top layer's output at every node, (M, D)."""
+        if not torch.is_grad_enabled() and not self.training:
+            return stack_contexts(self._network, tokens, owner, latents, traced, prefixes)
+        sizes = prefixes.sizes
+        row, step = prefixes.rows, prefixes.steps  # (M,)
+        before = (step - 1).clamp(min=0)  # (M,)
+        parent = prefixes.nodes[row, before].split(sizes)  # (P,) at each step
+        below = prefixes.nodes[row, traced.below[row, step]].split(sizes)
+        left = prefixes.nodes[row, traced.below[row, before]].split(sizes)
+        joins = (latents[row, before] == REDUCE).split(sizes)
+        last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
+        embedded = self._drop(self.embedding(tokens[owner[row], last])).split(sizes)  # (P, D)
+        items = StackMemory(len(row), 2 * self.options.size, self.word_bias)
+        states = StackMemory(len(row), self.stack.width, self.word_bias)
+        start = self._drop(self.embedding(torch.full_like(row[: sizes[0]], BOS)))  # (P, D)
+        context, state = self.stack(start)
+        items.write(start.new_zeros(len(start), items.values.shape[1]))
+        states.write(state)
+        found = [context]
+        for at in range(1, len(sizes)):
+            if not sizes[at]:
+                continue
+            item = functional.pad(embedded[at], (0, self.options.size))  # (P, 2 D)
+            joined = joins[at].nonzero()[:, 0]  # (J,)
+            if len(joined):
+                both = round_up(joined)  # (J')
+                children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
+                composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
+                item = item.index_copy(0, joined, composed.to(item.dtype))  # (P, 2 D)
+            context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
+            items.write(item)
+            states.write(state)
+            found.append(context)
+        return self._drop(torch.cat(found))  # (M, D)
+
+    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
+        """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
+        size = self.options.size
+        gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
+        enter, keep_left, keep_right, leave = gates[:, : 4 * size].sigmoid().chunk(4, 1)
+        cell = keep_left * left[:, size:] + keep_right * right[:, size:]  # (J, D)
+        cell = cell + enter * gates[:, 4 * size :].tanh()  # (J, D)
+        return torch.cat([leave * cell.tanh(), cell], 1)  # (J, 2 D)
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.options.dropout, self.training)
+
+    # ---- unsupervised training ----
+
+    def _negative_bound(self, proposal: SpanCRF, batch: InstanceBatch, epoch: float) -> Tensor:
+        """Return −Σ (E_q[log p(x, z)] + H(q)), float32 scalar (Kim et al. 2019, section 2.3).
+
+        The gradient for q is REINFORCE with the mean of the other samples as baseline, and that of
+        the exact entropy. The divergence, which is actions and entropy, counts less at first.
+        """
+        count, device = self.options.samples, batch.ids.device
+        weight = min(1.0, epoch / self.options.warmup_epochs) if self.options.warmup_epochs else 1.0
+        owner = torch.arange(len(batch), device=device).repeat_interleave(count)  # (R,)
+        scores = proposal.scores(batch)  # (B, T, T)
+        with torch.no_grad():
+            uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
+            latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
+        log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
+        found = self._scores(batch, owner, latents, self.options.eos)
+        reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
+        others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
+        score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient
+        expected = found.summed_words + weight * found.actions.sum() + score.sum()
+        bound = expected / count + weight * entropy.sum()
+        return -bound.float()
+
+    def _uniforms(self, batch: InstanceBatch, draws: int) -> Tensor:
+        """Return random numbers, float64, (R, U); those of validation are always the same."""
+        count = self.options.samples
+        if self.training:
+            return torch.rand(
+                len(batch) * count, draws, dtype=torch.float64, device=batch.ids.device
+            )
+        rows = [
+            stream(0, "rnng/validation", number).random((draws, count)).T
+            for number in batch.ids.tolist()
+        ]
+        return torch.from_numpy(np.concatenate(rows)).to(batch.ids.device)  # (R, U)

@@ -1,0 +1,233 @@
+"""The labelled, top-down recurrent neural network grammar (Dyer et al. 2016).
+
+z are the actions that open phrases by their label, SHIFT words and close phrases, until the root is
+closed. LSTMs over the stack, over the actions and over the words so far decide on the next action
+among those that are possible, and name the word to shift. A closed phrase is put together from its
+label and its children by a bidirectional LSTM. Limits for open phrases and for phrases opened in a
+row belong to the model: z is finite.
+
+The end of a sentence is the closing of its root: there is no ``</s>``.
+
+B instances, R rows, W actions of a row, M distinct prefixes of actions, A actions, D width.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.models.ends import check_ends
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latents.rnng_instances import (
+    ACTIONS,
+    FIRST_LABEL,
+    SHIFT,
+    counted_words,
+)
+from beyond_perplexity.models.latents.rnng_simulation import (
+    ActionNumbers,
+    DrawnSentences,
+    LabelledNetwork,
+    draw_labelled_trees,
+    simulated_sentences,
+)
+from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, share_prefixes
+from beyond_perplexity.models.latents.rnng_top_down import (
+    LabelledParticles,
+    LabelledTreeModule,
+    close_all,
+    follow,
+    join_actions,
+    read_actions,
+    split_actions,
+    word_lstm,
+)
+from beyond_perplexity.models.latents.rnng_top_down_actions import (
+    TopDownOptions,
+    action_log_probs,
+    allowed,
+    check_rows,
+    known_actions,
+    readable_labelled_tree,
+)
+from beyond_perplexity.models.layers.word_scores import Words, score_words, word_log_probs
+from beyond_perplexity.vocabulary import BOS, Vocabulary
+
+
+@dataclass(frozen=True)
+class TopDownRNNGOptions(TopDownOptions):
+    """Architecture of the labelled, top-down RNNG.
+
+    Attributes
+    ----------
+    count_eos : bool
+        T counts the end of a sentence, which the model predicts by closing the root, and log p has
+        it.
+    train_eos : bool
+        The training loss has the closing of the root too; where log p has it, it must.
+    """
+
+    count_eos: bool = True
+    train_eos: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_ends(self.count_eos, self.train_eos)
+
+
+class TopDownRNNG(LabelledTreeModule, LatentModel):
+    """Labelled, top-down RNNG; see the module.
+
+    Parameters and errors are those of `LabelledTreeModule`; the options are `TopDownRNNGOptions`.
+    """
+
+    family = "rnng-top-down"
+    options_kind = TopDownRNNGOptions
+    options: TopDownRNNGOptions
+
+    def build(self) -> None:
+        """Make the layers, untrained."""
+        super().build()
+        self.terminals = word_lstm(self.options)
+        self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
+        self.word_bias = nn.Parameter(torch.zeros(len(self.encoder.embedding.weight)))
+
+    @property
+    def t_definition(self) -> str:
+        """What `n_tokens` counts, in words, and which sentences are left out."""
+        return counted_words(self.options.count_eos, self.options.minimum_words)
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
+        return batch.lengths[TOKENS] + int(self.options.count_eos)
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
+        return batch.filled(ACTIONS, FILLING)
+
+    def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
+        """Write a tree as brackets over the places of the words."""
+        return readable_labelled_tree(latent, self.labels)
+
+    def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
+        """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
+        reading, ended = self.reading(batch), self.options.count_eos  # (B, T + 1, D)
+        blocks = torch.arange(len(owner), device=owner.device).split(ROWS_AT_ONCE)
+        return torch.cat(
+            [self._block(batch, reading, owner[rows], latents[rows], ended)[1] for rows in blocks]
+        )
+
+    # ---- word by word ----
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
+        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        reading = self.reading(batch)  # (B, T + 1, D)
+        return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
+
+    def extend(
+        self, state: LabelledParticles, time: int, choice: Tensor
+    ) -> tuple[Tensor, LabelledParticles]:
+        """Take the actions up to a word; see `importance.drawing.smc.SequentialModel`."""
+        return read_actions(state, choice, self._score_actions)
+
+    def finish(self, state: LabelledParticles, time: int) -> Tensor:
+        """Close what is open; see `importance.drawing.smc.SequentialModel`."""
+        return close_all(state, time, self._score_actions, self.options.count_eos)
+
+    def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
+        """Make rows of actions of those up to each word, (R, T, C): int64, (R, W)."""
+        return join_actions(choices, lengths)
+
+    def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
+        """Cut rows of actions, (R, W), into those up to each word: int64, (R, T, C)."""
+        return split_actions(latents, int(lengths.max()))
+
+    def simulate(
+        self,
+        seed: int,
+        purpose: str,
+        numbers: range,
+        maximum_words: int,
+        vocabulary: Vocabulary,
+    ) -> list[Simulated]:
+        """Draw sentences with their trees; see `LatentModel.simulate`."""
+        parts = (self.encoder, self.terminals, self.choice, self.word_bias, len(self.labels))
+
+        def draw(items: Tensor) -> DrawnSentences:
+            chosen = ActionNumbers(seed, purpose, items, self.device)
+            network = LabelledNetwork(*parts)
+            return draw_labelled_trees(network, len(items), chosen, maximum_words)
+
+        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
+
+    def _score_actions(self, state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
+        """Return log p of actions of some particles, (R,), and of the words that they shift."""
+        nodes, at = state.course.nodes, state.at[rows]  # (R,)
+        possible = allowed(nodes, at, self.options, len(self.labels))  # (R, A)
+        log_actions = action_log_probs(state.scores[rows], possible)  # (R, A)
+        log_prob = log_actions.gather(1, action[:, None])[:, 0]  # (R,)
+        shifts = (action == SHIFT).nonzero()[:, 0]  # (S,)
+        if not len(shifts):
+            return log_prob
+        distinct, place = torch.unique(at[shifts], return_inverse=True)  # (P,), (S,)
+        one = torch.empty_like(distinct).scatter_(0, place, rows[shifts])  # (P,): a particle each
+        one, distinct = round_up(one), round_up(distinct)  # (P',)
+        targets = state.batch.tokens[nodes.owner[distinct], nodes.words[distinct]]  # (P',)
+        goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))
+        weight, bias = self.encoder.embedding.weight, self.word_bias
+        words = word_log_probs(state.context[one], weight, bias, goal)[place]  # (S,)
+        return log_prob.index_add(0, shifts, words)
+
+    # ---- log p(x, z) ----
+
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p(x, z) of the annotated trees."""
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        rows = batch.filled(ACTIONS, FILLING)  # (B, W)
+        ended = self.options.train_eos
+        return -self._block(batch, self.reading(batch), everyone, rows, ended)[0].float()
+
+    def _read(self, batch: InstanceBatch) -> Tensor:
+        """Run the LSTM over the words: its output before each place, (B, T + 1, D)."""
+        words = functional.pad(batch.tokens, (1, 0), value=BOS)  # (B, T + 1)
+        output: Tensor = self.terminals(self.encoder.drop(self.encoder.embedding(words)))[0]
+        return output
+
+    def _block(
+        self,
+        batch: InstanceBatch,
+        reading: Tensor,
+        owner: Tensor,
+        latents: Tensor,
+        ended: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """Return Σ log p(x, z), with gradient, and log p(x, z) of each row, (R,)."""
+        latents, known = known_actions(latents, len(self.labels))
+        prefixes = share_prefixes(owner, latents)
+        course = follow(self.encoder, batch.tokens, reading, owner, latents, prefixes)
+        contexts, nodes = torch.cat(course.contexts), course.nodes  # (M, D)
+        everyone = torch.arange(len(nodes), device=owner.device)  # (M,)
+        possible = allowed(nodes, everyone, self.options, len(self.labels))  # (M, A)
+        lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
+        valid = known & check_rows(nodes, prefixes, latents, lengths[owner], possible)  # (R,)
+        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
+        log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
+        taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
+        counted = (latents != FILLING) & valid[:, None]  # (R, W)
+        going = functional.pad(counted[:, 1:], (0, 1))  # (R, W): all but the closing of the root
+        actions = sum_rows(torch.where(counted if ended else going, taken, 0.0))  # (R,)
+        counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
+        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
+        goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
+        weight, bias = self.encoder.embedding.weight, self.word_bias
+        summed, by_word = score_words(contexts, weight, bias, goal, counts)  # (), (M,)
+        words = sum_rows(torch.where(shifts & counted, by_word[here], 0.0))  # (R,)
+        missing = torch.where(valid, 0.0, -torch.inf).double()  # (R,)
+        return summed + actions.sum() + missing.sum(), words + actions.detach() + missing

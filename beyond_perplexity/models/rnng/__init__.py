@@ -1,1 +1,0 @@
-"""Recurrent neural network grammars: models, instances, proposals."""

@@ -1,0 +1,222 @@
+"""Two models on the same documents: the difference of their bits per byte, tested and bounded.
+
+What is claimed is about the two trained models, on texts like these. About two architectures a
+difference says something only over several trainings (seeds) of each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.intervals import (
+    INTERVAL_LEVEL,
+    RatioInterval,
+    ratio_interval,
+    sum_groups,
+)
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.perplexities.score_files import FileScores, same_documents
+from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
+from beyond_perplexity.verdicts import joined_facts
+
+POWER = 0.8
+FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
+_SAME = "both give every document the same likelihood"
+
+_Row = dict[str, Any]
+
+
+class PairOptions(NamedTuple):
+    """How models are compared.
+
+    Attributes
+    ----------
+    flips : int
+        Drawn sign-flips.
+    seed : int
+    count_eos : bool
+        Whether the end of each document counts as a byte, as in all perplexities; without, the
+        log-likelihoods are to be without it too.
+    leave_out_infinite : bool
+        Whether a model that finds a document impossible is named and left out, or an error.
+    """
+
+    flips: int = 9_999
+    seed: int = 1
+    count_eos: bool = True
+    leave_out_infinite: bool = False
+
+
+def smallest_found(difference: RatioInterval) -> float:
+    """Return the smallest true difference that a test of level .05 finds in 80% of the cases.
+
+    It is the standard error of the difference that was seen times the sum of Student's quantiles of
+    .975 and .8, with the effective number of groups less one: so far from 0 must the truth lie for
+    four fifths of the estimates to lie beyond the limit of the test.
+    """
+    freedom = difference.effective - 1
+    levels = (1 + INTERVAL_LEVEL) / 2, POWER
+    factor = sum(student_quantile(level, freedom) for level in levels)
+    return float(factor * difference.standard_error)
+
+
+def compare_scores(
+    files: Sequence[FileScores], names: Mapping[str, str], options: PairOptions
+) -> pa.Table:
+    """Compare models on each text that at least two of them were scored on.
+
+    Parameters
+    ----------
+    files : sequence of FileScores
+        Of `score_files.read_scores`.
+    names : mapping of str to str
+        What the model of a file is called, by the path.
+    options : PairOptions
+
+    Returns
+    -------
+    pyarrow.Table
+        Schema ``perplexity_differences``. Every model has a row with its own bits per byte; then
+        every pair has one with their difference, its p-value by sign-flips over groups, and that
+        adjusted (Holm) for the number of all pairs. With fewer than 20 effective groups there is
+        neither an interval nor an adjusted p, and ``note`` says so.
+
+    Raises
+    ------
+    InputError
+        When scores are of other documents or texts, or infinite, or some have the end of documents
+        and others or N have not; names file and row.
+    """
+    _check_ends(files, options)
+    rows: list[_Row] = []
+    for kind, held in _by_text(files).items():
+        finite = [one for one in held if _is_finite(one, options)]
+        rows += [_infinite_row(one, names) for one in held if one not in finite]
+        if finite:
+            rows += _compare(finite, names, options)
+        for row in rows:
+            row.setdefault("scored_text", kind)
+    pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
+    for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
+        row["p_adjusted"] = float(adjusted)
+        row["note"] = joined_facts(row["note"], flip_warning(len(pairs), options.flips))
+    ordered = sorted(rows, key=lambda row: row["second"] is not None)
+    return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
+
+
+def flip_warning(tests: int, flips: int) -> str:
+    """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
+    return draw_warning(tests, flips, "flips")
+
+
+def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:
+    """Sort files by their text; one that does not say is of the only one that there is."""
+    kinds = list(dict.fromkeys(one.scored_text for one in files if one.scored_text)) or [""]
+    found: dict[str, list[FileScores]] = {kind: [] for kind in kinds}
+    for one in files:
+        if one.scored_text not in found and len(kinds) > 1:
+            raise InputError(
+                f"{one.path}: does not say which text its scores are of, and others are of "
+                f"{' and '.join(kinds)} text; give it a column scored_text"
+            )
+        found[one.scored_text if one.scored_text in found else kinds[0]].append(one)
+    return found
+
+
+def check_company(files: Sequence[FileScores]) -> None:
+    """Raise `InputError` for one file alone, or one that has no text in common with any other."""
+    if len(files) == 1:
+        raise InputError(f"{files[0].path}: is the only file; give the scores of another model too")
+    company = {one.path for held in _by_text(files).values() for one in held if len(held) > 1}
+    for one in files:
+        if one.path not in company:
+            raise InputError(
+                f"{one.path}: is scored on {one.scored_text} text and no other file is; score the "
+                "models on the same text"
+            )
+
+
+def _check_ends(files: Sequence[FileScores], options: PairOptions) -> None:
+    """Refuse log-likelihoods that have the end of documents where N has not, or the reverse."""
+    for one in files:
+        if one.ended is not None and one.ended != options.count_eos:
+            held = "with the end of each document" if one.ended else "without the end of documents"
+            advice = (
+                "score again with --no-count-eos, or leave it out here"
+                if one.ended
+                else "give --no-count-eos here too"
+            )
+            raise InputError(f"{one.path}: its log-likelihoods are {held}; {advice}")
+
+
+def _is_finite(one: FileScores, options: PairOptions) -> bool:
+    if not one.infinite:
+        return True
+    if options.leave_out_infinite:
+        return False
+    place = one.place(int(np.argmax(np.isneginf(one.log_likelihood))))
+    raise InputError(
+        f"{place}: the log-likelihood is −inf: the model finds this document impossible "
+        f"({one.infinite} in all), its perplexity is infinite and no difference is finite; leave "
+        "the model out (--leave-out-infinite)"
+    )
+
+
+def _row(**known: object) -> _Row:
+    return dict.fromkeys(PERPLEXITY_DIFFERENCES.names[1:]) | known
+
+
+def _infinite_row(one: FileScores, names: Mapping[str, str]) -> _Row:
+    count = len(one.rows)
+    note = f"{one.infinite} of {count} documents are impossible"
+    return _row(
+        first=names[one.path], value=math.inf, documents=count, spelled=one.spelled, note=note
+    )
+
+
+def _ratio_row(numerators: np.ndarray, sizes: np.ndarray, free: Sequence[str]) -> _Row:
+    """Make the row of a ratio, less the names; `free` are models without spellings."""
+    found = ratio_interval(numerators, sizes)
+    row = _row(value=found.value, groups=found.groups, groups_effective=found.effective)
+    few = math.isnan(found.low)
+    if not few:
+        row |= {"low": found.low, "high": found.high, "detectable": smallest_found(found)}
+    spelling = f"{', '.join(free)}: the spelling of unknown words is not charged" if free else ""
+    return row | {"note": joined_facts(FEW_GROUPS if few else "", spelling)}
+
+
+def _compare(
+    files: Sequence[FileScores], names: Mapping[str, str], options: PairOptions
+) -> list[_Row]:
+    """Make the rows of models that are scored on the same text."""
+    files = same_documents(files)
+    called = [names[one.path] for one in files]
+    free = [[name] if one.free else [] for name, one in zip(called, files, strict=True)]
+    documents = len(files[0].rows)
+    grouped = [one.columns["group"] for one in files if "group" in one.columns]
+    groups = grouped[0] if grouped else np.arange(documents)
+    sizes = files[0].columns["bytes"] + int(options.count_eos)
+    bits = (-one.log_likelihood / math.log(2) for one in files)
+    size, *columns = sum_groups(groups, sizes, *bits)
+    rows = []
+    for place, held in enumerate(files):
+        own = {"first": called[place], "detectable": None, "spelled": held.spelled}
+        rows.append(_ratio_row(columns[place], size, free[place]) | own)
+    pairs = list(combinations(range(len(files)), 2))
+    p_values = sign_flip_p_values(np.stack(columns, 1), pairs, options.flips, options.seed)
+    for (one, two), p_value in zip(pairs, p_values, strict=True):
+        row = _ratio_row(columns[one] - columns[two], size, free[one] + free[two])
+        if np.array_equal(files[one].log_likelihood, files[two].log_likelihood):
+            row |= {"detectable": None, "note": joined_facts(_SAME, row["note"])}
+        rows.append(row | {"first": called[one], "second": called[two], "p_value": p_value})
+    return [row | {"documents": documents} for row in rows]

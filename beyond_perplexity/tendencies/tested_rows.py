@@ -1,0 +1,264 @@
+"""P-values of the rows that compare two texts, adjusted, or the reason why there is none.
+
+Primary tests of a body are its distances to the reference. Further tests of the same null are
+children of one of them: a child is rejected only together with its parent, so a false rejection of
+a child is one of the parent, and the error over all is that of the primary tests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from beyond_perplexity.inference.exchanged_units import (
+    ExchangedUnits,
+    GroupDraws,
+    Groups,
+    Scheme,
+    effective_groups,
+    group_sums,
+    scheme_of,
+    unlike_groups,
+)
+from beyond_perplexity.inference.held_out import held_out_distance
+from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
+from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
+from beyond_perplexity.tendencies.measured import (
+    SIGNED,
+    MeasureKey,
+    MeasureRow,
+    compares_texts,
+)
+from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
+from beyond_perplexity.tendencies.word_measures import observed_words
+from beyond_perplexity.verdicts import EXCHANGE, REASON_FOLLOWS, joined_facts
+
+_TVD = ("unigram", "tvd")
+# What swaps of groups with independent documents have no sound test for.
+_CLUSTERED = "its expectation depends on the reference's groups, which the samples do not have"
+_LENGTHS = "the numbers of types depend on lengths, which swaps do not keep"
+_TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
+_NO_SWAPS = {
+    **dict.fromkeys(_TYPES, _LENGTHS),
+    ("rank_frequency", "ks_empirical"): _CLUSTERED,
+    ("unigram", "tvd_1000"): _CLUSTERED,
+}
+# What units other than documents are, as the notes of their tests say it.
+EXCHANGED = {
+    "groups": f"{EXCHANGE}whole groups",
+    "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
+    "documents": f"{EXCHANGE}documents",
+    "draws": f"{EXCHANGE}one document per group of the samples with single documents",
+}
+# Measure -> the measure of the same tendency whose child it is.
+PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
+_HELD_OUT = "tested by the held-out distance"
+_LENGTHS_TOO = "a difference of lengths shows here too"
+NullDrawer = Callable[[BodyPair, MeasurementOptions, int], Mapping[MeasureKey, np.ndarray]]
+
+
+def without_verdict(pair: BodyPair) -> str:
+    """Say why the groups of a pair allow no verdict at all; empty when they do."""
+    if pair.documents is None:
+        return ""
+    if reason := unlike_groups(pair.groups, pair.n_documents):
+        return f"{REASON_FOLLOWS}{reason}"
+    if scheme_of(pair.groups) == "draws":
+        return few_blocks(group_draws(pair, 0))
+    names = ("reference", "samples")
+    for groups, lengths, name in zip(pair.groups, pair.document_lengths, names, strict=True):
+        if groups is not None:
+            n = effective_groups(group_sums(groups, lengths))
+            if n < EFFECTIVE_GROUPS:
+                found = f"{n:.1f} effective groups in the {name}"
+                return f"{REASON_FOLLOWS}{found}, fewer than {EFFECTIVE_GROUPS}"
+    return ""
+
+
+def few_blocks(draws: GroupDraws) -> str:
+    """Say that draws of one document per group are of too few units; empty where they are not."""
+    if draws.blocks >= EFFECTIVE_GROUPS:
+        return ""
+    what = "documents of the reference"
+    if draws.blocks < draws.n_reference:
+        what = "groups of samples"
+    return f"{REASON_FOLLOWS}{draws.blocks} {what}, fewer than {EFFECTIVE_GROUPS}"
+
+
+def exchanged_told(pair: BodyPair, given: Groups) -> str:
+    """Say what the tests of a pair exchange, or why there are none.
+
+    Parameters
+    ----------
+    pair : BodyPair
+        With documents.
+    given : tuple of two numpy.ndarray of int, shape (D,), or None
+        The groups that both texts came with.
+    """
+    if reason := without_verdict(pair):
+        return reason
+    told = EXCHANGED[scheme_of(pair.groups)]
+    names = ("reference", "samples")
+    for body, codes in enumerate(given):
+        if codes is not None and pair.groups[body] is None:
+            n = len(np.unique(codes))
+            told += f" (the {n:,} groups of {len(codes):,} documents of the {names[body]} count for"
+            told += f" nothing: nearly all are single, and those of the {names[1 - body]} larger)"
+    return told
+
+
+def tested_rows(
+    rows: Sequence[MeasureRow],
+    pair: BodyPair,
+    options: MeasurementOptions,
+    seed: int,
+    units: ExchangedUnits | None,
+    draw: NullDrawer,
+) -> list[MeasureRow]:
+    """Fill in the p-values of a body's rows.
+
+    Parameters
+    ----------
+    rows : sequence of MeasureRow
+        Without p-values.
+    pair : BodyPair
+        The texts.
+    options : MeasurementOptions
+        Number of permutations; without any nothing is tested.
+    seed : int
+        Seed of all draws.
+    units : ExchangedUnits or None
+        What is exchanged; None for documents.
+    draw : callable
+        `measures.null_draws`.
+
+    Returns
+    -------
+    list of MeasureRow
+        Where a verdict is withheld `note` says why. A text against itself has p = 1 in every row.
+    """
+    if not options.permutations:
+        return list(rows)
+    values = {row.key: row.value for row in rows if compares_texts(row.measure)}
+    observed = values | observed_words(pair, units, options)
+    observed = {key: value for key, value in observed.items() if key in values}
+    if observed and not any(observed.values()):
+        return [
+            row._replace(p_value=1.0) if row.key in observed and _can(row.key, pair) else row
+            for row in rows
+        ]
+    reason = without_verdict(pair)
+    if reason:
+        return [_withheld(row, reason) if row.key in observed else row for row in rows]
+    scheme = scheme_of(pair.groups)
+    swaps = scheme == "swaps"
+    if scheme == "draws":
+        averaged, averages = averaged_draws(pair, options, seed)
+        p_values = _p_values(averaged, averages)
+    else:
+        p_values = _p_values(observed, draw(pair, options, seed))
+    if swaps and _TVD in observed and pair.documents is not None:
+        held = held_out_distance(pair.documents, pair.groups, seed)
+        p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
+    tested = []
+    for row in rows:
+        if row.withheld:
+            row = row._replace(p_value=float("nan"))
+        elif swaps and row.key in _NO_SWAPS:
+            row = _withheld(row, f"{REASON_FOLLOWS}{_NO_SWAPS[row.key]}")
+        elif row.key in p_values:
+            note = _with_units(row, scheme)
+            row = row._replace(p_value=p_values[row.key], note=note)
+        tested.append(row)
+    return tested
+
+
+def _with_units(row: MeasureRow, scheme: Scheme) -> str:
+    """Add to a note what was exchanged, where it is not documents."""
+    if scheme == "documents":
+        return row.note
+    how = EXCHANGED[scheme]
+    if scheme == "swaps" and row.key == _TVD:
+        how = _HELD_OUT
+    if scheme == "draws":
+        how += ", one draw" if row.key in _TYPES else f", mean over {GROUP_DRAWS} draws"
+    told = _LENGTHS_TOO if row.key in _TYPES else ""
+    return joined_facts(how, told, row.note)
+
+
+def _can(key: MeasureKey, pair: BodyPair) -> bool:
+    """Say whether a measure can be randomized: words need the documents."""
+    return pair.documents is not None or key[0] not in ("rank_frequency", "unigram")
+
+
+def _withheld(row: MeasureRow, reason: str) -> MeasureRow:
+    return row._replace(note=joined_facts(reason, row.note), withheld=True)
+
+
+def _p_values(
+    observed: Mapping[MeasureKey, float], null: Mapping[MeasureKey, np.ndarray]
+) -> dict[MeasureKey, float]:
+    return {
+        key: permutation_p(observed[key], drawn, two_sided=key[1] == SIGNED)
+        for key, drawn in null.items()
+        if key in observed
+    }
+
+
+def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
+    parent = key[0], PARENTS.get(key[1], key[1])
+    return parent if parent in tested else key
+
+
+def adjusted_p_values(
+    p_values: Mapping[MeasureKey, float], bodies: int = 1
+) -> dict[MeasureKey, float]:
+    """Adjust the p-values of a body; see the module.
+
+    Parameters
+    ----------
+    p_values : mapping of (tendency, measure) to float
+        NaN where there is no test. A child whose parent has none is a primary test.
+    bodies : int
+        Bodies of text whose tests are one family.
+
+    Returns
+    -------
+    dict of (tendency, measure) to float
+        Of those that have a p-value.
+    """
+    tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
+    primary = [key for key in tested if _parent(key, tested) == key]
+    found = dict(zip(primary, holm([tested[key] for key in primary], bodies), strict=True))
+    return {key: max(float(found[_parent(key, tested)]), p) for key, p in tested.items()}
+
+
+def adjusted_rows(
+    rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+) -> list[MeasureRow]:
+    """Fill in the adjusted p-values of a body's rows, and say where no star can appear."""
+    adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, bodies)
+    warning = star_warning(rows, permutations, bodies)
+    found = []
+    for row in rows:
+        if row.key in adjusted:
+            note = joined_facts(row.note, warning)
+            row = row._replace(p_adjusted=adjusted[row.key], note=note)
+        found.append(row)
+    return found
+
+
+def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
+    """Say which stars so few permutations cannot give to a body's rows; empty when all can appear.
+
+    `bodies` is the number of bodies of text whose tests are one family.
+    """
+    tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
+    size = bodies * sum(_parent(key, tested) == key for key in tested)
+    return draw_warning(size, permutations, "permutations")

@@ -420,6 +420,6 @@ class Rounds:
 
     def validation_batches(self) -> Iterator[tuple[str, Any]]:
         """Yield those of the validation split, then those that are watched, as of ``train``."""
-        for split, source in (("valid", self._valid), ("train", self._watched)):
-            for rows in source.ordered() if source else ():
-                yield split, source.batch(rows)
+        sources = {"valid": self._valid, **({"train": self._watched} if self._watched else {})}
+        for split, source in sources.items():
+            yield from ((split, source.batch(rows)) for rows in source.ordered())

@@ -23,7 +23,6 @@ from threading import Barrier
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.perplexities.summary import measure
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
@@ -36,6 +35,7 @@ from beyond_perplexity.models.losses import (
     chunked_cross_entropy,
     fastest_products,
 )
+from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT

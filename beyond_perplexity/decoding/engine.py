@@ -33,8 +33,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.graphs import Graphs
-from beyond_perplexity.decoding.memory import is_out_of_memory
+from beyond_perplexity.decoding.devices import Graphs, is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rooms import Rooms, Window
 from beyond_perplexity.errors import InputError

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
+from beyond_perplexity.decoding.kernels import Contexts
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.sampling import TokenDraw, load_kind
 from beyond_perplexity.models.counted import SparseCountedModel
 from beyond_perplexity.vocabulary import UNK
 

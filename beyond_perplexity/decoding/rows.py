@@ -15,7 +15,7 @@ from beyond_perplexity.options import Rows
 
 MOST_KEPT = 100_000  # tokens of a set, beams
 
-_KINDS = "beyond_perplexity.decoding.kinds"
+_HERE = "beyond_perplexity.decoding"
 
 
 class Number(NamedTuple):
@@ -76,38 +76,38 @@ class Decoding(NamedTuple):
 
 
 DECODINGS: Rows[Decoding] = {
-    "ancestral": Decoding("Ancestral", "draw from q itself", f"{_KINDS}.ancestral"),
+    "ancestral": Decoding("Ancestral", "draw from q itself", f"{_HERE}.ancestral"),
     "nucleus": Decoding(
         "Nucleus",
         "the smallest set of most probable tokens whose mass reaches `mass` (Holtzman et al. 2020)",
-        f"{_KINDS}.nucleus",
+        f"{_HERE}.nucleus",
         {"mass": share(0.9)},
     ),
     "beam": Decoding(
         "Beam",
         "beam sampling with `size` beams as the tendencies paper describes it; see "
         "`decoding.beam`. It is not what fairseq or Hugging Face call so",
-        f"{_KINDS}.ancestral",
+        f"{_HERE}.ancestral",
         {"size": count(5)},
         beam=True,
     ),
     "top_k": Decoding(
         "Top-k",
         "the `k` most probable tokens (Fan et al. 2018)",
-        f"{_KINDS}.top_k",
+        f"{_HERE}.top_k",
         {"k": count(50)},
     ),
     "typical": Decoding(
         "Typical",
         r"the smallest set, taken by rising \|-log q(w) - H(q)\|, whose mass reaches `mass`, with "
         "H the entropy (Meister et al. 2023, locally typical sampling)",
-        f"{_KINDS}.typical",
+        f"{_HERE}.typical",
         {"mass": share(0.9)},
     ),
     "min_p": Decoding(
         "Min-p",
         "the tokens with q(w) >= `p` times the largest q (Nguyen et al. 2024)",
-        f"{_KINDS}.min_p",
+        f"{_HERE}.min_p",
         {"p": share(0.1)},
     ),
 }

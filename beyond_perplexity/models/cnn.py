@@ -17,8 +17,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
+from beyond_perplexity.models.factored import (
+    FactoredNetwork,
+    FullSoftmax,
+    drop,
+    drop_words,
+    skips_layer,
+)
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 

@@ -80,7 +80,7 @@ class State(ABC):
     def tensors(self) -> tuple[Tensor, ...] | None:
         """Return what a step changes, always in the same order; None: not known.
 
-        Where it is known, steps can be recorded (`decoding.graphs`) and a row's memory be told.
+        Where it is known, steps can be recorded (`decoding.devices`) and a row's memory be told.
         """
         return None
 

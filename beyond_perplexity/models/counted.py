@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
@@ -9,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from torch import Tensor
 
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, State
 
 
 class CountedModel(LanguageModel):
@@ -74,3 +75,69 @@ class SparseCountedModel(CountedModel):
 
         Drawn prefixes have been seen: nothing else has a probability.
         """
+
+
+class UnnormalizedModel(ConfiguredModel):
+    """A model whose probabilities are known up to the partition function Z, which is not.
+
+    It scores whole sentences and generates none. Parameters and errors are those of
+    `ConfiguredModel`; the words are the ids above ``</s>``, ``<unk>`` among them.
+    """
+
+    normalized = False
+
+    @abstractmethod
+    def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return log p of sentences, nats, up to −log Z, float64, (B,).
+
+        On a CPU a sentence's score does not depend on the others in its batch.
+
+        Parameters
+        ----------
+        tokens : Tensor
+            int64, (B, T): words, without ``<s>`` and ``</s>``; any valid id behind the end.
+        lengths : Tensor
+            int64, (B,).
+        """
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> State:
+        """Return the state of B empty sentences, on the model's device."""
+
+    @abstractmethod
+    def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Put a word, of (B,), to the end of each sentence.
+
+        Returns
+        -------
+        change : Tensor
+            float64, (B,): log score of the sentence less that of the sentence before, nats.
+        state : State
+        """
+
+    @abstractmethod
+    def scale_vectors(self) -> None:
+        """Scale the vectors of words to length 1, in place."""
+
+    def margins(self, batch: Any) -> Tensor:
+        """Return log score of each sentence less that of its distortion, nats, float64, (B,).
+
+        Parameters
+        ----------
+        batch : ContrastBatch
+        """
+        tokens, lengths = batch.both()  # (2 B, T), (2 B,)
+        true, distorted = self.sentence_log_scores(tokens, lengths).chunk(2)
+        return true - distorted
+
+    def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
+        """Return the hinge loss Σ max(0, 1 − margin) of a `ContrastBatch`, float64 scalar.
+
+        With energies S = −log score the margin is S(Ŵ) − S(W). The paper prints equation 17 with
+        the signs the other way around, against its equations 15 and 16 and the authors' program.
+
+        References
+        ----------
+        Arora & Rangarajan (2016). Contrastive entropy, section 4.
+        """
+        return (1 - self.margins(batch)).clamp(min=0).sum()

@@ -127,11 +127,11 @@ FAMILIES: Rows[Family] = {
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
     ),
     "huggingface": Family(
-        reference=f"{_MODELS}.huggingface.model:HuggingFace",
-        options=f"{_MODELS}.huggingface.bring:HuggingFaceOptions",
+        reference=f"{_MODELS}.huggingface_model:HuggingFace",
+        options=f"{_MODELS}.huggingface_bring:HuggingFaceOptions",
         title="Hugging Face",
         kind="brought",
-        bring=f"{_MODELS}.huggingface.bring:bring",
+        bring=f"{_MODELS}.huggingface_bring:bring",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
         marker="config.json",
     ),

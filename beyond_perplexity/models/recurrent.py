@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import drop, drop_words
-from beyond_perplexity.models.layers.recurrent_state import RecurrentState
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, drop, drop_words
+from beyond_perplexity.models.recurrent_layers import RecurrentState
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 

@@ -17,8 +17,13 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
-from beyond_perplexity.models.layers.dropout import drop_words, skips_layer
+from beyond_perplexity.models.factored import (
+    FactoredNetwork,
+    FullSoftmax,
+    OutputLayer,
+    drop_words,
+    skips_layer,
+)
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.

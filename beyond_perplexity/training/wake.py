@@ -30,8 +30,7 @@ from beyond_perplexity.instances.batches import BatchSource
 from beyond_perplexity.instances.store import InstanceBatch
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import DESCRIPTION, load_any
-from beyond_perplexity.models.latent import LatentModel, Proposal
-from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.models.latent import LatentModel, Proposal, check_support
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.training.loop import TrainingResult, train

@@ -13,7 +13,7 @@ from torch import nn
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.adaptive import Bands
+from beyond_perplexity.models.transformer_adaptive_softmax import Bands
 
 SIZE, WIDTH = 60, 32
 ARCHITECTURE = {"layers": 2, "width": WIDTH, "heads": 4, "feedforward_size": 24}

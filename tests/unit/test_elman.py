@@ -11,8 +11,8 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.class_output import ClassOutput
-from beyond_perplexity.models.layers.elman import SigmoidLayer
+from beyond_perplexity.models.elman import ClassOutput
+from beyond_perplexity.models.recurrent_layers import SigmoidLayer
 
 SIZE = 60
 ARCHITECTURES = [{"classes": None}, {"classes": 7}, {"classes": 1000}]

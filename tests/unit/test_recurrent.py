@@ -11,7 +11,7 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
+from beyond_perplexity.models.factored import drop, drop_words, skips_layer
 
 FAMILIES = {"lstm": 4, "gru": 3}  # gates
 ARCHITECTURES = [

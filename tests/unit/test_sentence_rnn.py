@@ -21,14 +21,15 @@ from beyond_perplexity.models.checkpoint import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.training import contrasts, loop
-from beyond_perplexity.training.contrasts import (
+from beyond_perplexity.training import learning as contrasts
+from beyond_perplexity.training import loop
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.learning import (
     ContrastBatch,
     Contrasts,
     encode_sentences,
     watched_places,
 )
-from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.threads import set_threads

@@ -22,10 +22,9 @@ from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import round_up
 from beyond_perplexity.invariance.uniforms import uniforms
 from beyond_perplexity.models.checkpoint import load_any
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.registry import find_optimal
-from beyond_perplexity.models.supports import check_support
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 

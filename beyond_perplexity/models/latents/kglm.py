@@ -26,8 +26,13 @@ from torch.nn import functional
 
 from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariance.quantum import QUANTUM
-from beyond_perplexity.models.ends import check_ends, counted_units
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import (
+    FILLING,
+    LatentModel,
+    Simulated,
+    check_ends,
+    counted_units,
+)
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
@@ -47,9 +52,9 @@ from beyond_perplexity.models.latents.kglm_latents import (
 from beyond_perplexity.models.latents.kglm_simulation import simulate_links
 from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.models.read_tensors import TableHolder, check_whole
+from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words
 

@@ -1,19 +1,99 @@
-"""Steps of fixed shapes, recorded once as CUDA graphs and replayed without Python.
-
-A step of a small model is hundreds of kernels that are launched faster from a recording. What is
-recorded must read and write the same tensors every time and must not look at values on the host.
-Where recording is not possible, the steps are made one operation at a time, and one line of log
-says why.
-"""
+"""How many rows fit into memory, and what an error for want of it looks like."""
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Hashable
+from pathlib import Path
 
 import torch
 
-from beyond_perplexity.decoding.memory import is_out_of_memory
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.vocabulary import BOS
+
+SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
+VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Tell whether an error says that an allocation failed, on a GPU or on the host."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error)
+    return "can't allocate memory" in text or "out of memory" in text
+
+
+def _available_on_host() -> int:
+    """Return the bytes that the host could still give."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _used_by_process() -> int:
+    """Return the resident bytes of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_memory(device: torch.device, memory: int | None = None) -> int:
+    """Return the bytes that may still be used.
+
+    Parameters
+    ----------
+    device : torch.device
+        A GPU: what it has free. Else: what the host has free.
+    memory : int, optional
+        Bytes that this process may hold on the host in all, such as a job's limit.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free + cached)
+    available = _available_on_host()
+    return available if memory is None else min(available, max(memory - _used_by_process(), 0))
+
+
+def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
+    """Return about what one row of a batch needs: the model's state, and the work on its logits.
+
+    The state is measured on one row, after a step: some states grow as they go.
+    """
+    with torch.inference_mode():
+        first = torch.full((1,), BOS, device=model.device)  # (1,)
+        _, state = model.step(first, model.initial_state(1, maximum_length))
+    return state.row_bytes() + VOCABULARY_BYTES * model.vocabulary_size
+
+
+def fitting_rows(
+    model: LanguageModel, maximum_length: int, most: int, memory: int | None = None
+) -> int:
+    """Choose the rows of a batch by the free memory: `most`, halved until they fit.
+
+    Parameters
+    ----------
+    model : LanguageModel
+    maximum_length : int
+        Tokens of a document at most.
+    most : int
+        More rows than this would not be faster.
+    memory : int, optional
+        See `free_memory`.
+    """
+    room = SHARE * free_memory(model.device, memory) / bytes_per_row(model, maximum_length)
+    rows = most
+    while rows > 1 and rows > room:
+        rows //= 2
+    return rows
+
 
 _logger = logging.getLogger(__name__)
 

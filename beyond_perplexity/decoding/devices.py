@@ -1,4 +1,4 @@
-"""How many rows fit into memory, and what an error for want of it looks like."""
+"""The rows that fit into the memory of a device, and steps that are recorded as CUDA graphs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,10 @@ def _used_by_process() -> int:
 
 
 def free_memory(device: torch.device, memory: int | None = None) -> int:
-    """Return the bytes that may still be used.
+    """Return the bytes that a GPU or the host has free.
 
-    Parameters
-    ----------
-    device : torch.device
-        A GPU: what it has free. Else: what the host has free.
-    memory : int, optional
-        Bytes that this process may hold on the host in all, such as a job's limit.
+    Of the host at most what is left of `memory`, bytes that this process may hold in all, such as
+    a job's limit.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
@@ -76,18 +72,7 @@ def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
 def fitting_rows(
     model: LanguageModel, maximum_length: int, most: int, memory: int | None = None
 ) -> int:
-    """Choose the rows of a batch by the free memory: `most`, halved until they fit.
-
-    Parameters
-    ----------
-    model : LanguageModel
-    maximum_length : int
-        Tokens of a document at most.
-    most : int
-        More rows than this would not be faster.
-    memory : int, optional
-        See `free_memory`.
-    """
+    """Choose the rows of a batch by the free memory: `most`, halved until they fit."""
     room = SHARE * free_memory(model.device, memory) / bytes_per_row(model, maximum_length)
     rows = most
     while rows > 1 and rows > room:
@@ -101,13 +86,7 @@ Function = Callable[[], None]
 
 
 class CudaRecorder:
-    """Records a function without arguments; recordings share one pool of memory.
-
-    Parameters
-    ----------
-    device : torch.device
-        The GPU that the work is done on.
-    """
+    """Records a function without arguments on a GPU; recordings share one pool of memory."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -135,10 +114,11 @@ class CudaRecorder:
 class Graphs:
     """Recordings of one function for a number of shapes.
 
-    Parameters
-    ----------
-    recorder : callable or None
-        Turns a function into its replay, without running it; None: nothing is ever recorded.
+    Without a recorder nothing is ever recorded. A recorder turns a function into its replay,
+    without running it. A step of a small model is hundreds of kernels that are launched faster
+    from a recording. What is recorded must read and write the same tensors every time and must
+    not look at values on the host. Where that is not possible, the steps are made one operation
+    at a time, and one line of log says why.
     """
 
     def __init__(self, recorder: Callable[[Function], Function] | None) -> None:
@@ -172,18 +152,8 @@ class Graphs:
     def run(self, key: Hashable, function: Function) -> None:
         """Do the work of the function once.
 
-        Parameters
-        ----------
-        key : hashable
-            Tells shapes apart. The first call with a key runs the function, which also lets
-            libraries set themselves up; the second records it.
-        function : callable
-            The same for the same key.
-
-        Raises
-        ------
-        RuntimeError
-            What the function raises; when it is recorded, only want of memory.
+        `key` tells shapes apart, the function is the same for the same. The first call with a key
+        runs it, which also lets libraries set themselves up; the second records it.
         """
         if self._recorder is None:
             function()

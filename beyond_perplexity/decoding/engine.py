@@ -49,19 +49,10 @@ _logger = logging.getLogger(__name__)
 class DrawnDocument(NamedTuple):
     """One generated document.
 
-    Attributes
-    ----------
-    doc_id : int
-        Its id, which is also the item of its random stream.
-    tokens : numpy.ndarray
-        int32, without ``<s>`` and ``</s>``.
-    log_prob : float
-        Natural logarithm of the model's probability of the tokens and, when finished, ``</s>``.
-    log_prob_decoding : float
-        The same under the decoding's own distribution; NaN for beam sampling, which has none that
-        is tractable.
-    finished : bool
-        False: cut at the maximum length, ``</s>`` was not drawn.
+    Its id, tokens (int32, without ``<s>`` and ``</s>``), log probabilities. `log_prob` is the
+    model's, nats, of the tokens and, when finished, ``</s>``; `log_prob_decoding` that of the
+    decoding's own distribution, NaN for beam sampling, which has none that is tractable. Not
+    finished: cut at the maximum length.
     """
 
     doc_id: int
@@ -83,14 +74,12 @@ class Engine(ABC):
     model : LanguageModel
         In evaluation mode.
     options : DecodingOptions
-        The decoding.
     seed, purpose
         Keys of the random streams; the item is the document's id.
     maximum_length : int
         L.
     batch_size : int
-        R at most, rounded up to whole quanta of slots. Where the memory does not suffice for it,
-        it is halved as often as needed.
+        R at most, rounded up to whole quanta of slots; halved as often as the memory asks for it.
 
     Attributes
     ----------
@@ -98,16 +87,9 @@ class Engine(ABC):
         What the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among them.
     state : State or None
         The model's state of R rows; None: nothing is under way.
-    rooms : Rooms or None
-        Where the documents are.
     recordable : bool
         All of a step is recorded where graphs are; else just the model's part, since drawing looks
         at values on the host.
-
-    Raises
-    ------
-    InputError
-        When the model cannot condition on so long a document.
     """
 
     rooms: Rooms | None = None
@@ -162,24 +144,9 @@ class Engine(ABC):
         """Copy the ended documents of the given rooms (N,) to the host."""
 
     def documents(self, first: int, count: int) -> Iterator[DrawnDocument]:
-        """Generate documents.
+        """Generate `count` documents from the id `first` on, in the order of their ids.
 
-        Parameters
-        ----------
-        first : int
-            Id of the first document.
-        count : int
-            How many.
-
-        Yields
-        ------
-        DrawnDocument
-            In the order of their ids. Those that end before an earlier one wait in memory.
-
-        Raises
-        ------
-        InputError
-            When the memory does not suffice for the smallest batch.
+        Those that end before an earlier one wait in memory.
         """
         self._waiting: Iterable[int] = range(first, first + count)
         self._open = count  # documents that the host has not picked up

@@ -30,28 +30,12 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def set_precision(model: LanguageModel, precision: str = "auto") -> str:
-    """Put a model's weights into a precision for decoding; logits stay float32.
+    """Put a model's weights into a precision for decoding and return it; logits stay float32.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Changed in place.
-    precision : str
-        ``"float32"``, ``"bfloat16"``, or ``"auto"``: bfloat16 on a GPU, float32 elsewhere. On a
-        CPU, bfloat16 is several times faster where the CPU has instructions for it, but its matrix
-        products give out logits that are rounded to 8 bits, and CPUs round differently: so it is
-        never chosen there unless asked for. A counted model has no weights to round.
-
-    Returns
-    -------
-    str
-        The precision that was taken. Samples and their log probabilities are those of the model so
-        rounded.
-
-    Raises
-    ------
-    InputError
-        When there is no such precision.
+    ``"auto"`` is bfloat16 on a GPU, float32 elsewhere: on a CPU, bfloat16 may be several times
+    faster, but its products give out logits that are rounded to 8 bits, and CPUs round
+    differently. A counted model has no weights to round. Samples and log probabilities are those
+    of the rounded model.
     """
     if precision == "auto":
         precision = "bfloat16" if model.device.type == "cuda" else "float32"
@@ -70,24 +54,10 @@ def make_engine(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Engine:
-    """Build the engine that draws documents from a model; see `engine.Engine`.
+    """Build the engine that draws documents from a model: the family's own, or the common one.
 
-    A family may bring engines of its own; see `models.families.Family`.
-
-    Parameters
-    ----------
-    model, options, seed, purpose, maximum_length
-        See `engine.Engine`.
-    batch_size : int or str
-        Rows of a step, or ``"auto"``: as many as pay off and fit into the free memory. It does not
-        change a text, but for rounding on a GPU.
-    memory : int, optional
-        Bytes that the process may hold on a CPU, for ``"auto"``; None: what the machine has free.
-
-    Raises
-    ------
-    InputError
-        When a number is not positive, or longer documents are wanted than the model can make.
+    `batch_size` is rows of a step or ``"auto"``: as many as pay off and fit into the free memory,
+    on a CPU `memory` bytes at most. It does not change a text, but for rounding on a GPU.
     """
     own = find_engines(model.config["family"])
     _positive("maximum length", maximum_length)
@@ -127,7 +97,7 @@ def generate(
 ) -> Iterator[DrawnDocument]:
     """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
 
-    See `make_engine` for the parameters. The model is put into evaluation mode.
+    See `make_engine`.
     """
     if first < 0 or count < 0:
         raise InputError(f"first, count: are {first} and {count}, expected no negative number")
@@ -149,29 +119,10 @@ def simulate_texts(
     count: int,
     maximum_length: int,
 ) -> Iterator[Simulated]:
-    """Draw documents (x, z) ~ p, some at a time.
+    """Draw documents (x, z) ~ p of a model with latent variables, some at a time.
 
-    Parameters
-    ----------
-    model : LatentModel
-        In evaluation mode.
-    vocabulary : Vocabulary
-        Of its words.
-    options : DecodingOptions
-        Ancestral: other decodings would change p(x), which is a sum over latents.
-    purpose : str
-        Keys the random streams, with the seed and the number of the document.
-    seed : int
-        Of the run.
-    first, count : int
-        Number of the first document, and how many.
-    maximum_length : int
-        Words at which a document is cut.
-
-    Raises
-    ------
-    InputError
-        When the decoding is another one, or the family cannot be simulated.
+    The decoding must be ancestral: others would change p(x), a sum over latents. A document is
+    cut at `maximum_length` words.
     """
     if not options.ancestral:
         raise InputError(
@@ -191,8 +142,7 @@ ROWS_OF_WRITE = 4096  # documents of a write
 def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
     """Turn documents into rows of ``samples``.
 
-    ``n_tokens`` counts the model's tokens without ``<s>`` and ``</s>``: words of a closed
-    vocabulary, pieces of a BPE vocabulary. ``log_prob_decoding`` is null where it is NaN.
+    `n_tokens` counts the model's tokens without ``</s>``.
     """
     ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
     columns = {
@@ -213,21 +163,7 @@ def write_samples(
     vocabulary: Vocabulary,
     record: dict[str, object],
 ) -> None:
-    """Write a shard of samples, a batch of documents at a time, with a progress bar.
-
-    Parameters
-    ----------
-    path : path
-        The Parquet file; it appears when it is complete.
-    documents : iterable of DrawnDocument
-        In the order of their ids.
-    count : int
-        How many there will be, for the bar.
-    vocabulary : Vocabulary
-        Turns tokens into texts.
-    record : dict
-        The run record of the footer.
-    """
+    """Write a shard of `count` samples in the order of their ids, with a progress bar."""
     _write(path, documents, count, lambda batch: to_table(batch, vocabulary), record)
 
 
@@ -239,8 +175,7 @@ def write_simulated(
 ) -> None:
     """Write a shard of documents that a model with latent variables has generated.
 
-    Parameters are those of `write_samples`. ``n_tokens`` counts words; log p of the words alone, a
-    sum over all latents, is null, under the model and under the decoding.
+    ``n_tokens`` counts words; log p of the words alone, a sum over all latents, is null.
     """
     _write(path, documents, count, _to_simulated_table, record)
 

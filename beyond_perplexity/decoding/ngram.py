@@ -27,16 +27,11 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 @dataclass
 class ContextTable:
-    """A decoding's distribution in every context.
+    """A decoding's distribution in every context, N entries each.
 
-    Attributes
-    ----------
-    successor : Tensor
-        int64, (N,): entries of a context stand together, in the order of the inverse CDF.
-    cumulative : Tensor
-        float64, (N + 1,): sum of the unnormalized weights before each entry, over all contexts.
-    log_prob, log_prob_decoding : Tensor
-        float64, (N,): of each entry, under the model and under the decoding.
+    `successor`, int64: entries of a context stand together, in the order of the inverse CDF;
+    `cumulative`, float64, (N + 1,): unnormalized weights before each entry, over all contexts;
+    both log probabilities, float64: under the model and under the decoding.
     """
 
     successor: Tensor

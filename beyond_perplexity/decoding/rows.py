@@ -19,18 +19,9 @@ _HERE = "beyond_perplexity.decoding"
 
 
 class Number(NamedTuple):
-    """An option of a decoding.
+    """An option of a decoding: its type, its default, and which values it takes.
 
-    Attributes
-    ----------
-    kind : type
-        int or float.
-    default : float
-        Of the row that has the option.
-    words, expected : str
-        Which values it takes, for the documentation and for the message about a wrong one.
-    fits : callable
-        Whether it takes a value.
+    `words` and `expected` say so for the documentation and for the message about a wrong one.
     """
 
     kind: type[int] | type[float]
@@ -61,7 +52,7 @@ class Decoding(NamedTuple):
     words : str
         What it does, for the documentation of the configuration.
     module : str
-        Has its distribution; see `kinds.DecodingKind`.
+        Has its distribution; see `sampling.DecodingKind`.
     numbers : mapping of str to Number
         Its options besides those that all have. Two decodings may share one, each with a default.
     beam : bool
@@ -114,13 +105,7 @@ DECODINGS: Rows[Decoding] = {
 
 
 def decoding_row(kind: str) -> Decoding:
-    """Return the row of a kind of decoding.
-
-    Raises
-    ------
-    InputError
-        When there is no such kind.
-    """
+    """Return the row of a kind of decoding, or say which there are."""
     if kind not in DECODINGS:
         raise InputError(f"decoding.kind: is {kind!r}; allowed are {', '.join(DECODINGS)}")
     return DECODINGS[kind]

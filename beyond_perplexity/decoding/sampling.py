@@ -1,7 +1,7 @@
-"""The distribution of each decoding, a module each; `DecodingKind` says what one has.
+"""Draw one token at a time: every decoding but beam sampling, whose distribution is a file each.
 
-A module is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends on
-the code of its own decoding alone.
+Such a file is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends
+on the code of its own decoding alone. S slots, P rooms, L tokens of a document at most.
 """
 
 from __future__ import annotations
@@ -52,13 +52,7 @@ def _load(module: str) -> DecodingKind:
 
 
 def load_kind(name: str) -> DecodingKind:
-    """Import the module of a kind of decoding.
-
-    Raises
-    ------
-    InputError
-        When there is no such kind.
-    """
+    """Import the module of a kind of decoding."""
     return _load(decoding_row(name).module)
 
 
@@ -71,16 +65,10 @@ class TokenDraw(NamedTuple):
 
 
 def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> TokenDraw:
-    """Draw the next token of each row.
+    """Draw the next token of each row from logits, float32, (B, V), overwritten.
 
-    Parameters
-    ----------
-    logits : Tensor
-        float32, (B, V); overwritten.
-    uniform : Tensor
-        float64, (B,), in [0, 1).
-    options : DecodingOptions
-        Of any kind; of beam sampling, one draw from the distribution of a beam.
+    `uniform` is float64, (B,), in [0, 1). Of beam sampling it is one draw from the distribution
+    of a beam.
     """
     weights = unnormalized(logits, options.temperature, options.unknown == "exclude")
     token, mass = load_kind(options.kind).draw(weights, uniform, options)  # (B,), (B,)

@@ -1,6 +1,7 @@
-"""The folder of a trained model: ``model.safetensors``, ``model.json`` and ``vocabulary.json``.
+"""The folder of a trained model, and how whatever model a user names is opened.
 
-The folder needs nothing else; ``model.json`` is written last: where it is, the others are whole.
+A folder has ``model.safetensors``, ``model.json`` and ``vocabulary.json`` and needs nothing else;
+``model.json`` is written last: where it is, the others are whole.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
 from beyond_perplexity.models.families import FAMILIES, families_of
-from beyond_perplexity.models.read_tensors import check_all_tables
 from beyond_perplexity.storage.json_text import brief_repr, read_json
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.outputs import atomic_path, write_json
@@ -52,19 +52,7 @@ def save_model(
     vocabulary: Vocabulary,
     extra: Mapping[str, Any],
 ) -> None:
-    """Write a model folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made when it is missing.
-    model : TrainedModel
-        Of any family: its config and its state dict are what is kept.
-    vocabulary : Vocabulary
-        The vocabulary whose ids the model speaks.
-    extra : dict
-        What else belongs in ``model.json``, such as the validation loss; JSON-serializable.
-    """
+    """Write a model folder; `extra` is what else belongs in ``model.json``, JSON-serializable."""
     folder = Path(folder)
     save_tensors(folder / WEIGHTS, model.state_dict())
     vocabulary.save(folder / VOCABULARY)
@@ -82,13 +70,7 @@ def save_model(
 def load_model(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
-    """Read the folder of a model whose likelihood is tractable; see `load_any`.
-
-    Raises
-    ------
-    InputError
-        As `load_any`; and when the likelihood of the model is not tractable.
-    """
+    """Read the folder of a model whose likelihood is tractable; see `load_any`."""
     model, vocabulary, description = load_any(folder, device)
     if not isinstance(model, LanguageModel):
         family = description["config"]["family"]
@@ -105,7 +87,8 @@ def load_model(
 def load_any(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
-    """Read a model folder.
+    """Read a model folder: a model in evaluation mode, a vocabulary, the content of
+    ``model.json``.
 
     Parameters
     ----------
@@ -113,14 +96,6 @@ def load_any(
         Written by `save_model`.
     device : str or torch.device
         Where the model goes; ``"auto"`` takes a GPU where there is one.
-
-    Returns
-    -------
-    model : TrainedModel
-        In evaluation mode.
-    vocabulary : Vocabulary
-    description : dict
-        The content of ``model.json``.
 
     Raises
     ------
@@ -152,27 +127,12 @@ def load_any(
 def read_weights(
     path: Path, kind: type[_Model], config: Mapping[str, Any], description: str
 ) -> _Model:
-    """Read the weights of a model that somebody else may have written.
+    """Read the weights of a model of some class and config, or say in one line what does not fit.
 
-    Parameters
-    ----------
-    path : Path
-        A safetensors file.
-    kind : type
-        The class of the model.
-    config : mapping
-        What builds it.
-    description : str
-        The name of the file that `config` is from.
-
-    Raises
-    ------
-    InputError
-        When the file is damaged or does not fit the description, in one line.
+    `description` is the name of the file that `config` is from.
     """
     try:
         model = kind.from_tensors(config, safetensors.torch.load_file(path))
-        check_all_tables(model)
     except Exception as error:  # whatever a foreign description makes torch raise
         reason = str(error) if isinstance(error, InputError) else brief_repr(error)
         raise InputError(f"{path}: does not fit {description} ({reason}); make it again") from error
@@ -204,13 +164,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """Turn ``"auto"`` into a GPU where there is one, else the CPU.
-
-    Raises
-    ------
-    InputError
-        When the name is no device, or a GPU is asked for and there is none.
-    """
+    """Turn ``"auto"`` into a GPU where there is one, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -228,18 +182,11 @@ _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 class OpenedModel(NamedTuple):
-    """A model that is ready to score.
+    """A model that is ready to score, in evaluation mode.
 
-    Attributes
-    ----------
-    model : TrainedModel
-        In evaluation mode.
-    vocabulary : Vocabulary
-    description : dict
-        What ``model.json`` says; of a model of another program its ``config`` and ``source``: path,
-        commit of the hub, SHA-256 of its weights by file.
-    weights : pathlib.Path or None
-        The file of its weights; None for a model of another program, whose hashes are in `source`.
+    `description` is ``model.json``; of a model of another program its ``config`` and ``source``:
+    path, commit of the hub, SHA-256 of its weights by file. Such a model has no file of
+    `weights`.
     """
 
     model: TrainedModel
@@ -259,20 +206,9 @@ def is_foreign(name: str) -> bool:
 
 
 def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
-    """Open a model of any kind.
+    """Open a folder of a run, one of another program (`save_pretrained`), or a model of its hub.
 
-    Parameters
-    ----------
-    name : str
-        A folder of a run; a folder of another program, such as `save_pretrained` writes it; or the
-        name of a model on the hub, which is fetched. Nothing of it is executed or unpickled.
-    device : str or torch.device
-        Where the model goes; ``"auto"`` takes a GPU where there is one.
-
-    Raises
-    ------
-    InputError
-        When there is no such model, or it is none that can be used here; in one line.
+    Nothing of it is executed or unpickled. An error is one line.
     """
     if not is_foreign(name):
         return OpenedModel(*load_any(name, device), Path(name, WEIGHTS))
@@ -289,13 +225,7 @@ def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
 
 
 def open_scorer(name: str, device: str | torch.device = "cpu") -> tuple[LanguageModel, OpenedModel]:
-    """Open a model whose likelihood is tractable; see `open_any`.
-
-    Raises
-    ------
-    InputError
-        As `open_any`; and when the likelihood of the model is not tractable.
-    """
+    """Open a model whose likelihood is tractable; see `open_any`."""
     if not is_foreign(name):
         model, vocabulary, description = load_model(name, device)
         return model, OpenedModel(model, vocabulary, description, Path(name, WEIGHTS))

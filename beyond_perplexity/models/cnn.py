@@ -76,12 +76,8 @@ class CNNOptions(Limited):
 class CNNState(State):
     """The last inputs of each convolution for B prefixes.
 
-    Attributes
-    ----------
-    buffers : tuple of Tensor
-        (B, K − 1, C) for each convolution, C its input width; zero before the first token.
-    weights : tuple of Tensor
-        The matrix of each convolution (K C, 2 C'), normalized once and not at each step.
+    `buffers`: (B, K − 1, C) for each convolution, C its input width, zero before the first token;
+    `weights`: its matrix (K C, 2 C'), normalized once and not at each step.
     """
 
     buffers: tuple[Tensor, ...]
@@ -109,15 +105,9 @@ class CNNState(State):
 class GatedConvolution(nn.Module):
     """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.
 
-    Parameters
-    ----------
-    inputs, outputs, kernel_size : int
-        C, C', K.
-    normalized : bool
-        Weight normalization (Salimans & Kingma 2016).
-    gain : float
-        Of the standard deviation of the initial weights; at 1 the output has about the variance of
-        the input (Gehring et al. 2017, appendix A).
+    It may have weight normalization (Salimans & Kingma 2016). `gain` is of the standard deviation
+    of the initial weights; at 1 the output has about the variance of the input (Gehring et al.
+    2017, appendix A).
     """
 
     def __init__(

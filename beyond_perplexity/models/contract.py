@@ -15,7 +15,6 @@ from torch.nn import functional
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.instances.batches import IGNORED
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.models.read_tensors import build_bounded
 from beyond_perplexity.options import parse_options
 
 
@@ -86,20 +85,7 @@ class State(ABC):
 
 
 def check_finite(model: nn.Module, where: object) -> None:
-    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The model.
-    where : object
-        What the message calls the file.
-
-    Raises
-    ------
-    InputError
-        Names the file and the tensor.
-    """
+    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do."""
     for name, tensor in model.state_dict(keep_vars=True).items():
         if bool(tensor.sum().isfinite()):  # a tenth of the time; what is not finite would show
             continue
@@ -109,6 +95,18 @@ def check_finite(model: nn.Module, where: object) -> None:
                 f"{where}: {int(wrong.sum())} of the {tensor.numel()} numbers of '{name}' are NaN "
                 "or infinite; train or fetch the model again"
             )
+
+
+def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> Iterator[str]:
+    for name, tensor in expected.items():
+        if name not in found:
+            yield f"tensor '{name}' is missing"
+        elif found[name].shape != tensor.shape:
+            shapes = tuple(found[name].shape), tuple(tensor.shape)
+            yield f"tensor '{name}' has the shape {shapes[0]}, expected {shapes[1]}"
+        elif found[name].is_floating_point() != tensor.is_floating_point():
+            yield f"tensor '{name}' is {found[name].dtype}, expected {tensor.dtype}"
+    yield from (f"tensor '{name:.80}' belongs to no part" for name in found.keys() - expected)
 
 
 class TrainedModel(nn.Module, ABC):
@@ -175,7 +173,10 @@ class TrainedModel(nn.Module, ABC):
             When the tensors are not those that the config builds.
         """
         arguments = {key: value for key, value in config.items() if key != "family"}
-        model = build_bounded(lambda: cls(**arguments), tensors)
+        model = cls(**arguments)
+        if wrong := list(_differences(model.state_dict(), tensors)):
+            others = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
+            raise InputError(f"{wrong[0]}{others}")
         model.load_state_dict(dict(tensors))
         return model
 

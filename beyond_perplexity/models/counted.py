@@ -1,4 +1,7 @@
-"""The contract of models that are estimated from the counts of a text, without gradients."""
+"""The contracts of models from counts, and of models that score sentences without a likelihood.
+
+B sentences, T words of the longest, R rows.
+"""
 
 from __future__ import annotations
 
@@ -27,21 +30,7 @@ class CountedModel(LanguageModel):
     ) -> Self:
         """Estimate a model from a stream of documents.
 
-        Parameters
-        ----------
-        batches : iterable of sequences of numpy.ndarray
-            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
-        vocabulary_size : int
-            V.
-        architecture : dict, optional
-            Options of the family.
-        open_vocabulary : bool
-            The vocabulary has no unknown words.
-
-        Raises
-        ------
-        InputError
-            When there is no document, or an option is unknown or wrong.
+        Token ids, int32, without ``<s>`` and ``</s>``.
         """
 
 

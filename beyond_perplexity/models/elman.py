@@ -102,18 +102,12 @@ class RNN(FactoredNetwork):
 
 
 class ClassOutput(OutputLayer):
-    """A softmax over classes of ids, and one over the ids of each.
+    """A softmax over classes of ids, and one over the ids of each (Mikolov et al. 2011, "RNNLM").
 
-    Parameters
-    ----------
-    width : int
-        D.
-    vocabulary_size : int
-        V.
-    classes : int
-        C at most: where the vocabulary is small there are fewer.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
+    p(w) = p(class of w) p(w | its class): with 50 classes a word costs a small share of the
+    products of a full softmax. It is a distribution whatever the order of the ids; classes only
+    pay where ids come by falling frequency. N positions, D features, C classes at most; class c
+    has S_c ids.
     """
 
     class_of: Tensor
@@ -176,15 +170,11 @@ class ClassOutput(OutputLayer):
     def _by_class(
         self, features: Tensor, targets: Tensor
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
-        """Sort targets (N,) by their classes, and list those that have some.
+        """Sort targets (N,) by their classes.
 
-        Returns
-        -------
-        order : Tensor
-            int64, (N,).
-        parts : list
-            Of each class the features (N_c, D), the targets as places in it (N_c,), weights
-            (S_c, D), biases (S_c,), and the impossible places.
+        Their order, int64, (N,), and the parts of those that have some. A part has features (N_c,
+        D), targets as places in the class (N_c,), weights (S_c, D), biases (S_c,) and the
+        impossible places.
         """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)

@@ -1,6 +1,6 @@
-"""Networks in two halves: features of each position, then an output layer over all ids.
+"""Networks in two halves: features of each position, then an output layer over all ids; dropout.
 
-N positions, D features, V ids.
+B rows, T positions, N positions of all rows, E width, D features, V ids.
 """
 
 from __future__ import annotations
@@ -60,16 +60,7 @@ def float_product(features: Tensor, weight: Tensor, bias: Tensor | None = None) 
 class FullSoftmax(nn.Linear, OutputLayer):
     """One linear map to the logits of all ids.
 
-    Parameters
-    ----------
-    width : int
-        D.
-    vocabulary_size : int
-        V.
-    bias : bool
-        Each id has a bias.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
+    ``<unk>`` of an open vocabulary has no probability.
     """
 
     impossible: Tensor
@@ -95,15 +86,10 @@ class FullSoftmax(nn.Linear, OutputLayer):
 
 
 class FactoredModel(LanguageModel):
-    """A model whose output layer maps features position by position.
+    """A model whose output layer, `output`, maps D features to V ids, position by position.
 
     Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held,
     and are made for no prefix where nothing is drawn.
-
-    Attributes
-    ----------
-    output : OutputLayer
-        From D features to V ids.
     """
 
     output: OutputLayer
@@ -153,22 +139,7 @@ class FactoredModel(LanguageModel):
 
 
 class FactoredNetwork(ConfiguredModel, FactoredModel):
-    """A factored model that is made untrained from the options of its family.
-
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `options_kind`.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
-    """
+    """A factored model that is made untrained from the options of its family, `options_kind`."""
 
     def __init__(
         self,
@@ -187,22 +158,9 @@ class FactoredNetwork(ConfiguredModel, FactoredModel):
 def drop_words(
     embedded: Tensor, tokens: Tensor, vocabulary_size: int, probability: float, training: bool
 ) -> Tensor:
-    """Drop whole rows of an embedding matrix (Gal & Ghahramani 2016, section 4.2).
+    """Drop whole rows of an embedding matrix (Gal & Ghahramani 2016, section 4.2): (..., E).
 
     A dropped id is zero at all its places in a batch; the others are scaled up.
-
-    Parameters
-    ----------
-    embedded : Tensor
-        (..., E): the rows of the tokens.
-    tokens : Tensor
-        int64, (...).
-    vocabulary_size : int
-        V.
-    probability : float
-        Of dropping an id.
-    training : bool
-        The model is in training mode.
     """
     if not training or not probability:
         return embedded

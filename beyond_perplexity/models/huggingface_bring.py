@@ -79,12 +79,6 @@ def bring(
     vocabulary : HuggingFaceVocabulary
     source : dict
         ``path``, ``revision`` (a commit of the hub, or None) and ``weights`` (SHA-256 by file).
-
-    Raises
-    ------
-    InputError
-        When an option is wrong, the model cannot be fetched, the folder is not whole, or the
-        architecture is none that this package can step through.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = find_folder(options)
@@ -105,13 +99,7 @@ def bring(
 
 
 def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
-    """Return the model's folder and its commit (None for a folder of the user's).
-
-    Raises
-    ------
-    InputError
-        When there is no such folder, and no such model can be fetched from the hub.
-    """
+    """Return the model's folder and its commit (None for a folder of the user's)."""
     folder = Path(options.path)
     if folder.is_dir():
         if options.revision is not None:
@@ -134,13 +122,7 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
 
 
 def find_weights(folder: Path) -> list[Path]:
-    """List the safetensors files of a model's folder.
-
-    Raises
-    ------
-    InputError
-        When there are none, or no ``config.json``.
-    """
+    """List the safetensors files of a model's folder."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: is no Hugging Face model, it has no config.json")
     found = sorted(folder.glob("*.safetensors"))
@@ -156,13 +138,7 @@ def find_weights(folder: Path) -> list[Path]:
 
 
 def load_weights(folder: Path) -> PreTrainedModel:
-    """Load the model of a folder, in float32.
-
-    Raises
-    ------
-    InputError
-        When it is no causal language model, or its files are damaged or incomplete.
-    """
+    """Load the causal language model of a folder, in float32."""
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -192,15 +168,10 @@ def load_weights(folder: Path) -> PreTrainedModel:
 def load_tokenizer(
     folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
 ) -> HuggingFaceVocabulary:
-    """Make the vocabulary of a model from the tokenizer in its folder.
+    """Make the vocabulary of a model from the fast tokenizer in its folder.
 
     A model without a token for the beginning of a document is given the one for its end, as the
     models are trained that separate documents by one token.
-
-    Raises
-    ------
-    InputError
-        When there is no fast tokenizer, or no token ends a document.
     """
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
@@ -259,22 +230,7 @@ def _special_ids(tokenizer: Any) -> set[int]:
 
 @torch.no_grad()
 def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
-    """Try that our pass and our steps give the logits of the model.
-
-    Parameters
-    ----------
-    model : HuggingFace
-        What is tried.
-    brought : transformers.PreTrainedModel
-        The same model, whose own forward pass is the truth.
-    name : str
-        What the message calls the model.
-
-    Raises
-    ------
-    InputError
-        When they do not: the architecture does something that this package does not know.
-    """
+    """Try that our pass and our steps give the logits of the model's own forward pass."""
     kind = brought.config.model_type
     taken = inspect.signature(model.body.forward).parameters
     if not {"position_ids", "past_key_values"} <= set(taken):

@@ -260,16 +260,7 @@ def check_support(
 ) -> None:
     """Refuse a proposal whose latents are not those of a model.
 
-    Parameters
-    ----------
-    model, proposal : LatentModule
-    model_folder, proposal_folder : object
-        What the message calls them.
-
-    Raises
-    ------
-    InputError
-        Names what they differ in.
+    The folders name them in the error.
     """
     for name, value in proposal.support.items():
         if model.support.get(name) != value:
@@ -280,13 +271,7 @@ def check_support(
 
 
 def check_ends(counted: bool, trained: bool) -> None:
-    """Refuse a model whose log p has the end of a text, but not its training loss.
-
-    Raises
-    ------
-    ValueError
-        Names both options.
-    """
+    """Refuse a model whose log p has the end of a text, but not its training loss."""
     if counted and not trained:
         raise ValueError(
             "train_eos: is false, but count_eos is true: log p would have an end that was never "

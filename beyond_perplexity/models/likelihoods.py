@@ -23,17 +23,9 @@ LOGIT_ROWS = 2048
 class DocumentScore(NamedTuple):
     """What a model says of one document.
 
-    Attributes
-    ----------
-    log_prob : float
-        log P of the tokens and, unless it is left out, ``</s>``, nats; −inf when one of them is
-        impossible.
-    tokens : int
-        Tokens of the model, ``<s>`` and ``</s>`` not counted.
-    unknown : int
-        How many of them are ``<unk>``.
-    impossible : int
-        Predictions of probability zero among those that log P has.
+    `log_prob`, nats, has ``</s>`` unless it is left out, and is −inf when a token is impossible;
+    `tokens` counts without ``<s>`` and ``</s>``, `impossible` predictions of probability zero
+    among those that log P has.
     """
 
     log_prob: float
@@ -43,16 +35,9 @@ class DocumentScore(NamedTuple):
 
 
 class ScoreWindow(NamedTuple):
-    """A part of a document that is scored at once.
+    """A part of a document that is scored at once: its last `counted` predictions count.
 
-    Attributes
-    ----------
-    document : int
-        Number of the document.
-    tokens : ndarray of int64, shape (n + 1,)
-        The inputs and, one place on, the targets.
-    counted : int
-        Only the last so many predictions count.
+    `tokens`, int64, (n + 1,), are the inputs and, one place on, the targets.
     """
 
     document: int
@@ -63,25 +48,10 @@ class ScoreWindow(NamedTuple):
 def check_window(
     model: LanguageModel, context_length: int | None, stride: int | None
 ) -> tuple[int | None, int | None]:
-    """Settle the context of a scoring.
+    """Settle context and stride of a scoring, in tokens; None, None when there is no limit.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    context_length : int, optional
-        Tokens that a prediction sees at most; None: as many as the model can.
-    stride : int, optional
-        Predictions that a window adds to the one before it; None: half the context.
-
-    Returns
-    -------
-    context_length, stride : int or None
-        None, None when there is no limit.
-
-    Raises
-    ------
-    InputError
-        When they are not possible.
+    A prediction sees `context_length` tokens at most, None: as many as the model can; a window
+    adds `stride` predictions to the one before it, None: half the context.
     """
     limit = model.context_length
     if context_length is not None and (context_length < 1 or context_length > (limit or math.inf)):
@@ -100,17 +70,7 @@ def check_window(
 def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
 ) -> Iterator[ScoreWindow]:
-    """Cut a document of n + 1 predictions into windows; each prediction counts once.
-
-    Parameters
-    ----------
-    document : int
-        Its number.
-    ids : ndarray of int, shape (n,)
-        Its tokens, without ``<s>`` and ``</s>``.
-    context, stride : int or None
-        Of `check_window`.
-    """
+    """Cut a document of n + 1 predictions into windows; each prediction counts once."""
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
     if context is None or stride is None or last <= context:
@@ -127,15 +87,9 @@ def cut_windows(
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64.
+    """Yield log p of the counted predictions of each window, float64; the windows are one batch.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    windows : sequence of ScoreWindow
-        The rows of one batch.
-    width : int, optional
-        Predictions that rows are filled up to; None: those of the longest.
+    Rows are filled up to `width` predictions; None: those of the longest.
     """
     width = width or max(len(window.tokens) for window in windows) - 1
     inputs = np.full((len(windows), width), EOS, np.int64)
@@ -162,24 +116,10 @@ def score_encoded(
     count_eos: bool = True,
     batch_tokens: int = 8192,
 ) -> Iterator[DocumentScore]:
-    """Score documents given as token ids, in their order, without holding them all.
+    """Score documents given as token ids without ``<s>`` and ``</s>``, in order, not holding all.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Put to evaluation mode.
-    encoded : iterable of ndarray
-        Token ids of each document, without ``<s>`` and ``</s>``.
-    context_length, stride : int, optional
-        See `check_window`.
-    count_eos : bool
-        Whether log P has ``</s>``; without, it is that of all texts that begin so.
-    batch_tokens : int
-        Positions of a batch at most; changes results by rounding only.
-
-    Yields
-    ------
-    DocumentScore
+    The model is put to evaluation mode. Without `count_eos` log P is that of all texts that begin
+    so. `batch_tokens`, positions of a batch at most, changes results by rounding only.
     """
     model.eval()
     context, stride = check_window(model, context_length, stride)

@@ -107,21 +107,9 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Return −Σ log softmax(features weightᵀ + bias)[target], nats, float32 scalar.
 
-    Parameters
-    ----------
-    features : Tensor
-        float32, (N, D).
-    weight : Tensor
-        float32, (V, D).
-    bias : Tensor or None
-        float32, (V,).
-    targets : Tensor
-        int64, (N,), none of them impossible.
-    impossible : Tensor
-        int64: ids without probability.
-    dtype : torch.dtype
-        Of the operands of the three matrix products; bfloat16 is 2 to 3 times faster on CPUs that
-        have it. The softmax is float32 always.
+    Features, float32, (N, D), weight (V, D), bias (V,), targets, int64, (N,), none of them
+    impossible. `dtype` is of the operands of the three matrix products; bfloat16 is 2 to 3 times
+    faster on CPUs that have it. The softmax is float32 always.
     """
     value: Tensor = _ChunkedCrossEntropy.apply(features, weight, bias, targets, impossible, dtype)
     return value

@@ -57,14 +57,8 @@ class RecurrentOptions(Limited):
 class RecurrentModel(FactoredNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
-    Parameters and errors are those of `FactoredNetwork`; the options are `RecurrentOptions`.
-
-    Attributes
-    ----------
-    kind : type
-        torch's class of the layers.
-    memories : int
-        Tensors that a state consists of; the first is what a layer gives out.
+    `kind` is torch's class of the layers, `memories` the tensors that a state consists of; the
+    first is what a layer gives out.
     """
 
     options_kind = RecurrentOptions

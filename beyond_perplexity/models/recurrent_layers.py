@@ -1,6 +1,6 @@
-"""What recurrent layers remember of prefixes.
+"""Recurrent layers that several families share, and what they remember of prefixes.
 
-B rows, H width, L layers.
+B rows, T or P positions, E embedding size, H width of a layer, L layers.
 """
 
 from __future__ import annotations
@@ -81,13 +81,10 @@ class AWDOptions(Limited):
 
 
 class AWDLSTM(nn.Module):
-    """A stack of LSTM layers over embedded words.
+    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018): LSTM layers, the last of some width.
 
-    Parameters
-    ----------
-    options : AWDOptions
-    width : int
-        Of the last layer.
+    Elements of the recurrent weights are dropped, the same at all positions, and activations
+    penalized.
     """
 
     def __init__(self, options: AWDOptions, width: int) -> None:
@@ -100,19 +97,10 @@ class AWDLSTM(nn.Module):
         )
 
     def forward(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the last layer's output with dropout and the penalty per token.
+        """Map (B, P, E) to the last layer's output with dropout, (B, P, width), and a penalty per
+        token.
 
-        Parameters
-        ----------
-        embedded : Tensor
-            (B, P, E).
-
-        Returns
-        -------
-        output : Tensor
-            (B, P, width).
-        penalty : Tensor
-            Scalar, 0 outside training.
+        The penalty is a scalar, 0 outside training.
         """
         options = self.options
         stream = drop(embedded, options.dropout, self.training, True)  # (B, P, E)
@@ -145,18 +133,10 @@ def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) ->
 
 
 class SigmoidLayer(nn.Module):
-    """x(t) = σ(U [w(t); x(t−1)]) with x(0) = 0, without biases.
+    """x(t) = σ(U [w(t); x(t−1)]) with x(0) = 0, without biases: E inputs, H units (Elman 1990).
 
-    Parameters
-    ----------
-    inputs : int
-        E.
-    units : int
-        H.
-
-    References
-    ----------
-    Mikolov et al. (2010). Recurrent neural network based language model.
+    As word and sentence level RNNs have it: Mikolov et al. (2010). Recurrent neural network based
+    language model.
     """
 
     def __init__(self, inputs: int, units: int) -> None:

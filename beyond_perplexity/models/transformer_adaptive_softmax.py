@@ -1,11 +1,11 @@
-"""Adaptive softmax (Grave et al. 2017) and adaptive input embeddings (Baevski & Auli 2019).
+"""The Transformer decoder with adaptive softmax and adaptive input embeddings.
 
-The ids are cut into bands, from frequent to rare; each band has narrower vectors than the one
-before it. The frequent ones are in the head, together with one entry for each other band (tail):
-p(w) = p_head(w) in the head, p_head(tail i) p_i(w) in tail i. It is a distribution whatever the
-order of the ids; the bands only pay where ids come by falling frequency. Those of a closed
-vocabulary do. Those of BPE do roughly: the 256 bytes come first, then the merges in the order in
-which they were learned, which is by falling count at that moment.
+Adaptive softmax: Grave et al. 2017; adaptive input: Baevski & Auli 2019. The ids are cut into
+bands, from frequent to rare; each band has narrower vectors than the one before it. The frequent
+ones are in the head, together with one entry for each other band (tail): p(w) = p_head(w) in the
+head, p_head(tail i) p_i(w) in tail i. It is a distribution whatever the order of the ids; the
+bands only pay where ids come by falling frequency. Those of a closed vocabulary do. Those of BPE
+do roughly: the 256 bytes come first, then the merges in the order in which they were learned.
 
 N positions, D width, V ids, n tails; band i has S_i ids and vectors of D_i.
 """
@@ -29,17 +29,7 @@ from beyond_perplexity.vocabulary import N_SPECIAL
 
 @dataclass(frozen=True)
 class Bands:
-    """How the ids are cut.
-
-    Attributes
-    ----------
-    starts : tuple of int
-        First id of each band.
-    sizes : tuple of int
-        S_i, ids of each band.
-    widths : tuple of int
-        D_i, width of the vectors of each band.
-    """
+    """How the ids are cut: first id of each band, its S_i ids, the width D_i of its vectors."""
 
     starts: tuple[int, ...]
     sizes: tuple[int, ...]
@@ -49,24 +39,10 @@ class Bands:
     def cut(
         cls, vocabulary_size: int, cutoffs: Sequence[float], width: int, reduction: int
     ) -> Bands:
-        """Cut V ids at the given places.
+        """Cut V ids at rising first ids of the tails; below 1, as shares of V.
 
-        Parameters
-        ----------
-        vocabulary_size : int
-            V.
-        cutoffs : sequence of float
-            Rising first ids of the tails; below 1, as a share of V. Places that would leave a band
-            without ids, as in a small vocabulary, are passed over; special tokens are in the head.
-        width : int
-            D, the width of the head's vectors.
-        reduction : int
-            The vectors of band i have D / reduction^i elements.
-
-        Raises
-        ------
-        InputError
-            When no tail is left.
+        Places that would leave a band without ids, as in a small vocabulary, are passed over;
+        special tokens are in the head. The vectors of band i have D / reduction^i elements.
         """
         ends = {int(place * vocabulary_size if place < 1 else place) for place in cutoffs}
         inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)
@@ -113,12 +89,7 @@ def _weight(layers: nn.ModuleList, index: int) -> Tensor:
 
 
 class AdaptiveInput(nn.Module):
-    """Embeddings whose width depends on the band of the id, each projected to D.
-
-    Parameters
-    ----------
-    bands : Bands
-    """
+    """Embeddings whose width depends on the band of the id, each projected to D."""
 
     def __init__(self, bands: Bands) -> None:
         super().__init__()
@@ -142,18 +113,8 @@ class AdaptiveInput(nn.Module):
 class AdaptiveSoftmax(OutputLayer):
     """An output layer of head and tails, without biases.
 
-    Parameters
-    ----------
-    bands : Bands
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
-    shared : AdaptiveInput
-        The input embedding, whose tables and projections may be shared.
-    tie_weights : bool
-        The tables are those of the input.
-    tie_projections : bool
-        The projections of the tails are those of the input, transposed. The head has none, neither
-        here nor where they are not shared.
+    Tables may be tied to those of the `shared` input embedding, and so may the projections of the
+    tails, transposed. The head has none, neither here nor where they are not shared.
     """
 
     impossible: Tensor

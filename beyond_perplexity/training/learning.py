@@ -126,14 +126,9 @@ WATCHED = 1000
 
 @dataclass(frozen=True)
 class ContrastBatch:
-    """Sentences, each with a distortion of the same length.
+    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length.
 
-    Attributes
-    ----------
-    tokens, distorted : Tensor
-        int64, (B, T); what stands behind a sentence's end has no meaning.
-    lengths : Tensor
-        int64, (B,).
+    What stands behind a sentence's end has no meaning.
     """
 
     tokens: Tensor
@@ -158,18 +153,8 @@ class ContrastBatch:
 class Contrasts(BatchSource):
     """Batches of sentences of like length with distortions of them.
 
-    Parameters
-    ----------
-    store : InstanceStore
-        From `encode_sentences`.
-    options : ContrastiveTrainingOptions
-    vocabulary_size : int
-        V: the ids above ``<unk>`` are the substitutes.
-    seed : int
-    purpose : str
-        Keys the random streams, with the epoch and the sentence.
-    places : ndarray of int64, optional
-        Sentences of the store that are taken; None: all.
+    Substitutes are the ids above ``<unk>``; `purpose` keys the random streams, with the epoch and
+    the sentence; `places` are the sentences of the store that are taken, None: all.
     """
 
     def __init__(
@@ -222,18 +207,7 @@ def encode_sentences(
     vocabulary: Vocabulary,
     options: ContrastiveTrainingOptions,
 ) -> Iterator[Instance]:
-    """Read the sentences of a split, in the order of the corpus; their number there is their id.
-
-    Parameters
-    ----------
-    documents : path
-        Parquet file, schema ``documents``.
-    split : str
-    vocabulary : Vocabulary
-        Has an id for every word.
-    options : ContrastiveTrainingOptions
-        Whether documents are cut, and where sentences that are too long are.
-    """
+    """Read the sentences of a split, in the order of the corpus; their number there is their id."""
     number, longest = 0, options.maximum_length
     for texts in read_texts([documents], split):
         strings = texts.to_pylist()

@@ -44,17 +44,9 @@ NEGLIGIBLE = 1e-9  # shares of all weights whose gradients float32 would lose
 class WakeLoss:
     """What wake training minimizes; see the module.
 
-    Parameters
-    ----------
-    proposal : Proposal
-        It learns; its mode is what it was after each call.
-    model : LatentModel
-        On the same device, in evaluation mode; it does not change.
-    samples : int
-        K.
-    seed : int
-        With the pass over the training split, the instance and the number of the latent it decides
-        alone on the random numbers; those of validation are always the same.
+    The proposal's mode is what it was after each call; the model, in evaluation mode, does not
+    change. The seed, the pass over the training split, the instance and the number of the latent
+    decide alone on the random numbers; those of validation are always the same.
     """
 
     def __init__(self, proposal: Proposal, model: LatentModel, samples: int, seed: int) -> None:
@@ -62,14 +54,7 @@ class WakeLoss:
         self._samples, self._seed = samples, seed
 
     def __call__(self, batch: InstanceBatch, epoch: float) -> Tensor:
-        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with the gradient of wake training.
-
-        Parameters
-        ----------
-        batch : InstanceBatch
-        epoch : float
-            Passes over the training split so far; infinity in validation.
-        """
+        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient."""
         proposal, count = self._proposal, self._samples
         training = proposal.training
         owner = torch.arange(len(batch), device=batch.ids.device).repeat_interleave(count)  # (R,)
@@ -110,35 +95,10 @@ def train_awake(
 ) -> TrainingResult:
     """Train a proposal further, by its model, or go on with it; leave it with its best weights.
 
-    Weights that raise the bound of the validation split are the better ones; if there are none the
-    proposal stays as it was.
-
-    Parameters
-    ----------
-    proposal : Proposal
-        Fitted to the annotation; changed.
-    model_folder : pathlib.Path
-        The trained model; it does not change.
-    vocabulary : Vocabulary
-        Of the proposal.
-    sources : callable
-        Gives the training and the validation split in batches of so many positions at most.
-    options : ProposalTrainingOptions
-    seed : int
-    folder : pathlib.Path
-        Of checkpoints; this very training has a subfolder of its own.
-    device : torch.device
-
-    Returns
-    -------
-    TrainingResult
-        Its losses are −log p̂(x), nats per prediction.
-
-    Raises
-    ------
-    InputError
-        When the folder holds no model with latent variables, or one of another vocabulary or with
-        other latents than the proposal.
+    Weights that raise the bound of the validation split are the better ones; if there are none
+    the proposal stays as it was. `sources` gives both splits in batches of so many positions at
+    most; the training has a subfolder of `folder` for its checkpoints; losses are −log p̂(x),
+    nats per prediction.
     """
     model = _load_frozen(proposal, model_folder, vocabulary, device)
     wake = {name: value for name, value in asdict(options).items() if name.startswith(WAKE)}

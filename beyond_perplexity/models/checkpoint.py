@@ -87,8 +87,7 @@ def load_model(
 def load_any(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
-    """Read a model folder: a model in evaluation mode, a vocabulary, the content of
-    ``model.json``.
+    """Read a model folder: model in evaluation mode, vocabulary, content of ``model.json``.
 
     Parameters
     ----------

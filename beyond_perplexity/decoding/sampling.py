@@ -47,13 +47,9 @@ class DecodingKind(Protocol):
 
 
 @cache
-def _load(module: str) -> DecodingKind:
-    return cast(DecodingKind, importlib.import_module(module))
-
-
 def load_kind(name: str) -> DecodingKind:
     """Import the module of a kind of decoding."""
-    return _load(decoding_row(name).module)
+    return cast(DecodingKind, importlib.import_module(decoding_row(name).module))
 
 
 class TokenDraw(NamedTuple):

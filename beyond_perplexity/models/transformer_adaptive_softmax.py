@@ -241,7 +241,8 @@ class AdaptiveTransformer(Transformer):
     options: AdaptiveTransformerOptions
 
     def _make_embedding(self) -> nn.Module:
-        return AdaptiveInput(self._bands())
+        cut = self.options.cutoffs, self.options.width, self.options.reduction
+        return AdaptiveInput(Bands.cut(self.vocabulary_size, *cut))
 
     def _make_output(self) -> OutputLayer:
         assert isinstance(self.embedding, AdaptiveInput)
@@ -253,7 +254,3 @@ class AdaptiveTransformer(Transformer):
             options.tie_weights,
             options.tie_projections,
         )
-
-    def _bands(self) -> Bands:
-        options = self.options
-        return Bands.cut(self.vocabulary_size, options.cutoffs, options.width, options.reduction)

@@ -70,30 +70,11 @@ def train(
 ) -> TrainingResult:
     """Train a model, or go on with it, and leave it on the CPU with its best weights.
 
-    Parameters
-    ----------
-    model : TrainedModel
-        With its initial weights; changed.
-    sources : pair of BatchSource
-        The training and the validation split.
-    options : TrainingOptions
-    seed : int
-        Seed of the order of documents and of dropout.
-    folder : pathlib.Path
-        The checkpoints of this very training (same code, data, options and seed).
-    device : torch.device
-    watched : BatchSource, optional
-        A part of the training split whose margins the curve has, as those of the validation split.
-    loss : callable, optional
-        What is minimized in place of the model's own loss. The weights that the model comes with
-        are then validated first, and it keeps them if it finds none that are better.
-    epoch_ended : callable, optional
-        Called after the last step of each epoch, before the model is validated.
-
-    Raises
-    ------
-    InputError
-        When the loss is not finite at the first validation.
+    `sources` are the training and the validation split, `watched` is a part of the former whose
+    margins the curve has, too; `folder` has the checkpoints of this very training (same code,
+    data, options and seed). Where `loss` takes the place of the model's own, the weights that the
+    model comes with are validated first, and it keeps them if it finds none that are better.
+    `epoch_ended` is called after the last step of each epoch, before the model is validated.
     """
     rounds = Rounds(sources, options, seed, watched)
     training = Training(model, options, rounds, seed, folder, device, loss or model.loss)
@@ -138,9 +119,8 @@ class Training:
         self.rows: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
         self._device, self._folder, self._minimized = device, folder, loss
-        self._mixed = options.precision == "bf16-mixed" or (
-            options.precision == "auto" and device.type == "cuda"
-        )
+        mixed = ("auto", "bf16-mixed") if device.type == "cuda" else ("bf16-mixed",)
+        self._mixed = options.precision in mixed
         model.training_products = torch.float32 if options.precision == "32" else fastest_products()
         self._seed, self._key = seed, stream_key(seed, "train/dropout")
         self._optimizer = make_optimizer(model, options)
@@ -159,13 +139,9 @@ class Training:
             self._validate(watched=False)
             self._keep_the_best()
         progress = self.progress
-        self._bar = tqdm(
-            total=self.last_step,
-            initial=progress.step,
-            unit="step",
-            mininterval=2.0 if sys.stderr.isatty() else 20.0,
-            disable=progress.finished,
-        )
+        often = 2.0 if sys.stderr.isatty() else 20.0  # seconds between two lines of progress
+        steps = {"total": self.last_step, "initial": progress.step, "unit": "step"}
+        self._bar = tqdm(**steps, mininterval=often, disable=progress.finished)
         with self._bar, self._stop:
             if self._validating:
                 self._end_round()
@@ -209,10 +185,9 @@ class Training:
     def _validate(self, watched: bool = True) -> None:
         """Add up the loss of the validation split, and margins of it and of what is watched."""
         self.model.eval()
-        for split, batch in self.rounds.validation_batches():
-            if split == "valid" or watched:
-                with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
-                    self.validation_step(batch.to(self._device), split)
+        for split, batch in self.rounds.validation_batches(watched):
+            with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
+                self.validation_step(batch.to(self._device), split)
 
     def validation_step(self, batch: Any, split: str) -> None:
         """Add up the loss and the margins of a batch of ``valid``, or the margins of ``train``."""
@@ -287,12 +262,9 @@ class Training:
 
     def _save_if_due(self) -> None:
         step, moment = self._saved
-        due = (
-            self.progress.finished
-            or self.progress.step - step >= self.options.checkpoint_steps
-            or time.monotonic() - moment >= self.options.checkpoint_seconds
-        )
-        if due:
+        many = self.progress.step - step >= self.options.checkpoint_steps
+        long = time.monotonic() - moment >= self.options.checkpoint_seconds
+        if self.progress.finished or many or long:
             self._save()
 
     def _save(self, validating: bool = False) -> None:
@@ -418,8 +390,10 @@ class Rounds:
         for number, rows in enumerate(parts, 1):
             yield self._train.batch(rows), len(parts) - number
 
-    def validation_batches(self) -> Iterator[tuple[str, Any]]:
-        """Yield those of the validation split, then those that are watched, as of ``train``."""
-        sources = {"valid": self._valid, **({"train": self._watched} if self._watched else {})}
+    def validation_batches(self, watched: bool) -> Iterator[tuple[str, Any]]:
+        """Yield those of the validation split and, where asked, those watched, as of ``train``."""
+        sources = {"valid": self._valid}
+        if watched and self._watched:
+            sources["train"] = self._watched
         for split, source in sources.items():
             yield from ((split, source.batch(rows)) for rows in source.ordered())

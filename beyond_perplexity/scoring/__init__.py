@@ -1,0 +1,1 @@
+"""Perplexity: scores of documents, and the definitions that they are summed up in."""

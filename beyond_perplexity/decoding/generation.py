@@ -21,7 +21,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel, Simulated
 from beyond_perplexity.models.registry import find_engines
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 

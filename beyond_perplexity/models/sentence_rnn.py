@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.counted import UnnormalizedModel
 from beyond_perplexity.models.recurrent_layers import RecurrentState, SigmoidLayer

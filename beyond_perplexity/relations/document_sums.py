@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import effective_groups
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.bleu import bleu_of
 
 _BLOCK = 64  # resamples that are held at once

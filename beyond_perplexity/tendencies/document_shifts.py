@@ -13,7 +13,7 @@ from scipy.sparse import csc_matrix
 from beyond_perplexity.inference.distances import rank_ks
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances

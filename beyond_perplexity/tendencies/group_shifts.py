@@ -24,7 +24,7 @@ from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, HALVINGS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.shifts import (

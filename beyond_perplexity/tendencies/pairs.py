@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.document_draws import DocumentGroups
 from beyond_perplexity.inference.exchanged_units import Groups, alike_groups, scheme_of
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.counting import value_counter
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.spill import add_up

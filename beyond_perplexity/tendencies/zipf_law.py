@@ -17,7 +17,7 @@ from scipy.special import gammaincinv
 
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.thresholds import OCCURRENCES
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.poisson_counts import PoissonTables, SeldomCounts
 from beyond_perplexity.tendencies.power_laws import ExponentTable
 from beyond_perplexity.tendencies.zipf_split import Halves

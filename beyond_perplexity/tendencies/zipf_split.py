@@ -30,7 +30,7 @@ import numpy as np
 from beyond_perplexity.inference.distances import ks_to_cdf
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.thresholds import OCCURRENCES, SPLIT_RANKS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.power_laws import (
     exponent_of_mean,
     fit_truncated_zipf,

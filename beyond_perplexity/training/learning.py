@@ -16,21 +16,21 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.corpus.distortions import DistortionOptions, distort
-from beyond_perplexity.corpus.sentences import cut_sentences
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource, Pieces
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     TOKENS,
     Instance,
     InstanceBatch,
     InstanceStore,
     WholeInstances,
 )
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.corpus.sentences import cut_sentences
+from beyond_perplexity.corpus.token_batches import BatchSource, Pieces
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.counted import UnnormalizedModel
 from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.fitting import Fitting, measure_untrained
 from beyond_perplexity.training.loop import TrainingResult, train

@@ -21,11 +21,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.losses import fastest_products
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.training.interruptions import (
     StopRequest,
     load_checkpoint,
@@ -140,8 +140,8 @@ class Training:
             self._keep_the_best()
         progress = self.progress
         often = 2.0 if sys.stderr.isatty() else 20.0  # seconds between two lines of progress
-        steps = {"total": self.last_step, "initial": progress.step, "unit": "step"}
-        self._bar = tqdm(**steps, mininterval=often, disable=progress.finished)
+        self._bar = tqdm(unit="step", total=self.last_step, mininterval=often)
+        self._bar.update(progress.step)
         with self._bar, self._stop:
             if self._validating:
                 self._end_round()

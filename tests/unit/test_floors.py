@@ -14,7 +14,7 @@ from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.halves import Halving
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.inference.floors import (
     least_tokens,
     reference_floors,
@@ -22,11 +22,7 @@ from beyond_perplexity.tendencies.inference.floors import (
     split_floors,
 )
 from beyond_perplexity.tendencies.inference.halves import half_draws
-from beyond_perplexity.tendencies.inference.human_text import (
-    HumanText,
-    fewer_tokens,
-    further_pair,
-)
+from beyond_perplexity.tendencies.inference.human_text import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.measured import is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions

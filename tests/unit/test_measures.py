@@ -19,8 +19,8 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas import samples
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.schemas import corpora as samples
 from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import document_measures, zipf_split

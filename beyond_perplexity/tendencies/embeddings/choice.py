@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import Groups, scheme_of
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 _PURPOSE = "embeddings/documents"
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.embeddings.discrepancy import distances
 from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.rows import EMBEDDING

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedText
 

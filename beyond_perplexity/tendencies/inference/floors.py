@@ -19,14 +19,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    ExchangedUnits,
-    exchanged_units,
-    scheme_of,
-)
+from beyond_perplexity.inference.exchanged_units import ExchangedUnits, exchanged_units, scheme_of
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, floor_of
 from beyond_perplexity.inference.histogram_draws import blocks
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.inference.halves import half_draws

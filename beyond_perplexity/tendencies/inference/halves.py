@@ -15,7 +15,7 @@ import numpy as np
 from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, scheme_of
 from beyond_perplexity.inference.halves import BODIES, Halving
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_measures import CellComparison, cell_comparisons
 from beyond_perplexity.tendencies.measured import MeasureKey, is_distance
 from beyond_perplexity.tendencies.options import MeasurementOptions

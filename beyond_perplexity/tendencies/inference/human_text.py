@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import whole_groups
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.pairs import BodyPair, aligned_counts
 from beyond_perplexity.tendencies.rows import LENGTH
 from beyond_perplexity.tendencies.statistics import (

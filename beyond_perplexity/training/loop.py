@@ -140,8 +140,9 @@ class Training:
             self._keep_the_best()
         progress = self.progress
         often = 2.0 if sys.stderr.isatty() else 20.0  # seconds between two lines of progress
-        self._bar = tqdm(unit="step", total=self.last_step, mininterval=often)
-        self._bar.update(progress.step)
+        first, done = progress.step, progress.finished
+        last = self.last_step
+        self._bar = tqdm(total=last, initial=first, unit="step", mininterval=often, disable=done)
         with self._bar, self._stop:
             if self._validating:
                 self._end_round()

@@ -5,26 +5,24 @@ it and installed into an environment of its own. Oracles: the checkout that it w
 byte for byte, fingerprints of code); the contract of exit statuses; the listing of folders.
 """
 
-
 from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+
+import beyond_perplexity
 from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
-from packaging.requirements import Requirement
-from pathlib import Path
-from tests.unit.installed import Installed
-from tests.unit.installed import ROOT
-from tests.unit.installed import TINY_CONFIG
-from tests.unit.installed import install
-import beyond_perplexity
-import pytest
-import re
-import subprocess
-import tomllib
-import yaml
-import zipfile
-
+from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
 OF_MODELS = "safetensors tokenizers torch transformers"

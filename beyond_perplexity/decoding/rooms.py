@@ -1,10 +1,9 @@
 """Rooms: where documents wait, grow and are picked up, from their id to the host's copy.
 
 P rooms, S slots that work (S < P), L tokens of a document at most. The host allots ids to free
-rooms, in order, and puts these rooms into a queue. A slot whose document has ended takes the next
-room of the queue by itself, on its device; the host looks only now and then: it picks up the
-documents that are done and fills the queue again. When the queue runs dry in between, slots idle
-until the host has looked. None of this touches a text, which depends on the document's id alone.
+rooms, in order, and queues these. A slot whose document has ended takes the next room of the
+queue by itself, on its device; the host looks only now and then. When the queue runs dry in
+between, slots idle. None of this touches a text, which depends on the document's id alone.
 """
 
 from __future__ import annotations
@@ -76,17 +75,10 @@ class Rooms:
     """The rooms, and the queue of those whose document has not begun.
 
     `fields` are what a room keeps of its document, (P + 1, ...) each, written in place: the last
-    row is scratch for slots without a document. `waiting` gives ids of documents as rooms fall
-    free.
-
-    Attributes
-    ----------
-    items : numpy.ndarray
-        int64, (P,): id of the document of each room; negative where the room is free.
-    done : Tensor
-        bool, (P + 1,): the document has ended.
-    slot_rooms, slot_steps : numpy.ndarray
-        int64, (S,): the room of each slot and the steps made there, when the host last looked.
+    row is scratch for slots without a document. `items`, int64, (P,), are the ids of the
+    documents, negative where a room is free; `done`, bool, (P + 1,): they have ended;
+    `slot_rooms` and `slot_steps`, int64, (S,): the room of each slot and the steps made there
+    when the host last looked.
     """
 
     def __init__(

@@ -1,9 +1,8 @@
 """A softmax over words in two steps: a class of words of like frequency, then a word of it.
 
-With classes by frequency (Goodman 2001; Mikolov et al. 2011, "Extensions of recurrent neural
-network language model") the probability of a word costs about 2 √V products instead of V. With one
-class it is the full softmax. The end of a text is a class of its own, so that it can be ruled out
-where a text cannot end.
+So the probability of a word costs about 2 √V products instead of V (Goodman 2001; Mikolov et al.
+2011, "Extensions of recurrent neural network language model"). The end of a text is a class of
+its own, so that it can be ruled out where a text cannot end.
 
 N positions, D features, V ids, C classes of words.
 """

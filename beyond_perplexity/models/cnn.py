@@ -1,9 +1,7 @@
 """The gated convolutional network (Dauphin, Fan, Auli & Grangier 2017) with a full softmax.
 
-A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends on
-the last 1 + L (K − 1) tokens: the network takes prefixes of any length, but sees no further back.
-Step by step it keeps the last K − 1 inputs of each convolution, so that a step costs the same at
-any place.
+A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends
+on the last 1 + L (K − 1) tokens of a prefix of any length.
 
 B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 """

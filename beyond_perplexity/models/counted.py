@@ -37,16 +37,10 @@ class CountedModel(LanguageModel):
 class SparseCountedModel(CountedModel):
     """A language model of counts of n tokens, with a sparse distribution in each context.
 
-    C contexts, N entries (distinct runs of n tokens), in the order of their contexts.
-
-    Attributes
-    ----------
-    offsets : Tensor
-        int64, (C + 1,): entries of context c are ``offsets[c]`` to ``offsets[c + 1] - 1``.
-    successors : Tensor
-        int32, (N,): the last token of each, rising in each context.
-    counts : Tensor
-        int64, (N,): how often each was seen.
+    C contexts, N entries (distinct runs of n tokens), in the order of their contexts: those of
+    context c are ``offsets[c]`` to ``offsets[c + 1] - 1``, int64, (C + 1,). `successors`, int32,
+    (N,): the last token of each, rising in each context; `counts`, int64, (N,): how often each
+    was seen.
     """
 
     offsets: Tensor
@@ -79,14 +73,8 @@ class UnnormalizedModel(ConfiguredModel):
     def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         """Return log p of sentences, nats, up to −log Z, float64, (B,).
 
-        On a CPU a sentence's score does not depend on the others in its batch.
-
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B, T): words, without ``<s>`` and ``</s>``; any valid id behind the end.
-        lengths : Tensor
-            int64, (B,).
+        Words are int64, (B, T), without ``<s>`` and ``</s>``, any valid id behind the end;
+        lengths (B,). On a CPU a sentence's score does not depend on the others in its batch.
         """
 
     @abstractmethod
@@ -97,11 +85,7 @@ class UnnormalizedModel(ConfiguredModel):
     def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Put a word, of (B,), to the end of each sentence.
 
-        Returns
-        -------
-        change : Tensor
-            float64, (B,): log score of the sentence less that of the sentence before, nats.
-        state : State
+        Return the change of its log score, too. That is float64, (B,), nats.
         """
 
     @abstractmethod
@@ -109,12 +93,7 @@ class UnnormalizedModel(ConfiguredModel):
         """Scale the vectors of words to length 1, in place."""
 
     def margins(self, batch: Any) -> Tensor:
-        """Return log score of each sentence less that of its distortion, nats, float64, (B,).
-
-        Parameters
-        ----------
-        batch : ContrastBatch
-        """
+        """Return log scores of sentences less those of their distortions, nats, float64, (B,)."""
         tokens, lengths = batch.both()  # (2 B, T), (2 B,)
         true, distorted = self.sentence_log_scores(tokens, lengths).chunk(2)
         return true - distorted

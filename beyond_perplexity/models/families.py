@@ -1,8 +1,8 @@
-"""One row says all that the rest of the house must know of a family; nothing heavy is imported.
+"""A row is all that the rest of the house must know of a family; nothing heavy is imported.
 
-A new family is a module with its class, and a row here. Rows do not count for the fingerprint of
-code: the modules that a row names do, by `family_modules`, for the jobs of that family alone. So
-nothing that computes a result belongs into this file.
+Rows do not count for the fingerprint of code: the modules that a row names do, by
+`family_modules`, for the jobs of that family alone. So nothing that computes a result belongs
+into this file.
 """
 
 from __future__ import annotations

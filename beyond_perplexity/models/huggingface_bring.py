@@ -62,23 +62,11 @@ class HuggingFaceOptions:
 def bring(
     architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None
 ) -> tuple[HuggingFace, HuggingFaceVocabulary, dict[str, Any]]:
-    """Take a model with its tokenizer from a folder or from the hub.
+    """Take a model, in float32, with its tokenizer from a folder or from the hub.
 
-    Parameters
-    ----------
-    architecture : mapping
-        See `HuggingFaceOptions`.
-    cleaning : mapping, optional
-        Options of `Preprocessing` that the model's texts are to be cleaned with; None: the model
-        is going to write the corpus' tokens, having been trained on them.
-
-    Returns
-    -------
-    model : HuggingFace
-        In float32, in evaluation mode.
-    vocabulary : HuggingFaceVocabulary
-    source : dict
-        ``path``, ``revision`` (a commit of the hub, or None) and ``weights`` (SHA-256 by file).
+    The third result is its source: ``path``, ``revision`` (a commit of the hub, or None) and
+    ``weights`` (SHA-256 by file). Its texts are to be cleaned by `cleaning`; None: it is going to
+    write the corpus' tokens, having been trained on them.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = find_folder(options)

@@ -42,19 +42,7 @@ class LatentModule(ConfiguredModel):
     ) -> Self:
         """Make an untrained module; the initial weights come from torch's generator.
 
-        Parameters
-        ----------
-        architecture : dict
-            Options of the family.
-        vocabulary : Vocabulary
-            Of the words.
-        corpus : CorpusFiles
-            Where a family finds what is fixed before training (a graph, aliases).
-
-        Raises
-        ------
-        InputError
-            When an option is unknown or wrong, or a table lacks what the family needs.
+        `corpus` is where a family finds what is fixed before training (a graph, aliases).
         """
 
     @abstractmethod

@@ -1,12 +1,8 @@
-"""Log probabilities and cross entropy of a large output layer.
+"""Log probabilities and cross entropy of a large output layer: N positions, D features, V ids.
 
-On a CPU the cross entropy goes by chunks of positions, with its gradient on the way.
-
-A full softmax over V ids costs most of a small model's time on a CPU, and much of that is traffic
-to memory: (positions, V) is written and read several times. Here the logits of a chunk stay near,
-and their gradient is taken at once, so that nothing of size (positions, V) is kept.
-
-N positions, D features, V ids.
+A full softmax costs most of a small model's time on a CPU, and much of that is traffic to memory.
+So the cross entropy goes by chunks of positions, whose gradient is taken at once: nothing of size
+(positions, V) is kept.
 """
 
 from __future__ import annotations

@@ -47,20 +47,11 @@ class Continuations(NamedTuple):
 
 
 class OptimalProposal(Proposal):
-    """A proposal that is worked out from its model; a subclass says how, a word at a time.
+    """A proposal that is worked out from its model, in evaluation mode, a word at a time.
 
-    It has `importance.drawing.smc.SequentialProposal`'s ``start`` and ``propose``, and what follows
-    from stepping: samples, probabilities and beams of whole texts.
-
-    Parameters
-    ----------
-    model : LatentModel
-        In evaluation mode; its parameters are not this module's.
-
-    Attributes
-    ----------
-    word_draws : int
-        D.
+    A subclass says how. It has `importance.drawing.smc.SequentialProposal`'s ``start`` and
+    ``propose``, and what follows from stepping: samples, probabilities and beams of whole texts.
+    `word_draws` is D.
     """
 
     family = "optimal"

@@ -1,12 +1,8 @@
-"""The trigram model without smoothing: p(w | u v) = count(u v w) / count(u v).
+"""The trigram model without smoothing: p(w | u v) = count(u v w) / count(u v), else 0.
 
-Documents are padded with two ``<s>``; ``</s>`` is predicted. What was not seen in training has
-probability 0. The counts are a sparse matrix in CSR form, one row a context: C contexts, N distinct
-trigrams, V ids. B rows, T positions.
-
-References
-----------
-Meister and Cotterell (2021). Language model evaluation beyond perplexity, equation 16.
+Meister and Cotterell (2021). Language model evaluation beyond perplexity, equation 16. Documents
+are padded with two ``<s>``; ``</s>`` is predicted. C contexts, N distinct trigrams, V ids, B
+rows, T positions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Log probabilities of words under a softmax over the vocabulary with ``</s>`` on and off.
 
-The products with the output layer are cut into tiles of positions and words that stay in the cache
-of a CPU core. Their exponentials are taken relative to the goal's: then one pass over a tile gives
-its share of 1 / p, and only where p is below the smallest number is another reference needed.
-Bias and reference are two more columns of the product. In training the gradient is worked out on
-the way, see `losses`, so that nothing of size (positions, V) is kept.
+The products with the output layer are cut into tiles that stay in the cache of a CPU core. Their
+exponentials are taken relative to the goal's: then one pass over a tile gives its share of 1 / p,
+and only where p is below the smallest number is another reference needed. Bias and reference are
+two more columns of the product; the gradient is worked out on the way, see `losses`.
 
 N positions, C positions of a chunk, D features, V ids, S words of a tile.
 """

@@ -1,14 +1,12 @@
 """Wake training of a proposal: it learns what its model believes (Bornschein & Bengio 2015).
 
-A proposal that is fitted to annotations knows nothing of the posterior p(z | x) of the model that
-it is for. Here the model stays as it is, and the words of the training split alone are read. Of
-each instance K latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The
-step follows Σ_k w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in
-K, the gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep).
-
-What is minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on
-average: so the curve, the choice of the best weights and the end of the training are about what the
-proposal is for. Latents are drawn and weighed without dropout and noise; the gradient has them.
+The model stays as it is, and the words of the training split alone are read. Of each instance K
+latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The step follows Σ_k
+w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in K, the
+gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep). What is
+minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on average:
+so curve, best weights and end are about what the proposal is for. Latents are drawn and weighed
+without dropout and noise; the gradient has them.
 
 B instances of a batch, K latents of an instance, R = B K rows, W entries of a row of z, U random
 numbers of a row.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
 from beyond_perplexity.figures.titles import with_drawable_texts
-from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.tendencies.definitions import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from beyond_perplexity.figures.style import (
     select,
     styled,
 )
-from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES
 
 VISIBLE = 0.005  # of the highest density: below it the axis is cut
 

@@ -26,7 +26,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {

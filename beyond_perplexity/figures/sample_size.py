@@ -22,7 +22,7 @@ from beyond_perplexity.figures.style import (
     styled,
 )
 from beyond_perplexity.figures.vocabulary import short_number
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
 
 
 class Panel(NamedTuple):

@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 # Beside the test of the whole distribution, which is solid.
 DASHED = ("mean_difference", "max_difference")

@@ -16,8 +16,8 @@ from beyond_perplexity.planning.parameters import (
     split_unit,
 )
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
 class Samples:

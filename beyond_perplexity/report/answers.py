@@ -14,7 +14,7 @@ from beyond_perplexity.figures.verdicts import DIFFERS, effect_table, verdict
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.findings import Compared, body_name
 from beyond_perplexity.report.perplexities import ByteBits, bits_per_byte
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 
 class Standing(NamedTuple):

@@ -35,14 +35,13 @@ from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.inference.floors import reference_floors
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.human_baselines import reference_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
+from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
     ClassOptions,
     load_stop_words,

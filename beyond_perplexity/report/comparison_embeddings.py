@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from beyond_perplexity.report.comparison_input import Body, CompareOptions
 from beyond_perplexity.semantics.encoders import encoder_of, named_evaluator
-from beyond_perplexity.tendencies.embeddings.measures import rows_of_pair
-from beyond_perplexity.tendencies.embeddings.reading import embedded_pair
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.embedded_documents import embedded_pair
+from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
 from beyond_perplexity.tendencies.options import SensitivityOptions
-from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.tendencies.tokens import TextView
 
 _SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
 

@@ -17,16 +17,15 @@ from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, has_named_
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers, found_groups
-from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
+from beyond_perplexity.tendencies.options import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
     read_statistics,
 )
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST, StopWords
 
 

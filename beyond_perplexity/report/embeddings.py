@@ -25,7 +25,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.definitions import EMBEDDING
 
 _NOTE = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "

@@ -21,8 +21,8 @@ from beyond_perplexity.figures.verdicts import (
 )
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.text_comparison import TEXT
 
 LAWS_OF_UNITS = {
     "document": (

@@ -29,9 +29,15 @@ from beyond_perplexity.figures.verdicts import (
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
 from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.measured import compares_texts, is_distance
-from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, of_counts, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    SHARE_NOUNS,
+    SHARES,
+    compares_texts,
+    is_distance,
+    of_counts,
+    tendencies_of,
+)
+from beyond_perplexity.tendencies.text_comparison import TEXT
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."

@@ -23,7 +23,7 @@ from beyond_perplexity.report.findings import Compared, body_name, five_lines
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.tendencies.text_comparison import TEXT
 
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000

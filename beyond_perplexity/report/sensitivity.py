@@ -10,7 +10,7 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
 
 TEST_NAMES = {
     "ks_empirical": "KS",

@@ -21,7 +21,7 @@ from beyond_perplexity.report.perplexities import (
     check_one_text,
 )
 from beyond_perplexity.report.published import COLUMN, PARAMETERS, PERPLEXITIES, TEST_SET
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
 
 MILLION = 1e6
 BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}

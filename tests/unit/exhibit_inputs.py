@@ -16,7 +16,7 @@ from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
-from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.definitions import EMBEDDING
 from tests.unit import test_contrastive_exhibits as contrastive
 from tests.unit import test_report_importance as importance
 from tests.unit import test_semantic_exhibits as semantic

@@ -41,7 +41,7 @@ from beyond_perplexity.semantics.human_pairs import read_scored_pairs
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile
-from beyond_perplexity.tendencies.views import vocabulary_words
+from beyond_perplexity.tendencies.tokens import vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 

@@ -31,7 +31,7 @@ from beyond_perplexity.importance.two_sided_bounds import (
 )
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.inference import weight_diagnostics as diagnostics
+from beyond_perplexity.inference import weight_diagnostics
 from beyond_perplexity.inference.log_space import log_half_means
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.schemas.draws import SMC
@@ -188,7 +188,9 @@ def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, bound, widt
     assert inside >= 11 or bound != TWO_SIDED
 
 
-def of_samples(ess: float, k_hat: float = 0.3, tail: str = diagnostics.FITTED) -> Diagnostics:
+def of_samples(
+    ess: float, k_hat: float = 0.3, tail: str = weight_diagnostics.FITTED
+) -> Diagnostics:
     return Diagnostics(ess, 0.1, 1.0, k_hat, tail)
 
 
@@ -213,17 +215,17 @@ NAN = np.full(10, np.nan)
         ([of_samples(50, 0.51)] * 10, NAN, "the median of k̂ is 0.51, not known to be at most 0.5"),
         ([of_samples(50, 0.7)] * 4 + [of_samples(50, 0.2)] * 6, NAN, ""),
         (
-            [of_samples(50, math.nan, diagnostics.TIED)] * 5
-            + [of_samples(50, math.nan, diagnostics.CONSTANT)] * 5,
+            [of_samples(50, math.nan, weight_diagnostics.TIED)] * 5
+            + [of_samples(50, math.nan, weight_diagnostics.CONSTANT)] * 5,
             NAN,
             "the median of k̂ is undefined",
         ),
         ([of_samples(50, 0.8)] * 2 + [of_samples(50, 0.2)] * 8, NAN, ""),
         ([of_samples(50, 0.8)] * 3 + [of_samples(50, 0.2)] * 7, NAN, "in 30% of the instances"),
-        ([of_samples(50, math.nan, diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.nan, diagnostics.SHORT)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.inf, diagnostics.DEGENERATE)] * 10, NAN, "k̂ is undefined"),
-        ([of_samples(50, math.nan, diagnostics.CONSTANT)] * 10, NAN, ""),
+        ([of_samples(50, math.nan, weight_diagnostics.TIED)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, weight_diagnostics.SHORT)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.inf, weight_diagnostics.DEGENERATE)] * 10, NAN, "k̂ is undefined"),
+        ([of_samples(50, math.nan, weight_diagnostics.CONSTANT)] * 10, NAN, ""),
         ([of_runs(50)] * 10, np.full(10, 4.0), ""),
         ([of_runs(50)] * 10, np.full(10, 8.0), "is 8.0 nats², above 4: about 2.0 times as many"),
         ([of_runs(50)] * 10, NAN, "variance of log p̂ between runs is nan"),

@@ -18,7 +18,7 @@ from beyond_perplexity.schemas.estimates import ESTIMATES
 from beyond_perplexity.semantics.measure_options import MeasureOptions
 from beyond_perplexity.semantics.rows import MEASURES
 from beyond_perplexity.semantics.scaling import scaled_cosine
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/measures.md").read_text()
 NAMES = set(re.findall(r"`([^`\s]+)`", PAGE))

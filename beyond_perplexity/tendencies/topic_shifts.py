@@ -14,9 +14,9 @@ from scipy.sparse import csr_matrix
 
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.embeddings.discrepancy import distances
-from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, SwapShift
-from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.definitions import EMBEDDING
+from beyond_perplexity.tendencies.discrepancy import distances
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 
 TOPIC = 0.1  # of the documents are of a topic
@@ -24,13 +24,7 @@ MMD = "mmd"
 
 
 class TopicShift(Shift):
-    """More documents of one topic, the samples being independent documents.
-
-    Parameters
-    ----------
-    kernel : numpy.ndarray of float64, shape (N, N)
-        Of the documents of the population.
-    """
+    """More documents of one topic, the samples being independent documents; kernel (N, N)."""
 
     tendency = EMBEDDING
     measures = (MMD,)
@@ -85,15 +79,7 @@ class TopicShift(Shift):
 
 
 class TopicSwapShift(SwapShift):
-    """More documents of one topic, of whole groups against independent documents.
-
-    Parameters
-    ----------
-    inner : TopicShift
-        Of the same documents.
-    groups : GroupedDocuments
-        The population.
-    """
+    """More documents of one topic, of whole groups against independent documents."""
 
     measures = (MMD,)
     effort = 0.5

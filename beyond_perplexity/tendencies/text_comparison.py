@@ -22,19 +22,29 @@ whatever the training text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.counting import count_classes
-from beyond_perplexity.tendencies.hashes import document_hashes, gram_hashes
-from beyond_perplexity.tendencies.measured import MeasureRow
-from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.views import UNKNOWN_WORD, TextView
+from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
+from beyond_perplexity.tendencies.tokens import (
+    UNKNOWN_WORD,
+    TextView,
+    document_hashes,
+    gram_hashes,
+    tokenize_batch,
+)
+from beyond_perplexity.tendencies.word_classes import ClassOptions
+from beyond_perplexity.verdicts import REASON_FOLLOWS
 
 TEXT = "text"
 GRAM_DOCUMENTS = 10_000
@@ -48,12 +58,8 @@ _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
 class TextFacts:
     """What the documents of one body tell, added batch after batch.
 
-    Parameters
-    ----------
-    views : sequence of TextView
-        How the body is read: its 8-grams are kept once for each. All cut at the same length.
-    grams : bool
-        Whether there is a training text to look 8-grams up in.
+    8-grams are kept once for each of the views, which all cut at the same length, if there is a
+    training text to look them up in.
     """
 
     views: Sequence[TextView]
@@ -127,19 +133,9 @@ class _Sought:
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say what share of the 8-grams of some bodies stand in a training text.
+    """Say what share of the 8-grams of bodies stand in a training text, which is streamed once.
 
-    Parameters
-    ----------
-    facts : sequence of TextFacts
-        The bodies, with 8-grams and the same views.
-    training : iterable of pyarrow.StringArray
-        The training text, streamed once and read in each view.
-
-    Returns
-    -------
-    list of list of float or None
-        For each body the share in each view; None for a body without 8-grams.
+    For each body the share in each view; None for a body without 8-grams.
     """
     views = facts[0].views
     grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
@@ -169,16 +165,10 @@ def text_rows(
     facts: tuple[TextFacts, TextFacts],
     copied: tuple[float | None, float | None] = (None, None),
 ) -> list[MeasureRow]:
-    """Make the rows of tendency ``text``.
+    """Make the rows of tendency ``text`` of the reference and the samples.
 
-    Parameters
-    ----------
-    bodies : tuple of two Statistics
-        Of the reference and of the samples, as they are read in this table.
-    facts : tuple of two TextFacts
-        Of both.
-    copied : tuple of two float or None
-        Shares of their 8-grams that stand in the training text, read alike; None: not known.
+    `copied` are the shares of their 8-grams that stand in the training text, read alike; None: not
+    known.
     """
     rows = []
     for suffix, body in (("", 1), ("_reference", 0)):
@@ -193,3 +183,87 @@ def text_rows(
             if value is not None
         ]
     return rows
+
+
+Bodies = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
+
+
+def count_texts(texts: Iterable[pa.Array], classes: ClassOptions, view: TextView) -> Statistics:
+    """Count documents that lie elsewhere without writing a file."""
+    with StatisticsCounter(classes.stop_words, classes.count_s_symbols, view) as counter:
+        for batch in texts:
+            counter.add(batch)
+        return counter.result()
+
+
+def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFacts:
+    facts = TextFacts(views, grams)
+    known = files.are_generated()
+    for batch in files.rows("text", *(["finished"] if known else [])):
+        facts.add(batch.column("text"), batch.column("finished") if known else None)
+    return facts
+
+
+@dataclass
+class TextComparison:
+    """A reference and samples that are compared in one or more readings.
+
+    `views` are the readings by the name of their vocabulary, which all cut and leave out documents
+    alike; `training` streams the training text, to look 8 words in a row up in it; `pool` has
+    further documents of the population of the reference, for floors.
+    """
+
+    files: tuple[DocumentFiles, DocumentFiles]
+    views: Mapping[str, TextView]
+    classes: ClassOptions
+    groups: Groups = (None, None)
+    training: Callable[[], Iterator[pa.Array]] | None = None
+    pool: DocumentFiles | None = None
+    _facts: tuple[TextFacts, TextFacts] = field(init=False)
+    _copied: list[list[float | None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        views = list(self.views.values())
+        reference, samples = (_facts(files, views, bool(self.training)) for files in self.files)
+        self._facts = reference, samples
+        self._copied = [[None] * len(views)] * 2
+        if self.training:
+            self._copied = training_shares(self._facts, self.training())
+
+    @contextmanager
+    def pair(self, vocabulary: str, bodies: Bodies) -> Iterator[BodyPair]:
+        """Bring both together in a reading; see `pairs.paired`."""
+        texts = self.files[0].texts(), self.files[1].texts()
+        read, reference, samples = self.views[vocabulary].batch, *bodies
+        with paired(
+            reference, samples, texts, read=read, groups=self.groups, classes=self.classes
+        ) as pair:
+            yield pair
+
+    @contextmanager
+    def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
+        """Put further human documents in the place of the samples of a pair of this reading.
+
+        None where there are no further documents; see `pairs.further_pair`.
+        """
+        if self.pool is None or pair.documents is None or not pair.defined:
+            yield None
+            return
+        numbers = None if self.groups[0] is None else self.pool.group_numbers()
+        groups = None if numbers is None else numbers.codes()
+        read = self.views[vocabulary].batch
+        human = HumanText(self.pool.texts(), self.classes, read, groups)
+        with further_pair(pair, human) as further:
+            yield further
+
+    def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
+        """Return the rows of tendency ``text`` in a reading, and what is not counted."""
+        place = list(self.views).index(vocabulary)
+        reference, samples = (shares[place] for shares in self._copied)
+        rows = text_rows(bodies, self._facts, (reference, samples))
+        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        return rows + [
+            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            for name, row in SHARES.items()
+            if resolve_name(row.word_class)(self.classes) is None
+        ]

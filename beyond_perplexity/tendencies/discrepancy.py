@@ -2,16 +2,20 @@
 
 MMD is the distance of the mean embeddings of two laws in the space of a kernel k, and for a
 Gaussian kernel 0 only where the laws are the same: MMD^2 = E k(x, x') + E k(y, y') - 2 E k(x, y).
-For k from 0 to 1 it is at most the root of 2.
+For k from 0 to 1 it is at most the root of 2. Here k(x, y) = exp(-|x - y|^2 / (2 b^2)), with b the
+median distance of two different documents of a text. Where that text is further human text, or both
+texts pooled, b does not know which document is of which text: exchanging them leaves it as it is,
+and a randomization test stays exact.
 
-`distances` has its plug-in value, of the documents as they are: 0 for a text and itself, above 0
+`distances` has the plug-in value, of the documents as they are: 0 for a text and itself, above 0
 else, too large on average, by the more the fewer documents there are. `unbiased_square` leaves out
 pairs of documents of one unit (a document with itself; documents of one group), so that its
-expectation is the squared MMD of the laws whatever the number of documents; it can be negative.
-Its variance comes from leaving out one unit at a time (`inference.jackknife`).
+expectation is the squared MMD of the laws whatever the number of documents; it can be negative. Its
+variance comes from leaving out one unit at a time (`inference.intervals`).
 
-Source: Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012). A kernel two-sample test. JMLR 13.
-N documents in all, n of the reference and m of the samples, w sets of weights at a time.
+Source: Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012). A kernel two-sample test. JMLR 13. N
+documents in all, n of the reference and m of the samples, D numbers of a vector, w sets of weights
+at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +29,43 @@ from scipy.sparse import csr_matrix
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.p_values import student_quantile
 
+_EQUAL = 1e-6  # vectors closer than this, relative to their size, are the same in 32 bits
+
+
+def squared_distances(vectors: np.ndarray) -> np.ndarray:
+    """Return the squared Euclidean distances of all pairs of rows (N, D): float64, (N, N)."""
+    centred = vectors.astype(np.float64)
+    centred -= centred.mean(axis=0)
+    norms = np.einsum("nd,nd->n", centred, centred)
+    found = centred @ centred.T
+    found *= -2
+    found += norms[:, None]
+    found += norms
+    found[found < _EQUAL**2 * max(float(norms.max(initial=0)), 1.0)] = 0.0
+    np.fill_diagonal(found, 0.0)
+    return found
+
+
+def median_distance(vectors: np.ndarray) -> float:
+    """Return the bandwidth b: the median distance of two documents with different vectors.
+
+    In the unit of the vectors (N, D), whatever their order; 1 where no two differ, so that any b
+    gives the same kernel.
+    """
+    distances = squared_distances(vectors)
+    pairs = distances[np.triu_indices(len(distances), 1)]
+    different = pairs[pairs > 0]
+    return float(np.sqrt(np.median(different))) if len(different) else 1.0
+
+
+def gaussian_kernel(vectors: np.ndarray, bandwidth: float) -> np.ndarray:
+    """Return exp(-|x - y|^2 / (2 b^2)) of all pairs of documents (N, D): float64, (N, N)."""
+    kernel = squared_distances(vectors)
+    kernel *= -0.5 / bandwidth**2
+    result: np.ndarray = np.exp(kernel, out=kernel)
+    return result
+
+
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts
 LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1
 
@@ -32,17 +73,9 @@ LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1
 def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.ndarray:
     """Weigh documents so that their weighted sum is the difference of the means of both sides.
 
-    Parameters
-    ----------
-    labels : numpy.ndarray of bool, shape (N, w)
-        Whether a document is on the first side.
-    documents : numpy.ndarray of float64, shape (N,), optional
-        What each document counts in the mean of its side; 1 by default.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (N, w)
-        Those of the first side sum to 1, those of the second one to -1; NaN where one is empty.
+    Takes labels (bool, (N, w)), whether a document is on the first side, and what each counts (N,).
+    Weights (float64, (N, w)) of the first side sum to 1, those of the second to -1; NaN where one
+    is empty.
     """
     first = labels.astype(np.float64)
     second = 1 - first
@@ -55,19 +88,7 @@ def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.
 
 
 def distances(kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Compute plug-in values of MMD.
-
-    Parameters
-    ----------
-    kernel : numpy.ndarray of float64, shape (N, N)
-        Of all documents.
-    weights : numpy.ndarray of float64, shape (N, w)
-        Each column sums to 0; see `side_weights`.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (w,)
-    """
+    """Compute plug-in values of MMD, (w,): of a kernel (N, N) and weights (N, w) that sum to 0."""
     squares = np.einsum("nw,nw->w", weights, kernel @ weights)
     squares[squares < _ROUNDING] = 0.0
     found: np.ndarray = np.sqrt(squares)
@@ -77,16 +98,9 @@ def distances(kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
 class Discrepancy(NamedTuple):
     """An unbiased estimate of the squared MMD of two laws.
 
-    Attributes
-    ----------
-    value : float
-        The estimate; it can be negative, and is NaN with fewer than two units of a text.
-    error : StandardError
-        Its variance and degrees of freedom, by leaving out one unit at a time.
-    plug_in : float
-        The squared MMD of the documents as they are.
-    noise : float
-        tr C^2, with C the covariance of the difference of the two mean embeddings.
+    `value` can be negative, and is NaN with fewer than two units of a text; `error` is its variance
+    by leaving out one unit at a time; `plug_in` the squared MMD of the documents as they are;
+    `noise` tr C^2, with C the covariance of the difference of the two mean embeddings.
     """
 
     value: float
@@ -162,12 +176,8 @@ def _members(n: int, codes: np.ndarray | None) -> csr_matrix:
 def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> float:
     """Return the sum of squares of the products of what units add to the means of two texts.
 
-    Parameters
-    ----------
-    sums : numpy.ndarray of float64, shape (U, V)
-        The kernel, summed over units of the one and of the other.
-    sizes, others : numpy.ndarray, shape (U,) and (V,)
-        Documents of each unit.
+    Of the kernel summed over units of the one and the other, (U, V), and their sizes, (U,) and
+    (V,).
     """
     shares, of_others = sizes / sizes.sum(), others / others.sum()
     rows, columns = sums.sum(axis=1), sums.sum(axis=0)
@@ -180,16 +190,10 @@ def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> floa
 def unbiased_square(
     kernel: np.ndarray, n: int, groups: tuple[np.ndarray | None, np.ndarray | None] = (None, None)
 ) -> Discrepancy:
-    """Estimate the squared MMD of the laws of two texts.
+    """Estimate the squared MMD of two laws from the kernel of their documents, (N, N).
 
-    Parameters
-    ----------
-    kernel : numpy.ndarray of float64, shape (N, N)
-        The first n documents are the reference's, the others the samples'.
-    n : int
-        Documents of the reference.
-    groups : tuple of two numpy.ndarray of int, shape (n,) and (m,), or None
-        The group of each document; None where each is a unit of its own.
+    The first n are the reference's. `groups`, (n,) and (m,), are None where each document is a unit
+    of its own.
     """
     first, second = _members(n, groups[0]), _members(len(kernel) - n, groups[1])
     within = first @ (first @ kernel[:n, :n]).T, second @ (second @ kernel[n:, n:]).T

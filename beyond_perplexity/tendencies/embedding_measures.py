@@ -27,10 +27,12 @@ number of groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.inference.exchanged_units import (
     GroupDraws,
@@ -43,22 +45,23 @@ from beyond_perplexity.inference.exchanged_units import (
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.tendencies.embeddings.discrepancy import (
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
+from beyond_perplexity.tendencies.discrepancy import (
     distances,
+    gaussian_kernel,
+    median_distance,
     side_weights,
     unbiased_square,
 )
-from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
-from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
-from beyond_perplexity.tendencies.embeddings.shifts import MMD, TopicShift, TopicSwapShift
-from beyond_perplexity.tendencies.group_shifts import GroupedDocuments
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.rows import EMBEDDING
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
-from beyond_perplexity.tendencies.tested_rows import EXCHANGED, few_blocks
-from beyond_perplexity.verdicts import REASON_FOLLOWS, joined_facts
+from beyond_perplexity.tendencies.tested_rows import EXCHANGED, adjusted_rows, few_blocks
+from beyond_perplexity.tendencies.topic_shifts import MMD, TopicShift, TopicSwapShift
+from beyond_perplexity.verdicts import REASON_FOLLOWS, draws_too_few, facts_of, joined_facts
 
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 
@@ -71,10 +74,10 @@ def observed_distance(pair: EmbeddedPair) -> float:
 
 
 def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
-    """Compute the MMD of n randomizations of a pair: float64, shape (n,).
+    """Compute the MMD of n randomizations of a pair: float64, (n,).
 
-    Documents are permuted, or groups exchanged, as `inference.units` says; number b draws from the
-    stream (`seed`, ``"permutation/units"``, b).
+    Documents are permuted, or groups exchanged (`inference.exchanged_units`); number b draws from
+    the stream (`seed`, ``"permutation/units"``, b).
     """
     units = exchanged_units(pair.groups, pair.n_documents, seed)
     units = units or single_documents(pair.n_documents)
@@ -93,13 +96,9 @@ def _group_draws(pair: EmbeddedPair, seed: int) -> GroupDraws:
 
 
 def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
-    """Compute the mean MMD over draws of one document per group of the samples.
+    """Compute the mean MMD over draws of one document per group of the samples, and its null.
 
-    Returns
-    -------
-    observed : float
-    null : numpy.ndarray of float64, shape (n,)
-        Of n randomizations, which swap the same blocks in every draw; see `inference.units`.
+    The n randomizations swap the same blocks in every draw.
     """
     found = []
     draws = _group_draws(pair, seed)
@@ -163,23 +162,9 @@ def embedding_rows(
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair; the rows are listed in the docstring of this module.
 
-    Parameters
-    ----------
-    pair : EmbeddedPair
-        At least two documents of each text.
-    options : MeasurementOptions
-        ``permutations`` and ``confidence`` are used.
-    seed : int
-        Seed of the randomizations.
-    floor : Floor, optional
-        What two human texts as large are apart.
-    smallest : float
-        The smallest shift; see `smallest_topic_share`.
-
-    Yields
-    ------
-    MeasureRow
-        Without adjusted p-values: those depend on the other tests of the body.
+    At least two documents of each text; without adjusted p-values, which depend on the other tests
+    of the body. `floor` says what two human texts as large are apart, `smallest` the smallest
+    shift.
     """
     texts = {"reference": pair.reference, "samples": pair.samples}
     estimate = unbiased_square(pair.kernel, len(pair.reference), pair.groups)
@@ -202,13 +187,7 @@ def embedding_rows(
 
 
 def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor | None:
-    """Compute the floor of a pair from further human text: as many documents as there are samples.
-
-    Returns
-    -------
-    Floor or None
-        None where there are too few further documents.
-    """
+    """Compute the floor of a pair from as many further human documents; None for too few."""
     m, other = len(pair.samples), further.first(len(pair.samples))
     enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
     if not enough or (pair.reference.groups is None) != (other.groups is None):
@@ -219,10 +198,7 @@ def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor
 def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
     """Compute floor and excess of a pair from halves of the reference; see `inference.halves`.
 
-    Returns
-    -------
-    Floor or None
-        None where a half would have fewer than two documents, or too few groups.
+    None where a half would have fewer than two documents, or too few groups.
     """
     halving = Halving(pair, seed)
     if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
@@ -258,10 +234,7 @@ def rows_of_pair(
 ) -> list[MeasureRow]:
     """Measure a pair without further human text: floor and shift are those of the reference.
 
-    Returns
-    -------
-    list of MeasureRow
-        See `embedding_rows`; `without_vectors` where a text has fewer than two of them.
+    `without_vectors` where a text has fewer than two of them.
     """
     if min(pair.n_documents) < 2:
         return [without_vectors()]
@@ -276,11 +249,8 @@ def rows_of_pair(
 def human_shift(*texts: EmbeddedText) -> Shift:
     """Make the shift of a population of human documents, of groups where they have them.
 
-    Parameters
-    ----------
-    *texts : EmbeddedText
-        The texts that the population is made of, all with groups or none; `MOST_SHIFTED` of
-        their documents at most, which are as good as any as they were drawn at random.
+    Of `MOST_SHIFTED` of their documents at most, which are as good as any as they were drawn at
+    random.
     """
     texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
@@ -305,3 +275,40 @@ def smallest_topic_share(
     found = detected_shifts(shift, replace(how, documents=(size,)), seed)
     shares: Mapping[str, float] = {measure: x for measure, _, x in found}
     return shares[MMD]
+
+
+_OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabulary")
+
+
+def _measured(record: dict[str, object]) -> MeasureRow:
+    kept = {
+        name: math.nan if record[name] is None else record[name]
+        for name in MeasureRow._fields
+        if name in record and name not in ("note", "withheld")
+    }
+    facts = facts_of(str(record["note"] or ""))
+    note = joined_facts(*(fact for fact in facts if not draws_too_few(fact)))
+    return MeasureRow(**kept, note=note)  # type: ignore[arg-type]
+
+
+def joined_measures(
+    table: pa.Table, rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+) -> pa.Table:
+    """Join rows of embeddings to the measures of a body: the old rows, then the new ones.
+
+    P-values are adjusted anew; `bodies` of text share one family of tests.
+    """
+    old = [_measured(record) for record in table.to_pylist()]
+    every = adjusted_rows([*old, *rows], permutations, bodies)
+    first = table.slice(0, 1).to_pylist()[0]
+    columns: dict[str, list[object]] = {name: [first[name]] * len(every) for name in _OF_BODY}
+    columns["note"] = [row.note or None for row in every]
+    for name in set(TENDENCY_MEASURES.names) - set(columns):
+        values = [getattr(row, name) for row in every]
+        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
+    return pa.table({name: columns[name] for name in TENDENCY_MEASURES.names}, TENDENCY_MEASURES)
+
+
+def of_source(table: pa.Table, source: str) -> pa.Table:
+    """Take the rows of a body of text."""
+    return table.filter(pc.equal(table["source"], source))

@@ -16,18 +16,7 @@ _ROWS = 65_536  # of a run held at a time while merging
 
 
 def add_up(tables: list[pa.Table]) -> pa.Table:
-    """Add the counts of equal types and sort by type (in the order of UTF-8 bytes).
-
-    Parameters
-    ----------
-    tables : list of pyarrow.Table
-        Each with columns ``type`` (string) and ``count`` (int64).
-
-    Returns
-    -------
-    pyarrow.Table
-        Every type once, sorted.
-    """
+    """Add the counts of equal types; every type once, sorted in the order of UTF-8 bytes."""
     if not tables:
         return COUNTED.empty_table()
     summed = pa.concat_tables(tables).group_by("type").aggregate([("count", "sum")])
@@ -63,17 +52,9 @@ class _Run:
 
 
 def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
-    """Merge sorted streams of (type, count) into one, adding the counts of equal types.
+    """Merge streams of (type, count), each sorted with each type once, into one such stream.
 
-    Parameters
-    ----------
-    runs : iterable of iterables of pyarrow.Table
-        Each a stream of tables sorted by type, with each type once.
-
-    Yields
-    ------
-    pyarrow.Table
-        Tables of the merged stream, sorted, each type once. Memory holds one table of each run.
+    Counts of equal types are added; memory holds one table of each run.
     """
     waiting = [run for tables in runs if (run := _Run(tables)).head.num_rows]
     while waiting:
@@ -86,13 +67,9 @@ def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
 class TypeCounter:
     """Count types; beyond a limit of types in memory, sorted runs go to a temporary folder.
 
-    A context manager, which removes the folder at the end.
-
-    Parameters
-    ----------
-    limit : int
-        Rows (types, with repetitions between batches) held in memory before they are added up; when
-        the distinct ones alone exceed half of it, they are spilled.
+    A context manager, which removes the folder at the end. `limit` rows (types, with repetitions
+    between batches) are held before they are added up; when the distinct ones alone exceed half of
+    it, they are spilled.
     """
 
     def __init__(self, limit: int = 4_000_000) -> None:

@@ -1,10 +1,8 @@
-"""Permutation and bootstrap of unigram counts: documents x types times blocks of labels.
+"""Blocks of documents x types on disk, and their products with labels and weights.
 
-Documents are permuted, never tokens. The matrix lies on disk in blocks of a fixed number of
-documents, so memory holds one block, whatever the corpus, and results do not depend on how files
-were cut. For a block of permutations, 0/1 labels (D, w) times the matrix give the counts of one
-side for w permutations at once; the other side is the rest. Fixed blocks share the labels by a
-hypergeometric draw.
+With labels of 0 and 1 the products are whole numbers below 2^16 but for a few types of a block:
+16-bit lanes halve the memory that a product walks through, and with it its time. Sums of these few
+types are made apart, from dense rows.
 """
 
 from __future__ import annotations
@@ -12,10 +10,13 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from scipy.sparse import csc_matrix, csr_matrix
 
 from beyond_perplexity.inference.document_draws import (
     DocumentLabels,
@@ -26,8 +27,122 @@ from beyond_perplexity.inference.document_draws import (
 )
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.document_blocks import DocumentBlock, count_block, store_block
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
+
+_LANE = 2**16
+_EXACT_SUM = 2**24  # whole numbers up to here are exact in 32 bits
+
+
+@dataclass(frozen=True)
+class DocumentBlock:
+    """One block of documents of one body: counts over the types it holds, memory-mapped.
+
+    `body` is 0 for the reference and 1 for the samples; `columns` (int64, (U,)) the types of the
+    columns, None for all types; `transposed` (U, D) the counts, of 16 bits where they fit;
+    `frequent` (F,) the columns whose sum may not fit into 16 bits, and `dense` (F, D) their counts.
+    """
+
+    body: int
+    columns: np.ndarray | None
+    transposed: csc_matrix
+    frequent: np.ndarray
+    dense: np.ndarray
+
+    @property
+    def n_documents(self) -> int:
+        """Documents D."""
+        return int(self.transposed.shape[1])
+
+    def chosen(
+        self, path: Path, body: int, chosen: np.ndarray, whole: int | None = None
+    ) -> DocumentBlock:
+        """Take some documents (bool, (D,)) for a body; a new folder holds them where not all are.
+
+        `whole` is the number of types where these become the first ones of more.
+        """
+        columns = self.columns
+        if columns is None and whole is not None:
+            columns = np.arange(whole)
+        if chosen.all():
+            return replace(self, body=body, columns=columns)
+        matrix = self.transposed.T[np.flatnonzero(chosen)]  # (D', U)
+        return store_block(path, body, matrix, columns)
+
+    def labelled(self, labels: np.ndarray) -> np.ndarray:
+        """Sum the counts of the documents that have a label (uint16, (D, w)): (U, w).
+
+        Exact but for the rows of `frequent`, which are to be taken from `labelled_frequent`.
+        """
+        if self.transposed.dtype != np.uint16:
+            labels = labels.astype(self.transposed.dtype)
+        product: np.ndarray = self.transposed @ labels
+        return product
+
+    def labelled_frequent(self, labels: np.ndarray) -> np.ndarray:
+        """Sum the counts of the frequent types likewise: float, shape (F, w)."""
+        product: np.ndarray = self.dense @ labels.astype(self.dense.dtype)
+        return product
+
+    def weighted(self, weights: np.ndarray) -> np.ndarray:
+        """Sum counts times weights (D, w), a float, over documents: (U, w) of their type."""
+        product: np.ndarray = self._floats(weights.dtype) @ weights
+        return product
+
+    def per_document(self, marks: np.ndarray) -> np.ndarray:
+        """Sum counts times the numbers of all types (V, w), a float, over types: (D, w)."""
+        held = marks if self.columns is None else marks[self.columns]
+        product: np.ndarray = self._floats(marks.dtype).T @ held
+        return product
+
+    def _floats(self, dtype: np.dtype) -> csc_matrix:
+        held = self.transposed
+        parts = (held.data.astype(dtype), held.indices, held.indptr)
+        return csc_matrix(parts, shape=held.shape)
+
+
+def store_block(
+    path: Path, body: int, matrix: csr_matrix, columns: np.ndarray | None
+) -> DocumentBlock:
+    """Move a block of documents (D, U) to a new folder; see `DocumentBlock`."""
+    path.mkdir()
+    sums = np.asarray(matrix.sum(axis=0, dtype=np.int64)).ravel()
+    dense_type = np.float32 if sums.max(initial=0) < _EXACT_SUM else np.float64
+    frequent = np.flatnonzero(sums >= _LANE)
+    small = matrix.data.max(initial=0) < _LANE
+    arrays = {
+        "data": matrix.data.astype(np.uint16 if small else np.float64),
+        "indices": matrix.indices,
+        "indptr": matrix.indptr,
+        "dense": matrix[:, frequent].T.toarray().astype(dense_type),
+    }
+    held = {}
+    for name, array in arrays.items():
+        np.save(path / f"{name}.npy", array)
+        held[name] = np.load(path / f"{name}.npy", mmap_mode="r")
+    parts = (held["data"], held["indices"], held["indptr"])
+    transposed = csc_matrix(parts, shape=matrix.shape[::-1])
+    return DocumentBlock(body, columns, transposed, frequent, held["dense"])
+
+
+def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | None]:
+    """Count types in documents: int64, (D, U), and the types of the columns, (U,).
+
+    None for all types, which is faster when the block holds many. A type that is not among the
+    types is a ValueError.
+    """
+    found = pc.index_in(batch.types, value_set=types)
+    if found.null_count:
+        raise ValueError(f"unknown type {batch.types.filter(pc.is_null(found))[0]}")
+    columns, local = np.unique(found.to_numpy(), return_inverse=True)
+    whole = 2 * len(columns) > len(types)
+    if whole:
+        columns, local = np.arange(len(types)), found.to_numpy()
+    shape = (len(batch.offsets) - 1, len(columns))
+    ones = np.ones(len(batch.ids), np.int32)
+    matrix = csr_matrix((ones, local[batch.ids], batch.offsets), shape=shape)
+    matrix.sum_duplicates()
+    return matrix, None if whole else columns
+
 
 BLOCK_DOCUMENTS = 65_536  # documents of a block; part of the definition of the random draws
 _EXACT_FLOAT32 = 2**22  # counts up to here, and four times as many in a resample, are exact
@@ -56,17 +171,10 @@ def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
 class DocumentCounts:
     """Counts of types in every document of two bodies of text, on disk; a context manager.
 
-    Parameters
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        All types of both bodies. The most frequent ones should come first: they are used most, and
-        stay in the cache.
-    pooled : numpy.ndarray of int64, shape (V,)
-        Their counts in both bodies together, which decide on the floating-point type.
-    read : callable
-        Makes tokens of a batch of texts.
-    count : callable
-        Counts what else is kept of every document of a batch; ``length`` must be among it.
+    The most frequent of the V types should come first: they are used most, and stay in the cache.
+    `pooled` (int64, (V,)) are their counts in both bodies, which decide on the floating-point type.
+    `read` makes tokens of a batch of texts; `count` counts what else is kept of every document,
+    ``length`` among it.
     """
 
     def __init__(
@@ -96,10 +204,7 @@ class DocumentCounts:
     def add(self, body: int, texts: Iterable[pa.Array]) -> None:
         """Store the documents of body 0 (reference) or 1 (samples), body 0 first.
 
-        Raises
-        ------
-        ValueError
-            When a document has a type that is not among the types.
+        A type that is not among the types is a ValueError.
         """
         for block in _fixed_blocks(texts):
             batch = self._read(block)
@@ -118,17 +223,8 @@ class DocumentCounts:
     ) -> Iterator[DocumentCounts]:
         """Give every document another body, or none; over the same types and `more` types.
 
-        Parameters
-        ----------
-        places : tuple of two numpy.ndarray of int, shape (D,)
-            For the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
-        more : pyarrow.StringArray, optional
-            Types of documents that are added later.
-
-        Yields
-        ------
-        DocumentCounts
-            Lives as long as the context, and as this object.
+        `places` (D,) say for the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
+        The result lives as long as the context, and as this object.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
         with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
@@ -197,20 +293,9 @@ class DocumentCounts:
         return total
 
     def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
-        """Permute documents between the bodies.
+        """Yield counts (whole numbers, float, (V, w)) of the documents labelled as reference.
 
-        Parameters
-        ----------
-        n : int
-            Permutations.
-        seed, purpose : int, str
-            Permutation b draws from the stream (`seed`, `purpose`, b).
-
-        Yields
-        ------
-        numpy.ndarray of float, shape (V, w)
-            Counts (whole numbers) of the documents labelled as reference in the next w
-            permutations.
+        Documents are permuted; permutation b draws from the stream (`seed`, `purpose`, b).
         """
         sizes = self.n_documents(0), self.n_documents(1)
         for start in range(0, n, SIDE_BY_SIDE):
@@ -219,21 +304,9 @@ class DocumentCounts:
             yield self._labelled(self._blocks, len(items), draw_labels(labels))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Add up the counts of the documents whose unit has a label.
+        """Add up the counts of documents whose unit has a label: whole numbers, float, (V, w).
 
-        Parameters
-        ----------
-        body : int
-            0 or 1.
-        labels : numpy.ndarray of bool, shape (U, w)
-            Of U units.
-        codes : numpy.ndarray of int, shape (D,)
-            The unit of each document.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (V, w)
-            Whole numbers.
+        Of labels (bool, (U, w)) of U units, and the unit of each document (D,).
         """
         draw = take_rows(labels.astype(np.uint16), codes)
         return self._labelled(self._of(body), labels.shape[1], draw)
@@ -250,23 +323,10 @@ class DocumentCounts:
     def resampled(
         self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
-        """Resample the documents of a body with replacement.
+        """Resample the documents of a body with replacement: whole numbers, float, (V, w).
 
-        Parameters
-        ----------
-        body : int
-            0 or 1.
-        items : range
-            Numbers of the replicates; replicate r draws from the stream (`seed`, `purpose`, r).
-        seed, purpose : int, str
-            See `items`.
-        kept : numpy.ndarray of bool, shape (D,), optional
-            Which documents are resampled; all by default.
-
-        Returns
-        -------
-        numpy.ndarray of float, shape (V, w)
-            Counts (whole numbers) of the replicates.
+        Replicate r of the items draws from the stream (`seed`, `purpose`, r); only documents that
+        are `kept` (bool, (D,)) are drawn.
         """
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())

@@ -39,12 +39,13 @@ from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.training import interruptions, loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
 CPU = torch.device("cpu")
@@ -73,17 +74,7 @@ def data(tmp_path_factory):
     texts = [
         " ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in zip(starts, sizes, strict=True)
     ]
-    splits = ["train"] * 60 + ["valid"] * 20
-    columns = {
-        "doc_id": list(range(80)),
-        "split": splits,
-        "title": [""] * 80,
-        "text": texts,
-        "n_tokens": [int(n) for n in sizes],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
-    ClosedVocabulary([f"w{i}" for i in range(9)], 1).save(folder / "vocabulary.json")
-    return folder
+    return write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
 
 
 def fit(data, output, checkpoints, config=CONFIG, seed=1):

@@ -107,7 +107,6 @@ def load_any(
     vocabulary = load_vocabulary(folder / VOCABULARY)
     if vocabulary.hash != description["vocabulary"]["sha256"]:
         raise InputError(f"{folder / VOCABULARY}: is not the vocabulary the model was trained with")
-    _check_size(folder, description, vocabulary)
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise InputError(f"{weights}: is missing; train the model again")
@@ -136,16 +135,6 @@ def read_weights(
         reason = str(error) if isinstance(error, InputError) else brief_repr(error)
         raise InputError(f"{path}: does not fit {description} ({reason}); make it again") from error
     return model
-
-
-def _check_size(folder: Path, description: Mapping[str, Any], vocabulary: Vocabulary) -> None:
-    """Refuse another number of ids than the vocabulary has, before anything so large is made."""
-    size = description["config"].get("vocabulary_size")
-    if type(size) is not int or size != vocabulary.size:
-        raise InputError(
-            f"{folder / DESCRIPTION}: config.vocabulary_size is {brief_repr(size)}, but "
-            f"{VOCABULARY} has {vocabulary.size} ids; train the model again"
-        )
 
 
 def _read_description(folder: Path) -> dict[str, Any]:

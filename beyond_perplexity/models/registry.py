@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
@@ -19,8 +19,7 @@ def find(family: object) -> type[TrainedModel]:
     if row.reference is None:
         how = "worked out from" if is_worked_out(family) else "trained within"
         raise InputError(f"family: {family!r} is {how} its model, not by itself")
-    found: type[TrainedModel] = resolve_name(row.reference)
-    return found
+    return cast(type[TrainedModel], resolve_name(row.reference))
 
 
 def find_language_model(family: object) -> type[LanguageModel]:
@@ -34,22 +33,19 @@ def find_language_model(family: object) -> type[LanguageModel]:
 
 def find_training(family: object) -> type[Any]:
     """Return the dataclass of the options of a family's training."""
-    kind: type[Any] = resolve_name(find_row(family).training)
-    return kind
+    return cast(type[Any], resolve_name(find_row(family).training))
 
 
 def find_optimal(family: object) -> type[Any] | None:
     """Return the class of a latent family's optimal proposal; None where it has none."""
     reference = find_row(family).optimal
-    found: type[Any] | None = resolve_name(reference) if reference else None
-    return found
+    return cast(type[Any], resolve_name(reference)) if reference else None
 
 
 def find_bring(family: object) -> Callable[..., Any] | None:
     """Return the function that brings a model of a family; None where none is brought."""
     reference = find_row(family).bring
-    bring: Callable[..., Any] | None = resolve_name(reference) if reference else None
-    return bring
+    return cast(Callable[..., Any], resolve_name(reference)) if reference else None
 
 
 def find_engines(family: str) -> ModuleType | None:
@@ -65,9 +61,5 @@ def build(
 
     An open vocabulary (BPE) has no unknown words: ``<unk>`` gets no probability.
     """
-    made: LanguageModel = find_language_model(config.get("family"))(
-        vocabulary_size=vocabulary_size,
-        architecture=config.get("architecture", {}),
-        open_vocabulary=open_vocabulary,
-    )
-    return made
+    kind: Callable[..., LanguageModel] = find_language_model(config.get("family"))
+    return kind(vocabulary_size, config.get("architecture", {}), open_vocabulary)

@@ -64,7 +64,7 @@ class ScoringOptions:
     Attributes
     ----------
     model : str
-        A folder, or a name on the hub; see `models.opening`. With `arpa` a file.
+        A folder, or a name on the hub; see `models.checkpoint`. With `arpa` a file.
     text : str
         Text, JSONL or Parquet; with `arpa` a sentence a line or row.
     arpa : bool

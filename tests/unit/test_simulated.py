@@ -22,9 +22,8 @@ from scipy.stats import chisquare
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.corpus.tree_sentences import sentence_documents
+from beyond_perplexity.decoding.generation import SIMULATED_AT_ONCE, simulate_texts, write_simulated
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.decoding.output import write_simulated
-from beyond_perplexity.decoding.simulation import SIMULATED_AT_ONCE, simulate_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.planning.run import Run

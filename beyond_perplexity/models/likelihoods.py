@@ -1,23 +1,18 @@
 """What a model says of documents: log P of each, in windows where its context is limited."""
 
-
 from __future__ import annotations
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.vocabulary import BOS
-from beyond_perplexity.vocabulary import EOS
-from beyond_perplexity.vocabulary import UNK
-from beyond_perplexity.vocabulary import Vocabulary
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
-from itertools import islice
-from typing import Any
-from typing import NamedTuple
+
 import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
 import numpy as np
 import torch
 
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Documents that are sorted by length together, so that a batch has rows of like length.
 POOL = 1024

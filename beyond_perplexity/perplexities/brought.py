@@ -1,50 +1,36 @@
 """Score a text that a user brings under a model that a user brings."""
 
-
 from __future__ import annotations
-from beyond_perplexity.corpus.external import GroupField
-from beyond_perplexity.corpus.external import read_grouped
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from beyond_perplexity.corpus.external import GroupField, read_grouped
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.checkpoint import is_foreign
-from beyond_perplexity.models.checkpoint import open_scorer
+from beyond_perplexity.models.checkpoint import choose_device, is_foreign, open_scorer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences
 from beyond_perplexity.ngrams.text import UnknownRule
-from beyond_perplexity.perplexities.documents import DocumentRow
-from beyond_perplexity.perplexities.documents import ScoredText
-from beyond_perplexity.perplexities.documents import TextKind
-from beyond_perplexity.perplexities.documents import row_columns
+from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText, TextKind, row_columns
 from beyond_perplexity.perplexities.options import ScoringOptions
-from beyond_perplexity.perplexities.special_tokens import SpecialReading
-from beyond_perplexity.perplexities.special_tokens import require_special
+from beyond_perplexity.perplexities.special_tokens import SpecialReading, require_special
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.speller.speller import find_speller
-from beyond_perplexity.scoring.speller.speller import load_speller
-from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.accounts import NO_TOKEN
+from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import ClosedVocabulary
-from beyond_perplexity.vocabulary import N_SPECIAL
-from beyond_perplexity.vocabulary import Vocabulary
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from contextlib import ExitStack
-from pathlib import Path
-from types import MappingProxyType
-from typing import Any
-from typing import NamedTuple
-import pyarrow as pa
-
+from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary, Vocabulary
 
 FREE_SPELLING = (
     "bits per character and byte leave the spelling of {unknown:,} unknown words free: they do not "

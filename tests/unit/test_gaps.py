@@ -16,8 +16,7 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.bounds import bounds
-from beyond_perplexity.figures.gaps import LEAST_SHOWN, true_gaps
+from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
 from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims

@@ -56,7 +56,7 @@ class Continuations(NamedTuple):
 class OptimalProposal(Proposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
-    It has `importance.drawing.smc.SequentialProposal`'s ``start`` and ``propose``, and what follows
+    It has `particle_runs.SequentialProposal`'s ``start`` and ``propose``, and what follows
     from stepping: samples, probabilities and beams of whole texts.
 
     Parameters

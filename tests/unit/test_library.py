@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from beyond_perplexity.random_streams import stream
 from matplotlib.figure import Figure
 
 import beyond_perplexity
@@ -28,6 +27,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import Audit
 from beyond_perplexity.library.given import GivenFiles
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.random_streams import stream
 from tests.unit.latent_tables import model, sample_columns
 
 FAST = {"permutations": 19, "bootstrap": 0, "tokenized": True}

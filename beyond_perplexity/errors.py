@@ -14,12 +14,12 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from beyond_perplexity.foreign_text import one_line
-from beyond_perplexity.requeue import wait_to_be_requeued
 
 _STOPPING = (signal.SIGTERM, signal.SIGHUP)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -259,3 +259,25 @@ def _stopped_by_signals() -> Iterator[None]:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, interrupts)
+
+
+JOB = "BEYOND_PERPLEXITY_JOB"  # set by the rules: the id of the SLURM job, if it is one
+LONGEST_WAIT = 300.0  # seconds
+# Before the command of every rule. SIGTERM, with which SLURM announces the end of a job, reaches
+# all of its processes: the command shall write what it has; the shell and the log (tee) outlive it.
+SHELL_PREFIX = (
+    "set -euo pipefail; trap : TERM; tee() (trap '' TERM; exec tee \"$@\"); "
+    f"export {JOB}=${{{{SLURM_JOB_ID-}}}}; "  # in braces for Snakemake, which formats it
+)
+
+
+def wait_to_be_requeued() -> None:
+    """Wait for the end of the SLURM job, of which SIGTERM was the announcement.
+
+    A job that is preempted is queued again if it still runs at the end of its time of grace. If it
+    ends before, it has failed for SLURM, and one of Snakemake's retries is gone. A job that is
+    cancelled or out of time ends no later for it than SLURM has it end. Elsewhere nothing happens.
+    """
+    if os.environ.get(JOB):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may come more than once
+        time.sleep(LONGEST_WAIT)

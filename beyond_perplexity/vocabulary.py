@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, parse_options
-from beyond_perplexity.storage.json_text import brief_repr, read_json
+from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
 

@@ -11,7 +11,7 @@ import argparse
 from collections.abc import Sequence
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_folder, whole
-from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 

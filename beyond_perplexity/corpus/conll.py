@@ -20,23 +20,26 @@ from itertools import chain, islice
 from pathlib import Path
 
 from beyond_perplexity.corpus.annotated import (
+    MARK_KINDS,
+    NO_MENTION,
     PLACEHOLDER,
     Annotated,
     AnnotatedReader,
+    Mark,
+    OpenDocument,
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.brackets import escape, unescape
-from beyond_perplexity.corpus.conll_rows import (
+from beyond_perplexity.corpus.conllu import (
     WORD_CONLLU,
     Layout,
     column_of_form,
     find_layout,
     is_comment,
+    looks_like_conllu,
+    read_conllu,
 )
-from beyond_perplexity.corpus.conllu import looks_like_conllu, read_conllu
-from beyond_perplexity.corpus.coreference import MARK_KINDS, NO_MENTION, Mark, OpenDocument
-from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
+from beyond_perplexity.corpus.penn import TreeError, escape, leaves, parse_tree, unescape
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
 

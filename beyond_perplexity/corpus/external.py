@@ -11,6 +11,13 @@ from typing import NamedTuple
 import pyarrow as pa
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    FORMATS,
+    check_field,
+    guess_format,
+    has_named_fields,
+)
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import (
     NumberedLine,
@@ -19,19 +26,11 @@ from beyond_perplexity.corpus.readers import (
     close_account,
     read_lines,
 )
-from beyond_perplexity.corpus.rows import FORMATS
-from beyond_perplexity.corpus.suffixes import (
-    AUTOMATIC,
-    check_field,
-    guess_format,
-    has_named_fields,
-)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import EMPTY_LINE, NO_TOKEN, Account
-from beyond_perplexity.storage.inputs import check_input
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, check_input, parse_json
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096

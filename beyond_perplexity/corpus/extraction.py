@@ -25,16 +25,29 @@ from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean_tokens
-from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
-from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
-from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
-from beyond_perplexity.corpus.markup_limits import MarkupError
-from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
+from beyond_perplexity.corpus.formats import FORMATS, PARSERS
+from beyond_perplexity.corpus.markup import MarkupError, Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus.mediawiki import (
+    Page,
+    PageError,
+    PageStream,
+    RawPage,
+    Redirects,
+    add_matches,
+    parse_page,
+    tokenize,
+)
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.corpus.readers import Problems, Record, Skips, close_account, resolve_path
-from beyond_perplexity.corpus.rows import FORMATS, PARSERS
-from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
+from beyond_perplexity.corpus.tables import (
+    Document,
+    DocumentSorter,
+    EncodedDocument,
+    Gathered,
+    Outputs,
+    write_tables,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 

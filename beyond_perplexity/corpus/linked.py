@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from beyond_perplexity.corpus import restricted_pickle
-from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, single_word
-from beyond_perplexity.corpus.overlaps import outermost
+from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, outermost, single_word
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, brief_repr, parse_json
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"

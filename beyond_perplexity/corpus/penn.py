@@ -27,9 +27,8 @@ from beyond_perplexity.corpus.annotated import (
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
-from beyond_perplexity.storage.json_text import brief_repr
+from beyond_perplexity.storage.inputs import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000
 MAXIMUM_DEPTH = 250
@@ -305,3 +304,24 @@ class Reader(AnnotatedReader):
         starts = (at for at, (_, line) in enumerate(held) if at and line.startswith("("))
         rest = held[next(starts, len(held)) :] if again else []
         return [*following, *reversed(rest)]
+
+
+_ESCAPES = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
+_ESCAPE = re.compile("|".join(_ESCAPES))
+
+
+def unescape(word: str) -> str:
+    """Return a leaf as it is in the text: ``-LRB-`` becomes ``(``, likewise the other brackets."""
+    return _ESCAPE.sub(lambda match: _ESCAPES[match[0]], word) if "-" in word else word
+
+
+def escape(word: str) -> str:
+    """Return a word as a leaf: round brackets become ``-LRB-`` and ``-RRB-``."""
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")

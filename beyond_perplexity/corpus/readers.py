@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beyond_perplexity.corpus.rows import EMBEDDED
+from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import DamagedError, check_input, count_lines, open_input

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import cast
 
-from beyond_perplexity.corpus.brackets import escape
-from beyond_perplexity.corpus.penn import leaves
+from beyond_perplexity.corpus.penn import escape, leaves
 
 SENTENCE_LABEL = "S"
 SENTENCE_ENDS = frozenset(".!?")

@@ -17,9 +17,14 @@ from beyond_perplexity.corpus.readers import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import EMPTY_LINE
-from beyond_perplexity.storage.inputs import DamagedError
-from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, has_twice, parse_json
-from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
+from beyond_perplexity.storage.inputs import (
+    DamagedError,
+    JSONTextError,
+    brief_repr,
+    has_twice,
+    parse_json,
+)
+from beyond_perplexity.storage.shards import ParquetInput, wrong_row
 
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.corpus.rows import TEXT_FORMATS
-from beyond_perplexity.corpus.suffixes import AUTOMATIC
+from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function
 from beyond_perplexity.library.given import GivenFiles, check_numbers

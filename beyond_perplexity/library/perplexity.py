@@ -18,7 +18,7 @@ from beyond_perplexity.library.given import (
     check_path_or_name,
 )
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.sentence_files import UnknownRule
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beyond_perplexity.corpus.rows import EMBEDDED
+from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.planning.corpora import STOP_WORD_LISTS
 from beyond_perplexity.planning.resources import NEEDS, JobSizes
 from beyond_perplexity.planning.run import Run

@@ -14,14 +14,19 @@ the row itself, ``module:TABLE[key]``.
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
-from collections.abc import Iterator
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from beyond_perplexity.storage.fingerprint_cache import FingerprintCache
+from beyond_perplexity.errors import InputError
 
 PACKAGE = Path(__file__).parents[1]
 _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
@@ -30,7 +35,7 @@ ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
 WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
-_AROUND_RESULTS = ("errors.py", "storage/manifest.py", "storage/outlived.py")
+_AROUND_RESULTS = ("errors.py", "storage/outputs.py", "storage/outputs.py")
 LOADING = ""  # only what a module does when it is imported
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -290,3 +295,77 @@ def _follow(references: list[str]) -> str:
                 f"{part.file.relative_to(_base_of(part.file))}:{part.name}={code}\n".encode()
             )
     return total.hexdigest()[:16]
+
+
+def code_state(root: Path, folders: Sequence[str]) -> str:
+    """Hash all code in folders of a checkout byte for byte, and the version of Python.
+
+    Parameters
+    ----------
+    root : path
+        The checkout.
+    folders : sequence of str
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+    """
+    total = hashlib.sha256(sys.version.encode())
+    for file in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        content = file.read_bytes()
+        total.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+class FingerprintCache:
+    """What is known of one checkout, in a file below ``XDG_CACHE_HOME`` (or ``~/.cache``).
+
+    A file that cannot be read or written is as good as none.
+
+    Parameters
+    ----------
+    root : path
+        The checkout.
+    folders : sequence of str
+        Those whose code fingerprints are of.
+    """
+
+    def __init__(self, root: Path, folders: Sequence[str]) -> None:
+        self._root, self._folders = root, folders
+        self._state = code_state(root, folders)
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        place = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+        self._file = Path(home).expanduser() / "beyond-perplexity" / f"fingerprints-{place}.json"
+        self._found = self._read()
+        self._is_new = False
+        atexit.register(self.save)
+
+    def _read(self) -> dict[str, str]:
+        try:
+            held = json.loads(self._file.read_bytes())
+            found = held["found"] if held["state"] == self._state else {}
+            return {str(key): str(value) for key, value in found.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def get(self, references: Sequence[str], find: Callable[[], str]) -> str:
+        """Return the fingerprint of references, as it is known or as it is found now."""
+        if any(name.replace(".", "/").split("/")[0] not in self._folders for name in references):
+            return find()  # other files may have changed
+        key = "\n".join(references)
+        if key not in self._found:
+            self._found[key], self._is_new = find(), True
+        return self._found[key]
+
+    def save(self) -> None:
+        """Write what was found, beside what other processes have written meanwhile."""
+        if not self._is_new:
+            return
+        from beyond_perplexity.storage.outputs import write_json
+
+        with suppress(OSError, InputError):
+            if code_state(self._root, self._folders) == self._state:  # else it is of neither
+                found = {**self._read(), **self._found}
+                write_json(self._file, {"state": self._state, "found": found})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import glob
+import hashlib
 import json
 import os
 import platform
@@ -11,14 +12,12 @@ import re
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError, describe_os_error, os_error_number
-from beyond_perplexity.storage.manifest import note_file
-from beyond_perplexity.storage.outlived import check_claim
 
 SILENT_SECONDS = 86_400.0
 _HOST = re.sub(r"\W", "-", platform.node()) or "host"
@@ -274,3 +273,91 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+RESULTS = "BEYOND_PERPLEXITY_RESULTS"  # set by the rules: the folder of the results
+MANIFEST = "manifest"
+SUFFIX = ".sha256"
+SKIPPED = ("logs", "benchmarks", "checkpoints", MANIFEST)  # folders that hold no results
+
+
+def note_file(written: Path, target: Path) -> None:
+    """Note what a result will hold, before it gets its name; without a run nothing is noted."""
+    results = os.environ.get(RESULTS)
+    if results is None:
+        return
+    name = Path(os.path.relpath(target, results))
+    if name.parts[0] in (os.pardir, *SKIPPED):
+        return
+    from beyond_perplexity.storage.outputs import write_text
+
+    with open(written, "rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    write_text(Path(results, MANIFEST, f"{name}{SUFFIX}"), f"{content}  {name}\n")
+
+
+def read_notes(tree: Path) -> Iterator[tuple[Path, str]]:
+    """Name the files below a folder that jobs have made, there or not, with their hashes.
+
+    Parameters
+    ----------
+    tree : pathlib.Path
+        A folder of results, or any folder below it.
+    """
+    folders = (folder for folder in (tree, *tree.parents) if (folder / MANIFEST).is_dir())
+    if (results := next(folders, None)) is None:
+        return
+    for note in sorted((results / MANIFEST / tree.relative_to(results)).rglob(f"*{SUFFIX}")):
+        name = note.relative_to(results / MANIFEST)
+        yield results / name.with_suffix(""), note.read_text(errors="replace")[:64]
+
+
+def forget_files(results: Path, wanted: Iterable[str]) -> None:
+    """Remove the notes of files that are gone and that no job makes any more."""
+    kept = {os.path.abspath(path) for path in wanted}
+    for path, _ in read_notes(results):
+        if not path.exists() and os.path.abspath(path) not in kept:
+            (results / MANIFEST / f"{path.relative_to(results)}{SUFFIX}").unlink(missing_ok=True)
+
+
+RUN = "BEYOND_PERPLEXITY_RUN"  # set by the rules: the number of the run that a job is of
+CLAIMS = Path(".snakemake/claims.json")  # the number of the newest run that is about an output
+
+
+def number_run() -> None:
+    """Give this run, for its jobs, a number after those of all that claimed anything: the time."""
+    os.environ[RUN] = str(max(time.time_ns(), 1 + max(_claims().values(), default=0)))
+
+
+def claim(outputs: Iterable[str]) -> None:
+    """Leave outputs to this run: jobs of earlier ones that still run write them no more."""
+    from beyond_perplexity.storage.outputs import write_json
+
+    ours = dict.fromkeys(map(os.path.relpath, outputs), int(os.environ[RUN]))
+    write_json(CLAIMS, {**_claims(), **ours})
+
+
+def check_claim(path: str | os.PathLike[str]) -> None:
+    """Check that an output is left to the run that this job is of.
+
+    Raises
+    ------
+    InputError
+        When a later run is about it.
+    """
+    if is_left(path):
+        raise InputError(
+            f"{path}: is left to a later run; what this job of an earlier one makes is not kept"
+        )
+
+
+def is_left(path: str | os.PathLike[str]) -> bool:
+    """Return whether a later run than that of this job is about an output."""
+    run = os.environ.get(RUN)
+    return run is not None and _claims().get(os.path.relpath(path), 0) > int(run)
+
+
+def _claims() -> dict[str, int]:
+    with suppress(OSError, ValueError):
+        return {str(path): int(run) for path, run in json.loads(CLAIMS.read_bytes()).items()}
+    return {}

@@ -19,7 +19,7 @@ import pyarrow.csv
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, unreadable
-from beyond_perplexity.storage.parquet_files import ParquetInput
+from beyond_perplexity.storage.shards import ParquetInput
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")

@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.inputs import read_whole
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, parse_json, read_whole
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it

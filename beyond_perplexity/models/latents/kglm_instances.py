@@ -40,7 +40,7 @@ from beyond_perplexity.models.read_tensors import (
     check_rising,
     check_whole,
 )
-from beyond_perplexity.storage.json_text import parse_json
+from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 
 SIZES = (

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface.bring import find_weights
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 
 
 def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:

@@ -13,8 +13,7 @@ from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,
     read_description,
 )
-from beyond_perplexity.storage.lineage import note_read
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read
 
 Network = TypeVar("Network", bound=TrainedModel)
 

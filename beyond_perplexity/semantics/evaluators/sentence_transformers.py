@@ -24,7 +24,7 @@ from beyond_perplexity.semantics.evaluators.packages import (
     package_version,
 )
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
 if TYPE_CHECKING:

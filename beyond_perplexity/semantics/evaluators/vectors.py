@@ -27,8 +27,8 @@ from beyond_perplexity.semantics.evaluators.packages import package_folder
 from beyond_perplexity.semantics.evaluators.rows import PACKAGES
 from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
 from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8, said
-from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.shards import ParquetInput
 
 _KEPT = 100_000  # vectors of a file that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer

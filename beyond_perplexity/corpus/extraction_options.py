@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.rows import (
+from beyond_perplexity.corpus.formats import (
     ANNOTATED_FORMATS,
     FORMATS,
     PARSERS,
     formats_with,
     options_of_formats,
 )
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.split import SPLITS, SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options

@@ -26,7 +26,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-from beyond_perplexity.errors import InputError
 
 PACKAGE = Path(__file__).parents[1]
 _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
@@ -35,7 +34,7 @@ ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
 WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
-_AROUND_RESULTS = ("errors.py", "storage/outputs.py", "storage/outputs.py")
+_AROUND_RESULTS = ("errors.py", "storage/outputs.py")
 LOADING = ""  # only what a module does when it is imported
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -363,9 +362,10 @@ class FingerprintCache:
         """Write what was found, beside what other processes have written meanwhile."""
         if not self._is_new:
             return
-        from beyond_perplexity.storage.outputs import write_json
-
-        with suppress(OSError, InputError):
+        with suppress(OSError):
             if code_state(self._root, self._folders) == self._state:  # else it is of neither
-                found = {**self._read(), **self._found}
-                write_json(self._file, {"state": self._state, "found": found})
+                found = {"state": self._state, "found": {**self._read(), **self._found}}
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                beside = self._file.with_suffix(f".{os.getpid()}")  # not `outputs`: it comes later
+                beside.write_text(json.dumps(found))
+                beside.replace(self._file)

@@ -27,7 +27,7 @@ from beyond_perplexity.storage.inputs import (
     unreadable,
 )
 from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.storage.provenance import note_read
+from beyond_perplexity.storage.provenance import note_read, sealed
 
 
 @contextmanager
@@ -197,8 +197,6 @@ class ShardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from beyond_perplexity.storage.provenance import sealed
-
         assert self._writer is not None
         if kind is None:
             held, whole = self._content, self._content.table()

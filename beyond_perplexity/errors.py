@@ -66,16 +66,6 @@ def run_command(main: Callable[[], None]) -> None:
 
     SIGTERM, and the end of a terminal, leave it by `SystemExit`, so that what is half written is
     removed.
-
-    Parameters
-    ----------
-    main : callable
-        The command's main function, without arguments.
-
-    Raises
-    ------
-    SystemExit
-        Unless all went well; with the status that the module's docstring lists.
     """
     open_streams()
     with _stopped_by_signals():
@@ -139,17 +129,7 @@ def os_error_number(error: OSError) -> int | None:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Say in one clause which file the system refused, why, and what to do.
-
-    Parameters
-    ----------
-    error : OSError
-        Of the system or of a library, which often leaves out the name of the file.
-
-    Returns
-    -------
-    str
-    """
+    """Say in one clause which file the system refused, why, and what to do."""
     number = os_error_number(error) or 0
     reason = os.strerror(number) if number else str(error).rstrip(".")
     parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
@@ -158,16 +138,7 @@ def describe_os_error(error: OSError) -> str:
 
 
 def describe_lacking(error: ModuleNotFoundError) -> str | None:
-    """Say which extra of the package has the module that is lacking; None: no extra has it.
-
-    Parameters
-    ----------
-    error : ModuleNotFoundError
-
-    Returns
-    -------
-    str or None
-    """
+    """Say which extra of the package has the module that is lacking; None: no extra has it."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None

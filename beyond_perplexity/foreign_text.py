@@ -78,9 +78,7 @@ def safe_cell(cell: object) -> object:
     An apostrophe comes before what a spreadsheet would take for a formula; numbers, and marks
     alone, such as ``-``, stay as they are. Control characters but line ends are replaced.
 
-    References
-    ----------
-    OWASP (2024). CSV injection.
+    Source: OWASP (2024). CSV injection.
     """
     if not isinstance(cell, str):
         return cell

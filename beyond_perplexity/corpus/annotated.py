@@ -24,30 +24,18 @@ PLACEHOLDER = "_"
 
 @dataclass
 class Annotated:
-    """One document with its tokens and annotations, as a file gives it.
+    """One document with its tokens and annotations, as a file gives it."""
 
-    Parameters
-    ----------
-    place : str
-        File and line where it begins.
-    title : str
-        Name of the document; documents of the same title are of one page.
-    tokens : list of str
-        The words, none of them empty or with white space inside (see `single_word`).
-    mentions : list of (int, int, str, str)
-        Token span [start, end), entity, source, in the order of the text.
-    trees : list of (int, str)
-        Number of the sentence in the document, tree in the form of `penn`; sentences follow each
-        other without gaps, and the leaves of all trees are the tokens unless trees were skipped.
-    counts : Counter of str
-        What the reader counted in it, for the report.
-    """
-
-    place: str
-    title: str
+    place: str  # file and line where it begins
+    title: str  # name of the document; documents of the same title are of one page
+    # The words, none of them empty or with white space inside (see `single_word`)
     tokens: list[str]
+    # Token span [start, end), entity, source, in the order of the text
     mentions: list[Mention] = field(default_factory=list)
+    # Number of the sentence in the document, tree in the form of `penn`; sentences follow each
+    # other without gaps, and the leaves of all trees are the tokens unless trees were skipped
     trees: list[tuple[int, str]] = field(default_factory=list)
+    # What the reader counted in it, for the report
     counts: Counter[str] = field(default_factory=Counter)
 
 
@@ -80,36 +68,14 @@ class AnnotatedReader(ABC):
 
 
 def single_word(text: str) -> str:
-    """Make a token fit for a text of tokens joined by blanks.
-
-    Parameters
-    ----------
-    text : str
-        A token, perhaps with white space inside.
-
-    Returns
-    -------
-    str
-        Runs of white space inside have become ``_``; an empty token is ``_``.
+    """Make a token fit for a text of tokens joined by blanks: white space inside and nothing are
+    ``_``.
     """
     return PLACEHOLDER.join(text.split()) or PLACEHOLDER
 
 
 def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
-    """Apply the steps that change a token in place; the number of tokens stays.
-
-    Parameters
-    ----------
-    tokens : sequence of str
-        Without white space inside.
-    steps : Preprocessing
-        Its `lower_case` and `remove_accents` count, nothing else.
-
-    Returns
-    -------
-    list of str
-        As many tokens; one that is nothing but accents stays as it is.
-    """
+    """Lower-case tokens and remove their accents, as the steps say; one of accents alone stays."""
     text = "\n".join(tokens)
     if steps.lower_case:
         text = lower_case(text)
@@ -135,30 +101,10 @@ def outermost(
     problems: Problems,
     counts: Counter[str],
 ) -> list[Span]:
-    """Keep the outermost of nested mentions and the first of crossing ones.
+    """Keep the outermost of nested mentions and the first of crossing ones, or report these.
 
-    Parameters
-    ----------
-    spans : sequence of (int, int, str)
-        Token span [start, end) and entity, in the order of the start, longer ones first.
-    place_of : callable
-        From a token's number to its file and line, for messages.
-    crossing : str
-        ``"first"`` keeps the mention that begins first, ``"error"`` reports a problem.
-    problems : Problems
-        Where a crossing mention is reported; when problems are skipped, the first one is kept.
-    counts : Counter of str
-        Gets ``"nested mentions"`` and ``"crossing mentions"``: those that are left out.
-
-    Returns
-    -------
-    list of (int, int, str)
-        Spans that do not overlap, in the order of the text.
-
-    Raises
-    ------
-    InputError
-        When mentions cross, `crossing` is ``"error"`` and problems are no skips.
+    Spans are [start, end) over tokens, in the order of the start, longer ones first; what is left
+    out is counted as ``"nested mentions"`` and ``"crossing mentions"``.
     """
     kept: list[Span] = []
     for span in spans:
@@ -191,21 +137,11 @@ MARK_KINDS: tuple[MarkKind, ...] = ("single", "begin", "end")
 
 @dataclass
 class OpenDocument:
-    """A document that is being read.
+    """A document that is being read."""
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        Its file.
-    place : str
-        File and line where it begins.
-    title : str
-        Its name.
-    """
-
-    path: Path
-    place: str
-    title: str
+    path: Path  # its file
+    place: str  # file and line where it begins
+    title: str  # its name
     tokens: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)  # of each token
     spans: list[Span] = field(default_factory=list)
@@ -221,11 +157,6 @@ class OpenDocument:
 
         At no token a mention begins with the next one and ends with the one before; one that has
         no token at all is counted and left out.
-
-        Raises
-        ------
-        InputError
-            When one is closed that was not opened, unless problems are skipped.
         """
         end = len(self.tokens)
         for kind, entity in marks:
@@ -246,14 +177,7 @@ class OpenDocument:
             self.counts["mentions of no word"] += 1
 
     def close(self, source: SourceOptions, problems: Problems) -> Annotated:
-        """Return the document with its mentions, entities numbered by their first one.
-
-        Raises
-        ------
-        InputError
-            When a mention is not closed, or mentions cross where that is an error, unless problems
-            are skipped.
-        """
+        """Return the document with its mentions, entities numbered by their first one."""
         for entity, starts in self.begun.items():
             for start in starts:
                 detail = f"'({entity}' is never closed"
@@ -272,19 +196,7 @@ class OpenDocument:
 
 
 def merge_entities(spans: Sequence[Span]) -> list[Span]:
-    """Make one entity of all entities that share a span.
-
-    Parameters
-    ----------
-    spans : sequence of (int, int, str)
-        Token span [start, end) and entity.
-
-    Returns
-    -------
-    list of (int, int, str)
-        Each span once, in the order of its start, longer ones first; the entity is one of those
-        that were merged.
-    """
+    """Make one entity of all that share a span; each span once, by its start, longer ones first."""
     parent: dict[str, str] = {}
 
     def find(entity: str) -> str:

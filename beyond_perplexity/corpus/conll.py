@@ -70,23 +70,7 @@ class _Open(OpenDocument):
 
 
 def parse_marks(column: str) -> list[Mark]:
-    """Split one field of the coreference column into its marks.
-
-    Parameters
-    ----------
-    column : str
-        Such as ``(23|5)|(8)`` or ``(place-3-Mecca)``.
-
-    Returns
-    -------
-    list of (str, str)
-        ``("single" | "begin" | "end", entity)``, in the order of the field; entities are numbers.
-
-    Raises
-    ------
-    ValueError
-        When it holds anything else.
-    """
+    """Split one field of the column, such as ``(23|5)|(8)``, into its marks; entities are numbers."""
     if column in NO_MENTION:
         return []
     marks: list[Mark] = []
@@ -114,16 +98,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one CoNLL file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a line or a mention is malformed, unless ``on_error: skip``: then lines without
-            words or with too few or too many columns are left out, empty words become ``_``, and
-            mentions without an end or a beginning are left out. In any case for CoNLL-U between
-            ``#begin document`` and ``#end document``, unless ``word_column`` is given.
-        """
+        """Stream the documents of one CoNLL file; see `AnnotatedReader.read`."""
         lines = read_lines(path, self.problems)
         if self.source.word_column is None:
             first = list(islice(lines, FIRST_LINES))

@@ -34,30 +34,14 @@ _PART_OF_WORD_NUMBER = re.compile(r"\d+[-.]\d+")
 
 @dataclass(frozen=True)
 class Layout:
-    """How the rows of one file are laid out.
+    """How the rows of one file are laid out."""
 
-    Attributes
-    ----------
-    line : int
-        Number of the first row, from 1.
-    tabs : bool
-        Whether tabs separate the columns; else blanks do, and no column is empty.
-    wide : bool
-        Whether rows have `WIDE_COLUMNS` or more, as in CoNLL-2012 and LitBank.
-    conllu : bool
-        Whether rows have the ten columns of CoNLL-U.
-    numbered : bool
-        Whether the first column is the number of the word, as in OntoGUM and CoNLL-U.
-    word : int
-        The column of the word, from 0.
-    """
-
-    line: int
-    tabs: bool
-    wide: bool
-    conllu: bool
-    numbered: bool
-    word: int
+    line: int  # number of the first row, from 1
+    tabs: bool  # whether tabs separate the columns; else blanks do, and no column is empty
+    wide: bool  # whether rows have `WIDE_COLUMNS` or more, as in CoNLL-2012 and LitBank
+    conllu: bool  # whether rows have the ten columns of CoNLL-U
+    numbered: bool  # whether the first column is the number of the word, as in OntoGUM and CoNLL-U
+    word: int  # the column of the word, from 0
 
     @property
     def has_trees(self) -> bool:
@@ -77,19 +61,7 @@ class Layout:
         return self.numbered and bool(_PART_OF_WORD_NUMBER.fullmatch(columns[0]))
 
     def expected_columns(self, rows: Iterable[tuple[int, Sequence[str]]]) -> range:
-        """Say how many columns a row of a sentence may have.
-
-        Parameters
-        ----------
-        rows : iterable of (int, sequence of str)
-            Numbers and columns of all rows of the sentence.
-
-        Returns
-        -------
-        range
-            One number where blanks separate columns: that of most rows, as columns of
-            CoNLL-2012 differ from sentence to sentence only.
-        """
+        """Say how many columns a row of a sentence may have."""
         if self.conllu:
             return range(CONLLU_COLUMNS, CONLLU_COLUMNS + 1)
         allowed = range(WIDE_COLUMNS, sys.maxsize) if self.wide else range(1, WIDE_COLUMNS)
@@ -103,17 +75,8 @@ class Layout:
 def is_comment(line: str, tabs: bool) -> bool:
     """Tell a comment from a row whose first column begins with ``#``.
 
-    Parameters
-    ----------
-    line : str
-        Any line that is no ``#begin document`` or ``#end document``.
-    tabs : bool
-        Whether tabs separate the columns of rows; then a line with a tab is a row. Else a row is
-        what has the columns of CoNLL-2012: name of the document, its part, number of the word.
-
-    Returns
-    -------
-    bool
+    Where tabs separate columns a line with a tab is a row; else one with the columns of CoNLL-2012:
+    name of the document, its part, number of the word.
     """
     if not line.startswith("#"):
         return False
@@ -125,20 +88,7 @@ def is_comment(line: str, tabs: bool) -> bool:
 
 
 def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -> Layout | None:
-    """Find the layout that most rows have.
-
-    Parameters
-    ----------
-    lines : sequence of (int, str)
-        The lines of a document with their numbers, none of them blank.
-    word_column : int, optional
-        The column of the word, where it is given.
-
-    Returns
-    -------
-    Layout or None
-        None where all lines are comments.
-    """
+    """Find the layout that most rows have."""
     tabs = _most("\t" in line for _, line in lines if "\t" in line or not line.startswith("#"))
     rows = [(number, _columns(line, tabs)) for number, line in lines if not is_comment(line, tabs)]
     if not rows:
@@ -157,17 +107,8 @@ def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -
 
 
 def column_of_form(comment: str) -> int | None:
-    """Return the column of the word that a comment ``# global.columns = ID FORM ...`` names.
-
-    Parameters
-    ----------
-    comment : str
-        Any line.
-
-    Returns
-    -------
-    int or None
-        Counted from 0; `WORD_CONLLU` where the comment does not name it; None for other lines.
+    """Return the column of the word, from 0, that ``# global.columns = ID FORM ...`` names, if it
+    is that.
     """
     match = re.match(r"#\s*global\.columns\s*=(.*)", comment)
     if not match:
@@ -214,17 +155,8 @@ _PIECE = re.compile(r"(?P<entity>.+)\[(?P<piece>\d+)/\d+\]")
 
 
 def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
-    """Tell CoNLL-U from other column formats by the first lines of a file.
-
-    Parameters
-    ----------
-    lines : sequence of (int, str)
-
-    Returns
-    -------
-    bool
-        Whether no ``#begin document`` stands in them, no other columns are named, and rows or
-        comments are those of CoNLL-U.
+    """Tell CoNLL-U by the first lines of a file: no ``#begin document``, no other columns named,
+    and its rows or comments.
     """
     texts = [line.rstrip("\r\n") for _, line in lines]
     if any(re.match(r"#\s*(begin|end) document\b", text) for text in texts):
@@ -241,24 +173,10 @@ def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
 
 
 def entity_marks(value: str, part: int = 0) -> list[Mark]:
-    """Split the attribute ``Entity`` of one word into its marks.
+    """Split the attribute ``Entity`` of one word, such as ``(e3-place-1(e4-person-2)``, into its
+    marks.
 
-    Parameters
-    ----------
-    value : str
-        Such as ``(e3-place-1(e4-person-2)`` or ``e3)``.
-    part : int
-        Which of the parts, between hyphens, identifies the entity.
-
-    Returns
-    -------
-    list of (str, str)
-        As `conll.parse_marks`, in the order of the attribute; ``e3[1/2]`` is kept as it is.
-
-    Raises
-    ------
-    ValueError
-        When it holds anything else.
+    The part, between hyphens, identifies the entity; ``e3[1/2]`` is kept as it is.
     """
     marks: list[Mark] = []
     position = 0
@@ -280,26 +198,7 @@ def entity_marks(value: str, part: int = 0) -> list[Mark]:
 def read_conllu(
     path: Path, lines: Iterable[NumberedLine], source: SourceOptions, problems: Problems
 ) -> Iterator[Annotated]:
-    """Stream the documents of a CoNLL-U file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file, for messages and as the name of a document that has none.
-    lines : iterable of (int, str)
-        All its lines with their numbers.
-    source : SourceOptions
-        Of the corpus.
-    problems : Problems
-        Where malformed input is reported.
-
-    Raises
-    ------
-    InputError
-        When a row or a mention is malformed, unless problems are skipped: then rows with too few or
-        too many columns are left out, empty words become ``_``, and mentions without an end or a
-        beginning are left out.
-    """
+    """Stream the documents of a CoNLL-U file."""
     return _ConlluFile(path, source, problems).documents(lines)
 
 

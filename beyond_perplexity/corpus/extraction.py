@@ -60,24 +60,12 @@ Item = RawPage | Record | Annotated
 
 @dataclass(frozen=True)
 class ItemBatch:
-    """Consecutive pages or records of one file.
+    """Consecutive pages or records of one file."""
 
-    Parameters
-    ----------
-    first : int
-        Number of the first item in the whole corpus.
-    items : list of RawPage, Record or Annotated
-        What to extract.
-    split : str or None
-        The split that the file gives.
-    namespaces : frozenset of str
-        The wiki's namespaces; empty for other formats.
-    """
-
-    first: int
-    items: Sequence[Item]
-    split: str | None
-    namespaces: frozenset[str]
+    first: int  # number of the first item in the whole corpus
+    items: Sequence[Item]  # what to extract
+    split: str | None  # the split that the file gives
+    namespaces: frozenset[str]  # the wiki's namespaces; empty for other formats
 
 
 class _Source(NamedTuple):

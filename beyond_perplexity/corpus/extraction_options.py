@@ -148,25 +148,7 @@ class AutomaticTreeOptions(Section):
 def annotated_preprocessing(
     source_format: str, values: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Complete the section ``preprocessing`` of a format that has its own tokens.
-
-    Parameters
-    ----------
-    source_format : str
-        Of the corpus; a format without tokens of its own leaves the section as it is.
-    values : mapping
-        The section, as the user wrote it.
-
-    Returns
-    -------
-    mapping
-        With every step that would change the tokenization switched off.
-
-    Raises
-    ------
-    InputError
-        When such a step is asked for.
-    """
+    """Complete the section ``preprocessing`` of a format that has its own tokens."""
     if source_format not in ANNOTATED_FORMATS:
         return values
     off: dict[str, object] = {
@@ -195,13 +177,7 @@ class ExtractionOptions:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> ExtractionOptions:
-        """Check and read the JSON object of a corpus.
-
-        Raises
-        ------
-        InputError
-            When a key is unknown or missing or a value cannot be used; names the key.
-        """
+        """Check and read the JSON object of a corpus."""
         allowed = ("source", "preprocessing", "documents", "split", "trees")
         for key in config:
             if key not in allowed:

@@ -51,22 +51,7 @@ class _UnusableError(ValueError):
 
 
 def flat_tokens(value: object) -> list[str]:
-    """Return the tokens of a document, which may be nested by sentence.
-
-    Parameters
-    ----------
-    value : object
-        A list of strings, or of lists of strings.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    ValueError
-        When it is anything else.
-    """
+    """Return the tokens of a document, which may be nested by sentence."""
     if not isinstance(value, list):
         raise _UnusableError("field 'tokens' is no list")
     nested = bool(value) and all(isinstance(part, list) for part in value)
@@ -170,14 +155,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one JSONL file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a line is no document or a span lies outside it, unless ``on_error: skip``: then
-            such lines and such annotations are left out.
-        """
+        """Stream the documents of one JSONL file; see `AnnotatedReader.read`."""
         for number, line in read_lines(path, self.problems):
             place = f"{path}: line {number}"
             if not line.strip():

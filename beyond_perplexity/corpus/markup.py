@@ -49,17 +49,9 @@ def _marks(wikitext: str) -> Iterator[tuple[int, str, bool]]:
 
 
 def unclosed_marks(wikitext: str) -> list[int]:
-    """Return the places of the marks of a page that are never closed.
+    """Return the places of templates, tables, links and tags that are never closed, in no order.
 
-    Parameters
-    ----------
-    wikitext : str
-        The source of a page: templates, tables, links and tags in it are marks.
-
-    Returns
-    -------
-    list of int
-        In no order. A mark that another one's end closes too early is among them.
+    A mark that another one's end closes too early is among them.
     """
     stack: list[tuple[int, str]] = []
     waiting: Counter[str] = Counter()  # of each kind on the stack
@@ -79,20 +71,7 @@ def unclosed_marks(wikitext: str) -> list[int]:
 
 
 def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
-    """Return the places of the elements of a page that begin behind the last end of their kind.
-
-    Parameters
-    ----------
-    wikitext : str
-        The source of a page.
-    tags : sequence of str
-        The kinds, lower case.
-
-    Returns
-    -------
-    list of int
-        In the order of the page.
-    """
+    """Return the places of the elements of a page that begin behind the last end of their kind."""
     ends: dict[str, int] = {}
     begun = []
     pattern = rf"<(?P<end>/?)(?P<tag>{'|'.join(tags)})\b(?P<head>[^<>]*)>"
@@ -106,34 +85,15 @@ def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
 
 
 def check_elements(wikitext: str, tags: Sequence[str]) -> None:
-    """Refuse a page in which too often an end is looked for that is not there.
-
-    Parameters
-    ----------
-    wikitext, tags
-        As for `unended_elements`.
-
-    Raises
-    ------
-    MarkupError
-        As `check_markup` does.
-    """
+    """Refuse a page in which too often an end is looked for that is not there."""
     _check(wikitext, unended_elements(wikitext, tags))
 
 
 def check_markup(wikitext: str) -> None:
     """Refuse a page that would be read over and over.
 
-    Parameters
-    ----------
-    wikitext : str
-        The source of a page.
-
-    Raises
-    ------
-    MarkupError
-        When the characters behind its unclosed marks, summed over the marks, are more than
-        `FREE_CHARACTERS` and `TIMES_READ` times its length.
+    That is one whose characters behind its unclosed marks, summed over the marks, are more than
+    `FREE_CHARACTERS` and `TIMES_READ` times its length.
     """
     _check(wikitext, unclosed_marks(wikitext))
 
@@ -251,55 +211,26 @@ _ALWAYS_ELSEWHERE = frozenset(
 
 @dataclass
 class Paragraph:
-    """One paragraph of visible text.
+    """One paragraph of visible text."""
 
-    Parameters
-    ----------
-    text : str
-        On one line, without edge blanks.
-    mentions : list of (int, int, str, str)
-        Character span [start, end) in `text`, entity (a title), source (link, title, alias);
-        ordered, without overlap.
-    """
-
-    text: str
+    text: str  # on one line, without edge blanks
+    # Character span [start, end) in `text`, entity (a title), source (link, title, alias); ordered,
+    # without overlap
     mentions: list[tuple[int, int, str, str]] = field(default_factory=list)
 
 
 @dataclass
 class Article:
-    """What one page holds.
+    """What one page holds."""
 
-    Parameters
-    ----------
-    paragraphs : list of Paragraph
-        In the order of the page.
-    triples : list of (str, str)
-        Infobox parameter and the title that its value links to, each pair once.
-    infoboxes : int
-        Number of infoboxes.
-    """
-
-    paragraphs: list[Paragraph]
+    paragraphs: list[Paragraph]  # in the order of the page
+    # Infobox parameter and the title that its value links to, each pair once
     triples: list[tuple[str, str]]
-    infoboxes: int
+    infoboxes: int  # number of infoboxes
 
 
 def normalize_title(target: str, namespaces: frozenset[str] = frozenset()) -> str | None:
-    """Return the title of the article that a link's target names.
-
-    Parameters
-    ----------
-    target : str
-        As written: underscores, sections, a small first letter.
-    namespaces : frozenset of str
-        The wiki's own namespaces, lower case.
-
-    Returns
-    -------
-    str or None
-        None when it leads elsewhere: another namespace, another wiki, a section of the same page.
-    """
+    """Return the title of the article that a link's target names."""
     target = html.unescape(target).split("#")[0].replace("_", " ")
     title = " ".join(target.split()).removeprefix(":").strip()
     prefix, colon, _ = title.partition(":")
@@ -435,27 +366,7 @@ def _infobox_links(
 
 
 def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Article:
-    """Parse the wikitext of one page.
-
-    Parameters
-    ----------
-    wikitext : str
-        The source of the page.
-    namespaces : frozenset of str
-        The wiki's own namespaces, lower case: links into them are no mentions.
-
-    Returns
-    -------
-    Article
-        Paragraphs with their links, and the infobox parameters with a linked value.
-
-    Raises
-    ------
-    MarkupError
-        When too much of its markup is never closed; see `markup_limits`.
-    mwparserfromhell.parser.ParserError
-        When the parser gives up; also `RecursionError` for markup nested absurdly deep.
-    """
+    """Parse the wikitext of one page."""
     check_elements(wikitext, ("nowiki", *_UNSEEN_TAGS.split("|")))
     source = _UNSEEN.sub(lambda found: found[1] or "", wikitext)
     check_markup(source)

@@ -31,18 +31,10 @@ _NUMBER = re.compile(r"-?\d{1,9}")
 
 @dataclass(frozen=True)
 class RawPage:
-    """The bytes of one page element.
+    """The bytes of one page element."""
 
-    Parameters
-    ----------
-    place : str
-        File and byte of the decompressed dump where it starts.
-    xml : bytes
-        From ``<page>`` to ``</page>``.
-    """
-
-    place: str
-    xml: bytes
+    place: str  # file and byte of the decompressed dump where it starts
+    xml: bytes  # from ``<page>`` to ``</page>``
 
     def describe(self) -> str:
         """Return the title, where one can be found, and the place."""
@@ -52,27 +44,13 @@ class RawPage:
 
 @dataclass(frozen=True)
 class Page:
-    """One parsed page.
+    """One parsed page."""
 
-    Parameters
-    ----------
-    title : str
-        With its namespace, as the dump has it.
-    namespace : int
-        0 for articles.
-    model : str
-        The content model; ``"wikitext"`` for text.
-    redirect : str or None
-        The title that a redirect leads to.
-    text : str
-        The wikitext of the last revision given.
-    """
-
-    title: str
-    namespace: int
-    model: str
-    redirect: str | None
-    text: str
+    title: str  # with its namespace, as the dump has it
+    namespace: int  # 0 for articles
+    model: str  # the content model; ``"wikitext"`` for text
+    redirect: str | None  # the title that a redirect leads to
+    text: str  # the wikitext of the last revision given
 
 
 class PageError(ValueError):
@@ -80,20 +58,7 @@ class PageError(ValueError):
 
 
 class PageStream:
-    """The pages of one dump file, streamed.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The dump: plain or packed.
-    problems : Problems
-        Where a dump that ends early is reported.
-
-    Attributes
-    ----------
-    namespaces : frozenset of str
-        The names of all namespaces but articles, lower case; complete once a page was given.
-    """
+    """The pages of one dump file, streamed."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path = path
@@ -151,24 +116,7 @@ class PageStream:
 
 
 def parse_page(raw: RawPage) -> Page:
-    """Parse one page element.
-
-    Parameters
-    ----------
-    raw : RawPage
-        The bytes of the element.
-
-    Returns
-    -------
-    Page
-        Title, namespace, redirect and text.
-
-    Raises
-    ------
-    PageError
-        When the bytes are not UTF-8, the XML is not well-formed, or title, namespace or text are
-        missing.
-    """
+    """Parse one page element."""
     try:
         page = ElementTree.fromstring(raw.xml.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -240,14 +188,6 @@ def add_matches(title: str, paragraphs: Iterable[Paragraph]) -> None:
     case, longest first, outside links. Where an anchor was linked to several entities, the latest
     counts, but a title always means its own page; surfaces without a letter (years) or of one
     character are not matched.
-
-    Parameters
-    ----------
-    title : str
-        The page's title.
-    paragraphs : iterable of Paragraph
-        In the order of the page; their mentions are extended in place, with source ``"title"`` or
-        ``"alias"`` (an anchor that is not the title).
     """
     surfaces = _Surfaces()
     surfaces.add(title, title, "title")
@@ -276,24 +216,12 @@ def _match(surfaces: _Surfaces, text: str, start: int, end: int) -> Iterator[Men
 def tokenize(
     paragraphs: Sequence[Paragraph], preprocess: Preprocess
 ) -> list[tuple[list[str], list[Mention]]]:
-    """Preprocess paragraphs and carry their mentions over to token spans.
+    """Preprocess paragraphs and carry their mentions over to token spans [start, end).
 
     Each paragraph is preprocessed whole and also cut at the edges of its mentions. Where both agree
     character for character (blanks aside) from the start up to a mention, or from it to the end,
-    its place is known exactly; it is kept when its edges are edges of tokens.
-
-    Parameters
-    ----------
-    paragraphs : sequence of Paragraph
-        With character spans.
-    preprocess : callable
-        Texts to texts of the same number: tokens joined by blanks.
-
-    Returns
-    -------
-    list of (list of str, list of mentions)
-        For each paragraph its tokens and the mentions kept, with spans [start, end) over tokens:
-        the characters of ``tokens[start:end]`` are those of the preprocessed anchor.
+    its place is known exactly; it is kept when its edges are edges of tokens: the characters of
+    ``tokens[start:end]`` are those of the preprocessed anchor.
     """
     cuts = [_cut(paragraph) for paragraph in paragraphs]
     texts = [paragraph.text for paragraph in paragraphs]
@@ -356,11 +284,6 @@ class Redirects:
     """The redirects of a dump, on disk: their number does not count in memory.
 
     Used as a context manager, which removes the file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Where the temporary database is made.
     """
 
     def __init__(self, path: Path) -> None:

@@ -224,27 +224,7 @@ def _tokenize_chunk(
 
 
 def tokenize_lines(lines: Sequence[str], language: str = "en") -> list[str]:
-    """Tokenize lines of text with the rules of Moses.
-
-    Parameters
-    ----------
-    lines : sequence of str
-        Raw text. A line may hold white space and control characters of any kind, newlines too:
-        they become blanks or vanish.
-    language : str
-        One of `LANGUAGES`.
-
-    Returns
-    -------
-    list of str
-        As many as `lines`: the tokens of each line joined by single blanks; an empty line for a
-        line without tokens.
-
-    Raises
-    ------
-    InputError
-        When there are no rules for the language.
-    """
+    """Tokenize lines of text with the rules of Moses."""
     rules = _rules(language)
     tokens: list[str] = []
     for start in range(0, len(lines), CHUNK):

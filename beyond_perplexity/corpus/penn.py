@@ -42,15 +42,7 @@ _CATEGORY = re.compile(r"[^-=]+")
 
 
 class TreeError(ValueError):
-    """A tree that cannot be read: a reason that is counted, and a detail.
-
-    Parameters
-    ----------
-    reason : str
-        The kind of fault, such as ``"unbalanced brackets"``.
-    detail : str
-        What exactly was found.
-    """
+    """A tree that cannot be read: a reason that is counted, and a detail."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason} ({detail})")
@@ -62,34 +54,12 @@ class TreeError(ValueError):
 
 
 def leaves(tree: str) -> list[str]:
-    """List the words of a tree of the table, as they are in ``documents.text``.
-
-    Parameters
-    ----------
-    tree : str
-        A tree in the form of the table (see the module).
-
-    Returns
-    -------
-    list of str
-    """
+    """List the words of a tree of the table, as they are in ``documents.text``."""
     return [unescape(word) for word in _LEAF.findall(tree)]
 
 
 def replace_leaves(tree: str, words: Sequence[str]) -> str:
-    """Put other words into a tree of the table.
-
-    Parameters
-    ----------
-    tree : str
-        A tree in the form of the table.
-    words : sequence of str
-        As many words as the tree has leaves, as they are in the text.
-
-    Returns
-    -------
-    str
-    """
+    """Put other words into a tree of the table."""
     new = iter(words)
     return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
 
@@ -126,24 +96,7 @@ def category(label: str) -> str:
 
 
 def parse_tree(text: str) -> str:
-    """Bring one tree into the form of the table.
-
-    Parameters
-    ----------
-    text : str
-        A tree in Penn brackets, on one line or several.
-
-    Returns
-    -------
-    str
-        The tree without wrapper, function labels and empty elements; see the module.
-
-    Raises
-    ------
-    TreeError
-        When the brackets are unbalanced or hold no tree, several, no words, a word without a tag,
-        an inner bracket without a label, or more than `MAXIMUM_DEPTH` levels.
-    """
+    """Bring one tree into the form of the table."""
     stack: list[_Open] = []
     root: str | None = None
     parts = _PART.findall(text)
@@ -226,13 +179,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one treebank file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a tree is malformed or the file has none, unless ``on_error: skip``.
-        """
+        """Stream the documents of one treebank file; see `AnnotatedReader.read`."""
         name = document_name(path)
         whole = Annotated(str(path), name, [])
         found = 0

@@ -27,70 +27,28 @@ _ORDER = "contrastive/document"  # of the paper that needed an order first; all 
 
 
 class CutDocument(NamedTuple):
-    """A document and its sentences.
+    """A document and its sentences."""
 
-    Attributes
-    ----------
-    unit_id : int
-        Its ``doc_id``.
-    group : str or None
-        What it belongs to, such as its page; None: a group of its own.
-    sentences : list of list of str
-        Words; at least one sentence, none of them empty.
-    """
-
-    unit_id: int
-    group: str | None
-    sentences: list[list[str]]
+    unit_id: int  # its ``doc_id``
+    group: str | None  # what it belongs to, such as its page; None: a group of its own
+    sentences: list[list[str]]  # words; at least one sentence, none of them empty
 
 
 def cut_sentences(text: str, whole: bool) -> list[list[str]]:
-    """Cut a document into sentences.
-
-    Parameters
-    ----------
-    text : str
-        Tokens joined by blanks.
-    whole : bool
-        The document is one sentence; else one ends as `shallow_trees.sentences` says.
-    """
+    """Cut a document into sentences, or into one of all its words."""
     words = split_words(text)
     return [words] if whole and words else list(sentences(words))
 
 
 def sentence_item(unit_id: int, place: int) -> int:
-    """Return the number that keys the random stream of a sentence of a document.
-
-    Raises
-    ------
-    InputError
-        When the document has more sentences than numbers; 2^20.
-    """
+    """Return the number that keys the random stream of a sentence of a document."""
     if place >> _PLACES:
         raise InputError(f"doc_id {unit_id}: has more than {1 << _PLACES:,} sentences; cut it")
     return unit_id << _PLACES | place
 
 
 def order_documents(path: str, split: str, seed: int) -> np.ndarray:
-    """Return the numbers of all documents of a split that have words, in the random order.
-
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    seed : int
-        Of the run.
-
-    Returns
-    -------
-    ndarray of int64
-
-    Raises
-    ------
-    InputError
-        When the split has no words.
-    """
+    """Return the numbers of all documents of a split that have words, int64, in the random order."""
     ids, keys = array("q"), array("Q")
     for batch in read_rows([path], ["doc_id", "n_tokens"], split):
         for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
@@ -105,19 +63,9 @@ def order_documents(path: str, split: str, seed: int) -> np.ndarray:
 def read_documents(
     path: str, split: str, wanted: Collection[int], *, grouped: bool = False, whole: bool = False
 ) -> Iterator[CutDocument]:
-    """Stream some documents of a split, cut, in the order of the file.
+    """Stream the wanted documents of a split, cut, in the order of the file.
 
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    wanted : collection of int
-        Their numbers; what is not there is left out.
-    grouped : bool
-        Whether the documents of a title are a group.
-    whole : bool
-        See `cut_sentences`.
+    Where they are grouped, the documents of a title are a group; see `cut_sentences` for `whole`.
     """
     columns = ["doc_id", "title", "text"] if grouped else ["doc_id", "text"]
     for batch in read_rows([path], columns, split):
@@ -140,31 +88,8 @@ def take_units(
 ) -> list[CutDocument]:
     """Take the documents, in their random order, that begin in a range of sentences.
 
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    first, count : int
-        The range: sentences are numbered through in the order of their documents.
-    seed : int
-        Of the run; it decides on the order.
-    limit : int, optional
-        The order ends before the first document that would bring it above so many sentences.
-    grouped : bool
-        Whether the documents of a title are a group.
-    whole : bool
-        See `cut_sentences`.
-
-    Returns
-    -------
-    list of CutDocument
-        Documents without words are left out. Empty, where the split has fewer sentences.
-
-    Raises
-    ------
-    InputError
-        When the split has no words, or its first document is longer than the limit.
+    Sentences are numbered through in that order, which ends before the first document that would
+    bring it above the limit; see `read_documents` for the rest.
     """
     order = order_documents(path, split, seed)[
         : first + count
@@ -219,26 +144,10 @@ def _owners(documents: str) -> Iterator[_Owner]:
 
 
 def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[pa.Table]:
-    """Stream the sentences that have a tree, in the order of the corpus.
+    """Stream the sentences that have a tree, schema ``documents``, in the order of the corpus.
 
-    Parameters
-    ----------
-    documents, trees : str
-        Parquet files of a corpus, schemas ``documents`` and ``trees``.
-    split_unit : "document" or "page"
-        What the splits keep whole.
-
-    Yields
-    ------
-    pyarrow.Table
-        Schema ``documents``. ``doc_id`` is ``65536 doc_id + sentence``, as instances of trees are
-        numbered. ``title`` names what sentences belong together with: the page where whole pages
-        were split, else the document; texts of the same title are no independent ones.
-
-    Raises
-    ------
-    InputError
-        When the trees are not of these documents in their order.
+    ``doc_id`` is ``65536 doc_id + sentence``, as instances of trees are numbered. ``title`` names
+    what sentences belong together with: the page where whole pages were split, else the document.
     """
     owners = _owners(documents)
     owner: _Owner | None = None

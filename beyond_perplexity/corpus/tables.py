@@ -41,50 +41,19 @@ EncodedDocument = tuple[int, bytes]
 
 @dataclass(frozen=True)
 class Document:
-    """One document before it has its number.
+    """One document before it has its number."""
 
-    Parameters
-    ----------
-    split : str
-        train, valid or test.
-    title : str
-        The title of its page; empty without one.
-    text : str
-        Tokens joined by one blank.
-    n_tokens : int
-        Number of tokens.
-    raw : str
-        The text before cleaning.
-    mentions : list of (int, int, str, str)
-        Token span [start, end), entity, source.
-    trees : list of (int, str)
-        Number of the sentence in the document, tree.
-    """
-
-    split: str
-    title: str
-    text: str
-    n_tokens: int
-    raw: str
-    mentions: list[Mention]
+    split: str  # train, valid or test
+    title: str  # the title of its page; empty without one
+    text: str  # tokens joined by one blank
+    n_tokens: int  # number of tokens
+    raw: str  # the text before cleaning
+    mentions: list[Mention]  # token span [start, end), entity, source
+    # Number of the sentence in the document, tree
     trees: list[tuple[int, str]] = field(default_factory=list)
 
     def encode(self, seed: int, place: tuple[int, int]) -> EncodedDocument:
-        """Serialize for the sort.
-
-        Parameters
-        ----------
-        seed : int
-            Of the shuffle.
-        place : (int, int)
-            Number of the page or record in the corpus, number of the paragraph in it: orders
-            identical texts.
-
-        Returns
-        -------
-        (int, bytes)
-            The bucket and one line for it.
-        """
+        """Serialize for the sort."""
         key = seed.to_bytes(16, "little", signed=True)
         digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
         values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens, self.raw]
@@ -98,11 +67,6 @@ class DocumentSorter:
     """Buckets of documents on disk.
 
     Used as a context manager that closes the files; the folder is the caller's to remove.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        An existing folder for `BUCKETS` temporary files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -123,19 +87,9 @@ class DocumentSorter:
             self._files[bucket].write(line)
 
     def documents(self, deduplicate: bool, skips: Skips) -> Iterator[Document]:
-        """Give all documents in their random order; ends the adding.
+        """Give all documents by keyed hash of the text, then place in the corpus; ends the adding.
 
-        Parameters
-        ----------
-        deduplicate : bool
-            Whether to give only the first of documents with the same text.
-        skips : Skips
-            Where duplicates are counted.
-
-        Yields
-        ------
-        Document
-            Ordered by keyed hash of the text, then by place in the corpus.
+        Of those with the same text the first alone, if asked for; the others are counted.
         """
         self._stack.close()
         for path in self._paths:
@@ -221,29 +175,7 @@ class _Rows:
 def write_tables(
     options: ExtractionOptions, outputs: Outputs, record: dict[str, object], gathered: Gathered
 ) -> dict[str, object]:
-    """Write the tables and the report; either all appear or none.
-
-    Parameters
-    ----------
-    options : ExtractionOptions
-        Of the extraction.
-    outputs : Outputs
-        Where to write.
-    record : dict
-        The run record for the footers.
-    gathered : Gathered
-        What was extracted.
-
-    Returns
-    -------
-    dict
-        The report; see `extraction.extract`.
-
-    Raises
-    ------
-    InputError
-        When no document is left.
-    """
+    """Write the tables and the report; either all appear or none."""
     with ExitStack() as stack:
 
         def table(path: Path, kind: str, *columns: str) -> _Rows:

@@ -48,13 +48,7 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
 
 
 def _group(value: dict[str, object], key: str) -> str | None:
-    """Return the name of a group, None where there is no such field.
-
-    Raises
-    ------
-    ValueError
-        Says what is wrong with it.
-    """
+    """Return the name of a group, None where there is no such field."""
     if key not in value:
         return None
     group = value[key]
@@ -119,17 +113,7 @@ def _fields(
 def read_jsonl(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
-    """Read JSON, one value a line: a string, or an object with the text and optional ``title``.
-
-    Parameters
-    ----------
-    path, problems
-        As for `read_chunks`.
-    group_key : str, optional
-        The field that gives `Record.group`.
-    field : str, optional
-        The field of the text; without it ``text``, and a bare string is a text.
-    """
+    """Read JSON, one value a line: a string, or an object with the text and optional ``title``."""
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
@@ -190,11 +174,6 @@ def read_parquet(
     """Read a Parquet file: a column of texts, optional ``title`` and column of groups.
 
     See `read_jsonl` for the parameters.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file or its columns are missing or of another type.
     """
     row = 1  # as lines are counted
     try:

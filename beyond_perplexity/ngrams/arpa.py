@@ -76,16 +76,7 @@ def _open(path: Path, zipped: bool, stack: ExitStack) -> IO[bytes]:
 
 
 def write_arpa(path: str | os.PathLike[str], model: BackoffModel, words: Sequence[str]) -> None:
-    """Write a model, atomically.
-
-    Parameters
-    ----------
-    path : path
-        The suffix ``.gz`` means gzip, any other plain.
-    model : BackoffModel
-    words : sequence of str
-        By id.
-    """
+    """Write a model, atomically."""
     held = pa.array(words, pa.string())
     with atomic_path(path) as temporary, ExitStack() as stack:
         file = _open(temporary, Path(path).suffix == ".gz", stack)
@@ -105,40 +96,21 @@ _UNKNOWN = ("<unk>", "<UNK>")  # the second is what some programs write
 
 
 class ArpaModel(NamedTuple):
-    """What an ARPA file holds.
+    """What an ARPA file holds."""
 
-    Attributes
-    ----------
-    model : BackoffModel
-        Ids 0, 1 and 2 are ``<s>``, ``</s>`` and ``<unk>``; the third has no probability where the
-        file has no such word.
-    words : list of str
-        By id.
-    n_counts : list of int
-        Number of n-grams of every order.
-    """
-
+    # Ids 0, 1 and 2 are ``<s>``, ``</s>`` and ``<unk>``; the third has no probability where the
+    # file has no such word
     model: BackoffModel
-    words: list[str]
-    n_counts: list[int]
+    words: list[str]  # by id
+    n_counts: list[int]  # number of n-grams of every order
 
 
 class _Lines(NamedTuple):
-    """The tokens of lines.
+    """The tokens of lines."""
 
-    Attributes
-    ----------
-    tokens : pyarrow.BinaryArray
-        (2 T − 1,): tokens, and what is between them.
-    begins : numpy.ndarray
-        int64, (L + 1,): the first token of each line, and T.
-    numbers : numpy.ndarray
-        int64, (L,): of the lines in the file, from 1.
-    """
-
-    tokens: pa.BinaryArray
-    begins: np.ndarray
-    numbers: np.ndarray
+    tokens: pa.BinaryArray  # (2 T − 1,): tokens, and what is between them
+    begins: np.ndarray  # int64, (L + 1,): the first token of each line, and T
+    numbers: np.ndarray  # int64, (L,): of the lines in the file, from 1
 
     @classmethod
     def split(cls, block: bytes, number: int) -> _Lines:
@@ -371,20 +343,7 @@ def _parse(token: str) -> float:
 
 
 def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> ArpaModel:
-    """Read a model.
-
-    Parameters
-    ----------
-    path : path
-        Plain or packed; see `inputs.open_input`.
-    block_bytes : int
-        Read at once, about; without effect on the result.
-
-    Raises
-    ------
-    InputError
-        When the file is cut off or damaged; names the line.
-    """
+    """Read a model."""
     reading = _Reading(path)
     for number, block in read_line_blocks(path, block_bytes):
         reading.take(number, block)
@@ -407,29 +366,11 @@ def summarize_arpa(
     rule: UnknownRule,
     field: str | None = None,
 ) -> dict[str, Any]:
-    """Score a text: a sentence a line, words joined by blanks.
+    """Score sentences, JSON-safe: unknown words as ``<unk>``, null where a number is not finite.
 
-    Parameters
-    ----------
-    arpa : ArpaModel
-    paths, field
-        As for `read_sentences`.
-    rule : UnknownRule
-        What a literal ``<unk>`` of the text is.
-
-    Returns
-    -------
-    dict
-        JSON-safe. ``log10_prob``: logarithm of base 10 of the probability of all words and of one
-        ``</s>`` a sentence, which are the ``tokens``; unknown words are scored as ``<unk>``, null
-        where the model gives something probability 0. ``perplexity`` is of all tokens,
-        ``perplexity_without_oov`` without the unknown words, of which there are ``oov``; null where
-        infinite. ``sentences``; ``n_counts``: number of the model's n-grams by order.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read or has no sentence.
+    ``log10_prob`` is of all words and of one ``</s>`` a sentence, which are the ``tokens``;
+    ``perplexity`` is of all tokens, ``perplexity_without_oov`` without the unknown words, of which
+    there are ``oov``; ``n_counts``: number of the model's n-grams by order.
     """
     ids = WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
     known = unknown = 0.0

@@ -79,10 +79,7 @@ class Alphabet:
 def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the code points of all characters, int64, and the number of each word's characters.
 
-    Raises
-    ------
-    InputError
-        When something is no word: empty, with a blank, or no Unicode text.
+    Raises `InputError` where something is no word: empty, with a blank, or no Unicode text.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
@@ -98,26 +95,13 @@ def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Events(NamedTuple):
-    """The predictions that spell words: each character and the end.
+    """The predictions that spell words: each character and the end."""
 
-    Attributes
-    ----------
-    text : ndarray
-        Symbols of all words, each between `BEGIN` and `END`, int64.
-    places : ndarray
-        Where in `text` each prediction stands, int64, shape (E,).
-    depths : ndarray
-        Symbols before it in its word, `BEGIN` included, int64, shape (E,).
-    words : ndarray
-        The word that it belongs to, int64, shape (E,).
-    log_escapes : ndarray
-        What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,).
-    """
-
-    text: np.ndarray
-    places: np.ndarray
-    depths: np.ndarray
-    words: np.ndarray
+    text: np.ndarray  # symbols of all words, each between `BEGIN` and `END`, int64
+    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,)
+    depths: np.ndarray  # symbols before it in its word, `BEGIN` included, int64, shape (E,)
+    words: np.ndarray  # the word that it belongs to, int64, shape (E,)
+    # What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,)
     log_escapes: np.ndarray
 
     @property
@@ -148,24 +132,11 @@ def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
 
 
 class LevelCounts(NamedTuple):
-    """What was counted of n-grams with a context of one length, for each of E predictions.
+    """What was counted of n-grams with a context of one length, for each of E predictions."""
 
-    Attributes
-    ----------
-    once : ndarray
-        Occurrences of the n-gram, float64, shape (E,).
-    total : ndarray
-        Occurrences of its context; 0 where it never occurred.
-    distinct : ndarray
-        Symbols that followed the context.
-    continued, continued_total : ndarray
-        As `once` and `total`, where an n-gram counts once for each symbol that came before it
-        (Kneser and Ney 1995), and one at the beginning of a word as often as it occurs.
-    """
-
-    once: np.ndarray
-    total: np.ndarray
-    distinct: np.ndarray
+    once: np.ndarray  # occurrences of the n-gram, float64, shape (E,)
+    total: np.ndarray  # occurrences of its context; 0 where it never occurred
+    distinct: np.ndarray  # symbols that followed the context
     continued: np.ndarray
     continued_total: np.ndarray
 
@@ -186,17 +157,7 @@ def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 class NgramCounts:
-    """Counts of the n-grams of types, each type once, up to an order.
-
-    Parameters
-    ----------
-    types : sequence of str
-        Without repetition; their order is of no importance.
-    alphabet : Alphabet
-    order : int
-        Longest n-gram: the context of the last of `order` levels has ``order − 1`` symbols. No
-        context goes beyond the beginning of a word.
-    """
+    """Counts of the n-grams of types, each type once, up to an order."""
 
     def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
         self.alphabet = alphabet
@@ -250,18 +211,11 @@ DIGITS = 4
 
 
 class Smoothing(NamedTuple):
-    """Weights of a smoothing.
+    """Weights of a smoothing."""
 
-    Attributes
-    ----------
-    discounts : tuple of float
-        d of each level, the shortest context first; its length is the order.
-    concentrations : tuple of float
-        a of each level.
-    """
-
+    # d of each level, the shortest context first; its length is the order
     discounts: tuple[float, ...]
-    concentrations: tuple[float, ...]
+    concentrations: tuple[float, ...]  # a of each level
 
     @property
     def order(self) -> int:
@@ -301,20 +255,9 @@ def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> li
 
 
 def probabilities(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> np.ndarray:
-    """Return p of each prediction, an escape as one symbol.
+    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0.
 
-    Parameters
-    ----------
-    levels : sequence of LevelCounts
-        From `NgramCounts.look_up`; at least as many as the order.
-    smoothing : Smoothing
-    size : int
-        Number of symbols, ``Alphabet.size``.
-
-    Returns
-    -------
-    ndarray of float64, shape (E,)
-        Above 0; over all symbols after one context they sum to 1.
+    Over all symbols after one context they sum to 1.
     """
     return _steps(levels, smoothing, size)[-1].p
 

@@ -32,18 +32,10 @@ _RESERVED = dict(zip(SPECIAL_TOKENS, (-1, -2, -3), strict=True))
 
 @dataclass(frozen=True)
 class UnknownRule:
-    """What a literal ``<unk>`` of a text is; by default an error.
+    """What a literal ``<unk>`` of a text is; by default an error."""
 
-    Attributes
-    ----------
-    word : str or None
-        It is this ordinary word.
-    unknown : bool
-        It is the unknown word.
-    """
-
-    word: str | None = None
-    unknown: bool = False
+    word: str | None = None  # it is this ordinary word
+    unknown: bool = False  # it is the unknown word
 
     def __post_init__(self) -> None:
         if self.word is None:
@@ -58,16 +50,10 @@ class UnknownRule:
 
 
 class WordIds(dict[bytes, int]):
-    """Ids of words, as UTF-8; the special ones have theirs, other words begin at 3.
+    """Ids of words, as UTF-8; the special ones have theirs, others begin at 3.
 
-    Parameters
-    ----------
-    words : iterable of str
-        The words of ids 3, 4, ...
-    rule : UnknownRule
-        What a literal ``<unk>`` is. Those that a text must not hold have negative ids.
-    grows : bool
-        Whether other words get the next id; else they are unknown.
+    Words that a text must not hold have negative ids. Where it grows other words get the next id;
+    else they are unknown.
     """
 
     def __init__(self, words: Iterable[str], rule: UnknownRule, grows: bool) -> None:
@@ -116,29 +102,9 @@ def _count_lines(path: str | os.PathLike[str]) -> int:
 def read_line_blocks(
     path: str | os.PathLike[str], size: int = READ_BYTES, account: Account | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """Read a file in blocks of whole lines.
+    """Read a file in blocks of whole lines, of about so many bytes, with the number of the first.
 
-    Parameters
-    ----------
-    path : path
-        Plain or packed; see `inputs.open_input`.
-    size : int
-        Bytes of a block, about.
-    account : Account, optional
-        Closed at the end, when whoever takes the blocks has counted their lines there.
-
-    Yields
-    ------
-    number : int
-        Of the block's first line, from 1.
-    block : bytes
-        Each line with its line feed, but for the last of the file, which may have none.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, ends before its compression does, or has a line that is longer
-        than `LONGEST_BYTES`.
+    The account is closed at the end, when whoever takes the blocks has counted their lines there.
     """
     number = 1
     with open_input(path) as file:
@@ -165,13 +131,7 @@ def read_line_blocks(
 
 
 def check_utf8(path: str | os.PathLike[str], number: int, block: bytes) -> None:
-    """Check a block of lines, the first of which has the given number.
-
-    Raises
-    ------
-    InputError
-        Names the line that is no UTF-8.
-    """
+    """Check a block of lines, the first of which has the given number."""
     try:
         block.decode()
     except UnicodeDecodeError as error:
@@ -259,28 +219,10 @@ def read_sentences(
     size: int = READ_BYTES,
     field: str | None = None,
 ) -> Iterator[np.ndarray]:
-    """Read the sentences of files as ids, part by part.
+    """Read the sentences of files as ids, part by part, int64: each as ``<s>``, its words,
+    ``</s>``.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Text, a sentence a line, or by their suffix JSONL or Parquet, a sentence a record.
-    ids : WordIds
-        It may grow.
-    size : int
-        Bytes of a part, about.
-    field : str, optional
-        The field or column of the sentences; without it ``text``.
-
-    Yields
-    ------
-    numpy.ndarray
-        int64: each sentence as ``<s>``, its words and ``</s>``, behind each other.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read, is no UTF-8, or holds a word that has a meaning for the model.
+    Files are text, a sentence a line, or by their suffix JSONL or Parquet, a sentence a record.
     """
     find: Any = ids.__getitem__
     for path in paths:
@@ -300,20 +242,7 @@ def read_sentences(
 def read_sentence_texts(
     paths: Sequence[str | os.PathLike[str]], rule: UnknownRule, field: str | None = None
 ) -> Iterator[str]:
-    """Read the sentences of files as texts: words joined by one blank.
-
-    Parameters
-    ----------
-    paths, field
-        As for `read_sentences`.
-    rule : UnknownRule
-        What a literal ``<unk>`` is; the unknown word stays as it is.
-
-    Raises
-    ------
-    InputError
-        As `read_sentences`.
-    """
+    """Read the sentences of files as texts: words joined by one blank."""
     reserved = WordIds([], rule, grows=False).reserved
     for path in paths:
         for number, block, sentences in _blocks(path, READ_BYTES, field, reserved):
@@ -326,25 +255,7 @@ def read_sentence_texts(
 def read_grouped_sentences(
     path: Path, rule: UnknownRule, groups: GroupField, field: str | None = None
 ) -> Iterator[tuple[str, str | None]]:
-    """Read the sentences of a file as `read_sentence_texts` does, each with its group.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-    rule, field
-        As for `read_sentence_texts`.
-    groups : GroupField
-        Where the group of a sentence stands; lines of text have none.
-
-    Yields
-    ------
-    text, group : str, str or None
-
-    Raises
-    ------
-    InputError
-        As `read_sentences`, and when just some sentences have a group.
-    """
+    """Read the sentences of a file as `read_sentence_texts` does, each with its group."""
     check_grouped(path, groups)
     if not has_named_fields(path):
         yield from ((text, None) for text in read_sentence_texts([path], rule, field))

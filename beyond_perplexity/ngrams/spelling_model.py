@@ -74,16 +74,7 @@ LEAST_LEFT = 1e-9
 
 
 class CharacterModel:
-    """A distribution over all words: strings without a blank, of at least one character.
-
-    Parameters
-    ----------
-    types : sequence of str
-        What it was taught, without repetition; their order is of no importance.
-    smoothing : Smoothing
-    counts : NgramCounts, optional
-        Of the same types, where they are known already.
-    """
+    """A distribution over all words: strings without a blank, of at least one character."""
 
     def __init__(
         self, types: Sequence[str], smoothing: Smoothing, counts: NgramCounts | None = None
@@ -105,13 +96,7 @@ class CharacterModel:
         return np.concatenate(found)
 
     def log_probs(self, words: Sequence[str]) -> np.ndarray:
-        """Return ln p of each word, float64; the same whatever is asked for beside it.
-
-        Raises
-        ------
-        InputError
-            When something is no word.
-        """
+        """Return ln p of each word, float64; the same whatever is asked for beside it."""
         found: list[np.ndarray] = [np.zeros(0)]
         for start in range(0, len(words), SPELLED_AT_ONCE):
             part = words[start : start + SPELLED_AT_ONCE]
@@ -163,36 +148,17 @@ class Speller:
             )
 
     def log_probs(self, words: Sequence[str]) -> np.ndarray:
-        """Return ln p of each word given that the vocabulary lacks it, float64.
-
-        Raises
-        ------
-        InputError
-            When the vocabulary has it, or it is no word.
-        """
+        """Return ln p of each word given that the vocabulary lacks it, float64."""
         for word in words:
             if word in self._known:
                 raise InputError(f"the word {word!r} is in the vocabulary and is not to be spelled")
         return self.model.log_probs(words) - math.log1p(-self.mass)
 
     def spell(self, texts: Sequence[str], unknown: Sequence[int]) -> np.ndarray:
-        """Spell the unknown words of texts.
+        """Spell the unknown words of texts: the sum of ln p of the words of each that the
+        vocabulary lacks.
 
-        Parameters
-        ----------
-        texts : sequence of str
-        unknown : sequence of int
-            How many tokens of each the model read as ``<unk>``.
-
-        Returns
-        -------
-        ndarray of float64
-            Sum of ln p of the words of each text that the vocabulary lacks; 0 where none is.
-
-        Raises
-        ------
-        InputError
-            When the model read another number of words as ``<unk>`` than the vocabulary lacks.
+        Raises `InputError` when the model read another number of words as ``<unk>``.
         """
         known = self._known
         lacking = [[word for word in split_words(text) if word not in known] for text in texts]
@@ -234,19 +200,7 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load_speller(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Speller:
-    """Read a speller that `Speller.save` wrote.
-
-    Parameters
-    ----------
-    path : path
-    vocabulary : Vocabulary
-        Of the model whose words are to be spelled: a closed one.
-
-    Raises
-    ------
-    InputError
-        When the file is missing, damaged, no speller, or made for another vocabulary.
-    """
+    """Read a speller that `Speller.save` wrote."""
     held = _read(path)
     if not isinstance(vocabulary, ClosedVocabulary):
         raise InputError(
@@ -260,25 +214,7 @@ def load_speller(path: str | os.PathLike[str], vocabulary: Vocabulary) -> Spelle
 
 
 def find_speller(folder: str | os.PathLike[str], vocabulary: Vocabulary) -> Path | None:
-    """Find the speller of a model: ``speller.json`` in its folder, or that of the run it is of.
-
-    Parameters
-    ----------
-    folder : path
-        Of the model; in a run it is ``<results>/models/{model}``, and spellers lie in
-        ``<results>/vocabularies``.
-    vocabulary : Vocabulary
-        The model's: in a run, the speller made for it is taken. An open one needs none.
-
-    Returns
-    -------
-    Path or None
-
-    Raises
-    ------
-    InputError
-        When a speller of the run is damaged.
-    """
+    """Find the speller of a model: ``speller.json`` in its folder, or that of the run it is of."""
     if not isinstance(vocabulary, ClosedVocabulary):
         return None
     own = Path(folder) / "speller.json"

@@ -26,7 +26,6 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
 
-
 PACKAGE = Path(__file__).parents[1]
 _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
 # The folder of the Snakefile, the rules and the scripts.
@@ -49,22 +48,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class _Module:
-    """The statements of a file: those that bind a name, and those that do more when imported.
-
-    Attributes
-    ----------
-    loading : list of statement
-    definitions : dict of str to list of statement
-        By the name; more than one where a name is defined again.
-    rows : dict of str to statement
-        Of tables of rows, by ``TABLE[key]``: not among those of the whole module.
-    imports : dict of str to list of Part
-        What a name that is imported at the top may stand for.
-    """
+    """The statements of a file: those that bind a name, and those that do more when imported."""
 
     loading: list[ast.stmt] = field(default_factory=list)
+    # By the name; more than one where a name is defined again
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    # Of tables of rows, by ``TABLE[key]``: not among those of the whole module
     rows: dict[str, ast.stmt] = field(default_factory=dict)
+    # What a name that is imported at the top may stand for
     imports: dict[str, list[Part]] = field(default_factory=dict)
 
     def statements(self, name: str) -> list[ast.stmt]:
@@ -297,19 +288,7 @@ def _follow(references: list[str]) -> str:
 
 
 def code_state(root: Path, folders: Sequence[str]) -> str:
-    """Hash all code in folders of a checkout byte for byte, and the version of Python.
-
-    Parameters
-    ----------
-    root : path
-        The checkout.
-    folders : sequence of str
-
-    Returns
-    -------
-    str
-        64 hexadecimal digits.
-    """
+    """Hash all code in folders of a checkout byte for byte, and the version of Python."""
     total = hashlib.sha256(sys.version.encode())
     for file in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
         content = file.read_bytes()
@@ -322,13 +301,6 @@ class FingerprintCache:
     """What is known of one checkout, in a file below ``XDG_CACHE_HOME`` (or ``~/.cache``).
 
     A file that cannot be read or written is as good as none.
-
-    Parameters
-    ----------
-    root : path
-        The checkout.
-    folders : sequence of str
-        Those whose code fingerprints are of.
     """
 
     def __init__(self, root: Path, folders: Sequence[str]) -> None:

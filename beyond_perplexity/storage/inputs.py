@@ -45,17 +45,7 @@ _OTHER_PACKERS = {
 
 
 class DamagedError(InputError):
-    """A file that breaks off or holds nonsense.
-
-    Parameters
-    ----------
-    place : str
-        The file, and where it is known the byte of what it unpacks to.
-    reason : str
-        What it is not, as it is counted where such files are skipped.
-    detail : str
-        What the library said that reads it.
-    """
+    """A file that breaks off or holds nonsense."""
 
     def __init__(self, place: str, reason: str, detail: str) -> None:
         super().__init__(f"{place}: {reason} ({detail}); fetch or make it again")
@@ -78,14 +68,7 @@ def without_secrets(address: str) -> str:
 
 
 def unreadable(path: object, error: OSError) -> InputError:
-    """Say in one line why the system does not give a file.
-
-    Parameters
-    ----------
-    path : path
-    error : OSError
-        What the system said.
-    """
+    """Say in one line why the system does not give a file."""
     name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     if is_address(name):
@@ -103,19 +86,7 @@ def unreadable(path: object, error: OSError) -> InputError:
 
 
 def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
-    """Check that a path is something to read, before any of it is read.
-
-    Parameters
-    ----------
-    path : path
-    again : bool
-        It is read more than once, or not from its start: a pipe will not do.
-
-    Raises
-    ------
-    InputError
-        When there is nothing, a folder, or with `again` a pipe or a device.
-    """
+    """Raise `InputError` unless there is something to read; with `again` a pipe will not do either."""
     if "\0" in os.fspath(path):
         raise InputError(f"{os.fspath(path)!r}: is no path, it has a NUL character; check the path")
     try:
@@ -195,26 +166,11 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 
 
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
-    """Open a file for reading, unpacked.
+    """Open a file for reading, unpacked: plain, gzip, bz2, xz or zstandard, known by its first
+    bytes.
 
-    Parameters
-    ----------
-    path : path
-        Plain, gzip, bz2, xz or zstandard (several streams in one file too); recognized by the first
-        bytes. A pipe or ``/dev/stdin`` can be read once.
-    again : bool
-        See `check_input`.
-
-    Returns
-    -------
-    io.BufferedReader
-        Its methods raise `DamagedError` where an archive breaks off, after all that could be read,
-        and `InputError` where the system does not give the file.
-
-    Raises
-    ------
-    InputError
-        When it cannot be opened, or is packed by something else.
+    A pipe or ``/dev/stdin`` can be read once; with `again` it is refused. Reading raises
+    `DamagedError` where an archive breaks off, after all that could be read.
     """
     check_input(path, again=again)
     try:
@@ -239,19 +195,8 @@ def count_lines(file: io.BufferedReader) -> int:
 
 
 def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:
-    """Open a zip archive, after a look at what its members say of themselves.
-
-    Parameters
-    ----------
-    path : path
-    most : int
-        Bytes that all members may have, unpacked.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read or is no zip archive, a member is encrypted, or they are larger
-        in all.
+    """Open a zip archive whose members have at most so many bytes, unpacked, none of them
+    encrypted.
     """
     check_input(path, again=True)
     try:
@@ -274,22 +219,7 @@ def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zip
 
 
 def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) -> None:
-    """Unpack one member of a zip archive, part by part.
-
-    Parameters
-    ----------
-    path : path
-    member : str
-        Its path in the archive.
-    target : file
-        What it is written to.
-
-    Raises
-    ------
-    InputError
-        As `open_archive`; and when there is no such member, or it is damaged or packed in a way
-        that Python does not know.
-    """
+    """Unpack one member of a zip archive, part by part."""
     with open_archive(path) as archive:
         try:
             source = archive.open(member)
@@ -314,19 +244,7 @@ def _member_part(path: object, member: str, source: IO[bytes]) -> bytes:
 
 
 def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
-    """Read a file that is held whole, unpacked.
-
-    Parameters
-    ----------
-    path : path
-    most : int
-        Bytes that it may have.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read or is larger.
-    """
+    """Read a file that is held whole, unpacked."""
     parts, size = [], 0
     with open_input(path) as file:
         while part := file.read1(INPUT_BYTES):
@@ -340,13 +258,7 @@ def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
 
 
 def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
-    """Read a text that is held whole, without a byte order mark; see `read_whole`.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, is larger, or no UTF-8; then it names the line.
-    """
+    """Read a text that is held whole, without a byte order mark; see `read_whole`."""
     content = read_whole(path, most).removeprefix(_MARK)
     try:
         return content.decode()
@@ -359,14 +271,7 @@ _SHOWN = 80  # characters of a foreign value in a message
 
 
 class JSONTextError(ValueError):
-    """A text that is no JSON, or has what no reader takes; the message is one line.
-
-    Parameters
-    ----------
-    reason : str
-    line : int
-        Where it is, from 1.
-    """
+    """A text that is no JSON, or has what no reader takes; one line, and where it is, from 1."""
 
     def __init__(self, reason: str, line: int = 1) -> None:
         super().__init__(reason)
@@ -374,24 +279,9 @@ class JSONTextError(ValueError):
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Read a JSON text.
+    """Read a JSON text, bytes as UTF-8; a float may be NaN or infinite, which Python itself writes.
 
-    Parameters
-    ----------
-    text : str or bytes
-        bytes are UTF-8.
-
-    Returns
-    -------
-    object
-        Of dict, list, str, int, float, bool and None. A float may be NaN or infinite, which
-        Python's own writer writes.
-
-    Raises
-    ------
-    JSONTextError
-        When it is no JSON, has a whole number of more digits than Python reads, or brackets nested
-        deeper than Python's stack.
+    Raises `JSONTextError` where it is none, nests too deeply or has a number of too many digits.
     """
     try:
         return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
@@ -407,14 +297,8 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def has_twice(text: str, key: str) -> bool:
-    """Tell whether an object has a key twice, of which a reader would take the last.
-
-    Parameters
-    ----------
-    text : str
-        That `parse_json` reads as an object.
-    key : str
-        Of the object itself, not of those inside it.
+    """Tell whether an object (not those inside it) has a key twice, of which a reader takes the
+    last.
     """
     if text.count(json.dumps(key, ensure_ascii=False)) < 2:
         return False
@@ -423,22 +307,7 @@ def has_twice(text: str, key: str) -> bool:
 
 
 def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
-    """Read a JSON object that stands in a file.
-
-    Parameters
-    ----------
-    text : str or bytes
-        See `parse_json`.
-    place : str
-        Of the text, for the message: ``pairs.jsonl: line 3:``.
-    advice : str
-        What to do where it is none.
-
-    Raises
-    ------
-    InputError
-        When it is no JSON, or no object.
-    """
+    """Read a JSON object that stands in a file; place and advice are for the message."""
     try:
         value = parse_json(text)
     except JSONTextError as error:
@@ -449,25 +318,8 @@ def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str], what: str, advice: str) -> Any:
-    """Read a JSON file.
-
-    Parameters
-    ----------
-    path : path
-    what : str
-        What the file should be, for the message: ``vocabulary file``.
-    advice : str
-        What to do where it is none.
-
-    Returns
-    -------
-    object
-        As `parse_json`.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, or is no JSON.
+    """Read a JSON file, which should be a `what` ("vocabulary file"); the advice is for the
+    message.
     """
     content = read_whole(path)
     try:

@@ -23,26 +23,14 @@ _writes: set[str] = set()
 
 
 def note_read(path: str | os.PathLike[str], content: str | None) -> None:
-    """Remember that a file was read.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    content : str or None
-        The hash of its content; None where it has none, being of somebody else.
-    """
+    """Remember that a file was read."""
     _reads.setdefault(os.fspath(path), content)
 
 
 def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
-    """Return what was read so far, for the footer of an output; not what was written here too.
+    """Return what was read so far, but for what was written here too, with the hashes of contents.
 
-    Returns
-    -------
-    dict of str to str or None
-        The hash of the content, by the path as seen from the output's folder: files that move
-        together keep finding each other.
+    Paths are as seen from the output's folder: files that move together keep finding each other.
     """
     folder = os.path.dirname(os.path.abspath(output))
     _writes.add(os.path.abspath(output))
@@ -64,13 +52,7 @@ _FIRST_SAMPLE = 1.0  # seconds after the beginning, so that a short job has one
 
 
 class GpuWatch:
-    """Ask the driver now and then how busy a GPU is, beside the work.
-
-    Parameters
-    ----------
-    device : str
-        As torch names it: ``cuda`` or ``cuda:1``.
-    """
+    """Ask the driver now and then how busy a GPU is, beside the work."""
 
     def __init__(self, device: str) -> None:
         self._torch: Any = sys.modules["torch"]
@@ -94,14 +76,8 @@ class GpuWatch:
             pause = SECONDS_BETWEEN_SAMPLES
 
     def used(self) -> dict[str, object]:
-        """Return what was used so far.
-
-        Returns
-        -------
-        dict
-            ``name``; ``memory_mb``, the most that torch held (MB of 10⁶ bytes); ``busy_percent``,
-            the mean share of time in which the GPU worked, null where nobody says so; ``samples``,
-            of how many questions.
+        """Return what was used so far: ``name``; ``memory_mb``, the most that torch held (10⁶
+        bytes); ``busy_percent``, the mean of so many ``samples``, null where nobody says so.
         """
         samples = list(self._samples)
         held = self._torch.cuda.max_memory_reserved(self._device)
@@ -174,22 +150,7 @@ def content_hash(path: str | Path) -> str:
 
 
 def check_sha256(path: str | Path, expected: str, name: str | None = None) -> None:
-    """Check the content of a file.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    expected : str
-        Its SHA-256, 64 hexadecimal digits.
-    name : str, optional
-        What the message calls it; the path by default.
-
-    Raises
-    ------
-    InputError
-        When the SHA-256 differs; names the file, both sums and what the file begins with.
-    """
+    """Check the content of a file."""
     found = content_hash(path)
     if found != expected.strip().lower():
         with open(path, "rb") as file:
@@ -281,22 +242,9 @@ def finished(record: dict[str, object]) -> dict[str, object]:
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output.
-
-    Parameters
-    ----------
-    record : dict
-        Of `run_record`.
-    output : path
-        The file that it goes into.
-    content : dict
-        What is known of what the file holds: ``content_hash`` at least.
-
-    Returns
-    -------
-    dict
-        The record with its end, the file's name, and the hash of every file that was read
-        (``inputs``).
+    """Return the run record as it goes into an output: with its end, the file's name, the hash of
+    every file that was read (``inputs``), and what is known of its content (``content_hash`` at
+    least).
     """
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

@@ -29,18 +29,7 @@ def _follows(number: str, last: str) -> bool:
 
 
 def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Write the paths of numbered files shortly, in their order.
-
-    Parameters
-    ----------
-    files : iterable of paths
-        Such as ``a/00000.parquet``; others are left as they are.
-
-    Returns
-    -------
-    list of str
-        Files with following numbers of equal width as one word: ``a/{00000..00019}.parquet``.
-    """
+    """Write the paths of numbered files shortly, in their order."""
     words: list[str] = []
     run: list[str] = []  # beginning, first number, last number, ending
 

@@ -45,18 +45,7 @@ def _explained(path: object) -> Iterator[None]:
 
 
 class ParquetInput(pq.ParquetFile):
-    """A Parquet file whose batches hold what their types say.
-
-    Parameters
-    ----------
-    path : path
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, is no Parquet file, or has two columns of one name. Reading it
-        raises one where a part cannot be unpacked or a string is no UTF-8: names column and row.
-    """
+    """A Parquet file whose batches hold what their types say; errors name column and row."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         check_input(path, again=True)
@@ -171,18 +160,7 @@ class ShardWriter:
         return self
 
     def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
-        """Append rows.
-
-        Parameters
-        ----------
-        columns : table, record batch, or dict of column name to array or list
-            Exactly the columns of the schema, in any order.
-
-        Raises
-        ------
-        ValueError
-            When columns are missing or superfluous.
-        """
+        """Append rows."""
         assert self._writer is not None
         names = list(columns if isinstance(columns, dict) else columns.schema.names)
         if set(names) != set(self._schema.names):
@@ -248,12 +226,8 @@ def content_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
-    """Open a Parquet file after checking that it holds the columns of a schema.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file or a column is missing or of another type.
+    """Open a Parquet file; raise `InputError` where a column of the schema is missing or of another
+    type.
     """
     file = _open(path)
     held = file.schema_arrow
@@ -273,24 +247,7 @@ def read_batches(
     columns: Sequence[str],
     batch_size: int = 16_384,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the named columns of one or more shards, in order, without holding a file in memory.
-
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        The shards, read in the given order.
-    schema : pyarrow.Schema
-        Of the columns; each file is checked against it.
-    columns : sequence of str
-        The columns to read.
-    batch_size : int
-        Rows of a batch at most.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Batches with just the named columns.
-    """
+    """Stream the named columns of shards, in order, a batch of rows at a time."""
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     for path in paths:
@@ -301,23 +258,7 @@ def read_batches(
 def read_texts(
     paths: Sequence[str | os.PathLike[str]], split: str | None = None, batch_size: int = 8_192
 ) -> Iterator[pa.Array]:
-    """Stream the texts of documents or samples.
-
-    Parameters
-    ----------
-    paths, split, batch_size
-        As for `read_rows`.
-
-    Yields
-    ------
-    pyarrow.StringArray
-        Texts in the order of the files, in batches of at least one.
-
-    Raises
-    ------
-    InputError
-        When a file has neither form, or a split is asked of a file without one.
-    """
+    """Stream the texts of documents or samples."""
     for batch in read_rows(paths, ["text"], split, batch_size=batch_size):
         yield batch.column("text")
 
@@ -329,31 +270,10 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples.
+    """Stream columns of documents or samples, told apart by their columns, in batches of at least
+    one.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
-    columns : sequence of str
-        Columns that both kinds have, or that these files have.
-    split : str, optional
-        Only documents of this split; needs files of kind ``documents``.
-    first : int, optional
-        Only so many documents, the first ones; None: all.
-    batch_size : int
-        Documents of a batch at most.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Rows in the order of the files, in batches of at least one.
-
-    Raises
-    ------
-    InputError
-        When a file has neither form, a split is asked of a file without one, or a column of a file
-        without it.
+    Only those of a split, which samples have not; only the `first` so many.
     """
     left = first
     for path in paths:
@@ -394,13 +314,7 @@ def _count_rows(path: str | os.PathLike[str]) -> int:
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
-    """Read the run record from the footer of a Parquet file.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file, or has no run record or one that is no JSON object.
-    """
+    """Read the run record from the footer of a Parquet file."""
     with _open(path) as file:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
@@ -409,11 +323,5 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
 
 
 def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
-    """Read the run record of a footer.
-
-    Raises
-    ------
-    InputError
-        When it is no JSON object; names the file.
-    """
+    """Read the run record of a footer."""
     return parse_object(footer, f"{path}: its run record", "make it again")

@@ -33,18 +33,10 @@ LARGEST_LOG = 1e100  # so that sums of squares are finite
 
 
 class RowBatch(NamedTuple):
-    """Some rows that follow each other.
+    """Some rows that follow each other."""
 
-    Attributes
-    ----------
-    first : int
-        Index of the first row in the file, from 0.
-    columns : dict of str to ndarray
-        int64 or float64, one value a row.
-    """
-
-    first: int
-    columns: dict[str, np.ndarray]
+    first: int  # index of the first row in the file, from 0
+    columns: dict[str, np.ndarray]  # int64 or float64, one value a row
 
 
 def is_csv(path: str | Path) -> bool:
@@ -53,26 +45,7 @@ def is_csv(path: str | Path) -> bool:
 
 
 class TableFile:
-    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Its columns.
-    n_groups : int
-        Groups of rows that can be read one by one: the row groups of a Parquet file.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, has another name, two columns of one name, or its columns are not
-        separated by commas.
-    """
+    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -149,13 +122,7 @@ class TableFile:
         return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")
 
     def count_read(self, rows: int) -> None:
-        """Account for all rows of the file, of which a reader passed so many on.
-
-        Raises
-        ------
-        InputError
-            When it has others.
-        """
+        """Account for all rows of the file, of which a reader passed so many on."""
         account = Account(self.path, "rows")
         account.read = rows
         account.close(self._lines_of_rows(rows) if self._csv else sum(self._group_rows))
@@ -195,23 +162,9 @@ class TableFile:
                 yield from table.iter_batches(columns=list(kinds))
 
     def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[RowBatch]:
-        """Stream columns of one group of rows.
+        """Stream columns of one group of rows, read as the given types, int64 or float64.
 
-        Parameters
-        ----------
-        columns : mapping of str to pyarrow.DataType
-            The columns and what they are read as, int64 or float64.
-        group : int
-            Index of the group.
-
-        Yields
-        ------
-        RowBatch
-
-        Raises
-        ------
-        InputError
-            When a value is empty or no such number; names the row.
+        Raises `InputError` that names the row where a value is empty or no such number.
         """
         first = sum(self._group_rows[:group])
         for batch in self._record_batches(columns, group):

@@ -27,23 +27,7 @@ SHOWN = 3  # inputs of one folder
 
 
 def describe_origin(path: Path) -> str:
-    """Say where a file came from, with everything that it is made of.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        A Parquet file or a JSON file with a run record, or a file of a model's folder.
-
-    Returns
-    -------
-    str
-        Lines of text; text of others is escaped as in JSON.
-
-    Raises
-    ------
-    InputError
-        When the file is missing or has no run record.
-    """
+    """Say where a file came from, with everything that it is made of."""
     record = find_record(path)
     if record is None:
         raise InputError(
@@ -60,13 +44,7 @@ def origin_hash(path: Path) -> str | None:
 
 
 def find_record(path: Path) -> dict[str, Any] | None:
-    """Return the run record of a file, or of the training that it is of; None where there is none.
-
-    Raises
-    ------
-    InputError
-        When the file is missing or cannot be read.
-    """
+    """Return the run record of a file, or of the training that it is of; None where it has none."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
     if path.suffix == ".parquet":
@@ -163,52 +141,26 @@ _OF_A_SHARD = {"first", "count", "instances", "samples", "units", "draws", "outp
 
 
 class Mismatch(NamedTuple):
-    """A file that is not what it should be.
+    """A file that is not what it should be."""
 
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file.
-    what : str
-        What is wrong, and what to do.
-    """
-
-    path: Path
-    what: str
+    path: Path  # the file
+    what: str  # what is wrong, and what to do
 
 
 class Verified(NamedTuple):
-    """What a verification has seen.
+    """What a verification has seen."""
 
-    Attributes
-    ----------
-    hashes : dict of pathlib.Path to str
-        The hash of the content of every file that is what its record, or else the manifest, says.
-    mismatches : list of Mismatch
-    unrecorded : int
-        Files that neither a run record nor the manifest speaks of.
-    """
-
+    # The hash of the content of every file that is what its record, or else the manifest, says
     hashes: dict[Path, str]
     mismatches: list[Mismatch]
-    unrecorded: int
+    unrecorded: int  # files that neither a run record nor the manifest speaks of
 
 
 def verify_tree(tree: Path) -> Verified:
-    """Recompute the hashes of all files of a results tree.
+    """Recompute the hashes of all files of a results tree, or of a folder in it.
 
     Found are files that are missing, were cut short, edited, put in the place of another, or are of
     another run than those beside them or than those that were made of them.
-
-    Parameters
-    ----------
-    tree : pathlib.Path
-        A folder of results, or any folder below it.
-
-    Raises
-    ------
-    InputError
-        When it is no folder.
     """
     if not tree.is_dir():
         raise InputError(f"{tree}: is no folder; give that of the results")
@@ -241,15 +193,7 @@ def verify_tree(tree: Path) -> Verified:
 
 
 def list_hashes(tree: Path) -> Iterator[tuple[Path, str]]:
-    """Name the content hash of every file below a folder, as the records have it.
-
-    Yields
-    ------
-    path : pathlib.Path
-        Of the file, from the folder on.
-    content : str
-        64 hexadecimal digits; files without a hash are left out.
-    """
+    """Name the content hash of every file below a folder, as the records have it."""
     for path in filter(_has_record, _files(tree)):
         try:
             content = origin_hash(path)

@@ -68,8 +68,9 @@ class AnnotatedReader(ABC):
 
 
 def single_word(text: str) -> str:
-    """Make a token fit for a text of tokens joined by blanks: white space inside and nothing are
-    ``_``.
+    """Make a token fit for a text of tokens joined by blanks.
+
+    Runs of white space inside become ``_``; so does an empty token.
     """
     return PLACEHOLDER.join(text.split()) or PLACEHOLDER
 

@@ -70,7 +70,7 @@ class _Open(OpenDocument):
 
 
 def parse_marks(column: str) -> list[Mark]:
-    """Split one field of the column, such as ``(23|5)|(8)``, into its marks; entities are numbers."""
+    """Split a field of the column, such as ``(23|5)|(8)``, into its marks; entities are numbers."""
     if column in NO_MENTION:
         return []
     marks: list[Mark] = []

@@ -107,9 +107,7 @@ def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -
 
 
 def column_of_form(comment: str) -> int | None:
-    """Return the column of the word, from 0, that ``# global.columns = ID FORM ...`` names, if it
-    is that.
-    """
+    """Return the column of the word, from 0, that ``# global.columns = ID FORM ...`` names."""
     match = re.match(r"#\s*global\.columns\s*=(.*)", comment)
     if not match:
         return None
@@ -155,8 +153,9 @@ _PIECE = re.compile(r"(?P<entity>.+)\[(?P<piece>\d+)/\d+\]")
 
 
 def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
-    """Tell CoNLL-U by the first lines of a file: no ``#begin document``, no other columns named,
-    and its rows or comments.
+    """Tell CoNLL-U by the first lines of a file.
+
+    It has no ``#begin document``, names no other columns, and has its rows or comments.
     """
     texts = [line.rstrip("\r\n") for _, line in lines]
     if any(re.match(r"#\s*(begin|end) document\b", text) for text in texts):
@@ -173,10 +172,10 @@ def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
 
 
 def entity_marks(value: str, part: int = 0) -> list[Mark]:
-    """Split the attribute ``Entity`` of one word, such as ``(e3-place-1(e4-person-2)``, into its
-    marks.
+    """Split the attribute ``Entity`` of a word into its marks.
 
-    The part, between hyphens, identifies the entity; ``e3[1/2]`` is kept as it is.
+    It is such as ``(e3-place-1(e4-person-2)``; the part, between hyphens, identifies the entity;
+    ``e3[1/2]`` is kept as it is.
     """
     marks: list[Mark] = []
     position = 0

@@ -115,8 +115,9 @@ def normalize_punctuation(text: str, language: str = "en") -> str:
 
 
 def remove_non_printing(text: str) -> str:
-    """Replace each character of the Unicode categories C* but the newline by a blank, as Moses'
-    ``remove-non-printing-char.perl`` does (sacremoses drops them).
+    """Replace each character of the Unicode categories C* but the newline by a blank.
+
+    So does Moses' ``remove-non-printing-char.perl``; sacremoses drops them.
     """
 
     def blank(run: re.Match[str]) -> str:
@@ -202,9 +203,7 @@ class Preprocessing(Section):
         return cls(**config)  # type: ignore[arg-type]
 
     def apply(self, texts: Sequence[str]) -> list[str]:
-        """Run the steps that are on, in XLM's order: a text becomes a line of tokens joined by
-        single blanks.
-        """
+        """Run the steps that are on, in XLM's order: each text becomes one line of tokens."""
         done: list[str] = []
         for start in range(0, len(texts), CHUNK):
             done += self._apply_chunk(texts[start : start + CHUNK])

@@ -48,7 +48,7 @@ def sentence_item(unit_id: int, place: int) -> int:
 
 
 def order_documents(path: str, split: str, seed: int) -> np.ndarray:
-    """Return the numbers of all documents of a split that have words, int64, in the random order."""
+    """Return the numbers of all documents of a split that have words, int64, in random order."""
     ids, keys = array("q"), array("Q")
     for batch in read_rows([path], ["doc_id", "n_tokens"], split):
         for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():

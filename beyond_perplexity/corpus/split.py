@@ -56,9 +56,7 @@ class SplitOptions(Section):
             raise ValueError(f"the shares of train, valid and test sum to {total:g}, not to 1")
 
     def choose(self, title: str, text: str) -> str:
-        """Return the split of a document by the title of its page and its text before cleaning, on
-        one line.
-        """
+        """Return the split of a document by the title of its page and its text before cleaning."""
         if self.unit == "page":
             position = hash_uniform(title or text)
         else:

@@ -46,9 +46,7 @@ class NGramCounts:
 
 
 def pack(prefixes: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Make the keys of n-grams, int64, from the places of their prefixes and their last words, <
-    2³¹.
-    """
+    """Make keys, int64, from the places of prefixes and from last words, all below 2³¹."""
     keys: np.ndarray = (prefixes << WORD_BITS) | words
     return keys
 
@@ -66,9 +64,7 @@ def last_words(keys: np.ndarray) -> np.ndarray:
 
 
 def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Find packed n-grams (K,) among the rising keys of a level (M,): int64, (K,), −1 where it has
-    none.
-    """
+    """Find packed n-grams (K,) among rising keys (M,): int64, (K,), −1 where they are not."""
     places = np.full(len(wanted), -1)
     for start in range(0, len(wanted) if len(keys) else 0, SEARCH_KEYS):
         block = wanted[start : start + SEARCH_KEYS]
@@ -84,9 +80,7 @@ def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def join_sentences(
     batches: Iterable[Sequence[np.ndarray]], size: int = PART_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Join sentences into parts of about so many tokens, int64: each as ``<s>``, its tokens,
-    ``</s>``.
-    """
+    """Join sentences into parts of about `size` tokens: each as ``<s>``, tokens, ``</s>``; int64."""
     bos, eos = np.array([BOS]), np.array([EOS])
     held: list[np.ndarray] = []
     tokens = 0

@@ -219,8 +219,7 @@ def read_sentences(
     size: int = READ_BYTES,
     field: str | None = None,
 ) -> Iterator[np.ndarray]:
-    """Read the sentences of files as ids, part by part, int64: each as ``<s>``, its words,
-    ``</s>``.
+    """Read sentences as ids, int64, part by part: each as ``<s>``, its words, ``</s>``.
 
     Files are text, a sentence a line, or by their suffix JSONL or Parquet, a sentence a record.
     """

@@ -155,8 +155,7 @@ class Speller:
         return self.model.log_probs(words) - math.log1p(-self.mass)
 
     def spell(self, texts: Sequence[str], unknown: Sequence[int]) -> np.ndarray:
-        """Spell the unknown words of texts: the sum of ln p of the words of each that the
-        vocabulary lacks.
+        """Return for each text the sum of ln p of the words that the vocabulary lacks.
 
         Raises `InputError` when the model read another number of words as ``<unk>``.
         """

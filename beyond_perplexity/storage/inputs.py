@@ -86,7 +86,7 @@ def unreadable(path: object, error: OSError) -> InputError:
 
 
 def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
-    """Raise `InputError` unless there is something to read; with `again` a pipe will not do either."""
+    """Raise `InputError` unless there is something to read; `again`: a pipe will not do."""
     if "\0" in os.fspath(path):
         raise InputError(f"{os.fspath(path)!r}: is no path, it has a NUL character; check the path")
     try:
@@ -166,11 +166,11 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 
 
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
-    """Open a file for reading, unpacked: plain, gzip, bz2, xz or zstandard, known by its first
-    bytes.
+    """Open a file for reading, unpacked.
 
-    A pipe or ``/dev/stdin`` can be read once; with `again` it is refused. Reading raises
-    `DamagedError` where an archive breaks off, after all that could be read.
+    It is plain, gzip, bz2, xz or zstandard, known by its first bytes. A pipe or ``/dev/stdin`` can
+    be read once; with `again` it is refused. Reading raises `DamagedError` where an archive breaks
+    off, after all that could be read.
     """
     check_input(path, again=again)
     try:
@@ -195,9 +195,7 @@ def count_lines(file: io.BufferedReader) -> int:
 
 
 def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:
-    """Open a zip archive whose members have at most so many bytes, unpacked, none of them
-    encrypted.
-    """
+    """Open a zip archive: its members have at most so many bytes, unpacked, none is encrypted."""
     check_input(path, again=True)
     try:
         archive = zipfile.ZipFile(path)
@@ -297,9 +295,7 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def has_twice(text: str, key: str) -> bool:
-    """Tell whether an object (not those inside it) has a key twice, of which a reader takes the
-    last.
-    """
+    """Tell whether an object itself has a key twice, of which a reader takes the last."""
     if text.count(json.dumps(key, ensure_ascii=False)) < 2:
         return False
     pairs = json.loads(text, object_pairs_hook=list)
@@ -318,9 +314,7 @@ def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
 
 
 def read_json(path: str | os.PathLike[str], what: str, advice: str) -> Any:
-    """Read a JSON file, which should be a `what` ("vocabulary file"); the advice is for the
-    message.
-    """
+    """Read a JSON file, which should be a `what`, such as "vocabulary file"."""
     content = read_whole(path)
     try:
         return parse_json(content)

@@ -76,8 +76,10 @@ class GpuWatch:
             pause = SECONDS_BETWEEN_SAMPLES
 
     def used(self) -> dict[str, object]:
-        """Return what was used so far: ``name``; ``memory_mb``, the most that torch held (10⁶
-        bytes); ``busy_percent``, the mean of so many ``samples``, null where nobody says so.
+        """Return what was used so far.
+
+        ``name``; ``memory_mb``, the most that torch held (10⁶ bytes); ``busy_percent``, the mean of
+        so many ``samples``, null where nobody says so.
         """
         samples = list(self._samples)
         held = self._torch.cuda.max_memory_reserved(self._device)
@@ -242,9 +244,10 @@ def finished(record: dict[str, object]) -> dict[str, object]:
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output: with its end, the file's name, the hash of
-    every file that was read (``inputs``), and what is known of its content (``content_hash`` at
-    least).
+    """Return the run record as it goes into an output.
+
+    That is with its end, the file's name, the hash of every file that was read (``inputs``), and
+    what is known of its content (``content_hash`` at least).
     """
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

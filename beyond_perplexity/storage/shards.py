@@ -226,9 +226,7 @@ def content_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
-    """Open a Parquet file; raise `InputError` where a column of the schema is missing or of another
-    type.
-    """
+    """Open a Parquet file that must have the columns of a schema, of its types."""
     file = _open(path)
     held = file.schema_arrow
     for field in schema:
@@ -270,10 +268,10 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples, told apart by their columns, in batches of at least
-    one.
+    """Stream columns of documents or samples, told apart by their columns.
 
-    Only those of a split, which samples have not; only the `first` so many.
+    Only those of a split, which samples have not; only the `first` so many; in batches of at least
+    one.
     """
     left = first
     for path in paths:

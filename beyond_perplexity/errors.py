@@ -32,7 +32,6 @@ _ADVICE = {
     errno.ENOTDIR: "a part of the path is a file; name another folder",
     errno.EISDIR: "name a file",
     errno.ENOENT: "check the path",
-    errno.EBADF: "open it, or redirect it",
     errno.EMFILE: "allow more open files (ulimit -n)",
     errno.ENOMEM: "give it more memory, or less to do at once",
     errno.ELOOP: "its symbolic links go around; name the file itself",
@@ -67,7 +66,6 @@ def run_command(main: Callable[[], None]) -> None:
     SIGTERM, and the end of a terminal, leave it by `SystemExit`, so that what is half written is
     removed.
     """
-    open_streams()
     with _stopped_by_signals():
         try:
             main()
@@ -95,31 +93,10 @@ class Stopped(SystemExit):
 
 def prepare_process() -> None:
     """Do what must come before a command's imports, which take seconds and open files."""
-    open_streams()
     # Ctrl-C while they last ends the process at once, without a traceback out of their midst; in
     # the background of a shell it is ignored, and stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def open_streams() -> None:
-    """Put a file that refuses to be used where a standard stream is closed.
-
-    Otherwise the next file that is opened would get its number, and what a library prints would
-    end in it.
-    """
-    for name, how, refusing in _STREAMS:
-        if getattr(sys, name) is None:
-            number = os.open(os.devnull, refusing)
-            stream = open(number, how, encoding="utf-8", closefd=False)  # noqa: SIM115
-            setattr(sys, name, stream)
-
-
-_STREAMS = (
-    ("stdin", "r", os.O_WRONLY),
-    ("stdout", "w", os.O_RDONLY),
-    ("stderr", "w", os.O_WRONLY),  # an error that nobody can read is no second error
-)
 
 
 def os_error_number(error: OSError) -> int | None:
@@ -132,9 +109,10 @@ def describe_os_error(error: OSError) -> str:
     """Say in one clause which file the system refused, why, and what to do."""
     number = os_error_number(error) or 0
     reason = os.strerror(number) if number else str(error).rstrip(".")
-    parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
+    name = _unnamed(number) if error.filename is None else error.filename
+    name = os.fsdecode(name) if isinstance(name, bytes) else str(name)
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
-    return ": ".join(filter(None, parts)) + advice
+    return ": ".join(filter(None, [name, reason])) + advice
 
 
 def describe_lacking(error: ModuleNotFoundError) -> str | None:
@@ -163,11 +141,7 @@ def _unnamed(number: int) -> str:
     """Say what it may be that the system refused."""
     if number in _FULL:
         return f"an output, standard output or the temporary folder {tempfile.gettempdir()}"
-    return "standard input or output" if number == errno.EBADF else ""
-
-
-def _file_name(name: object) -> str:
-    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else str(name)
+    return ""
 
 
 def _ending(error: Exception) -> tuple[str, int]:

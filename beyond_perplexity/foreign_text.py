@@ -45,13 +45,13 @@ def printable(text: str) -> str:
     and those that turn the direction of the text after them. White space becomes blanks.
     """
     return "".join(
-        " " if mark.isspace() else "\N{REPLACEMENT CHARACTER}" if _acts(mark) else mark
+        " "
+        if mark.isspace()
+        else "\N{REPLACEMENT CHARACTER}"
+        if category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
+        else mark
         for mark in text
     )
-
-
-def _acts(mark: str) -> bool:
-    return category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
 
 
 def escape_html(text: str) -> str:

@@ -185,7 +185,8 @@ class BPEVocabulary(Vocabulary):
         trainer = trainers.BpeTrainer(
             vocab_size=size - N_SPECIAL, initial_alphabet=sorted(alphabet), show_progress=False
         )
-        stream = ([" " + text for text in _strings(batch)] for batch in texts)
+        lists = (batch.to_pylist() if isinstance(batch, pa.Array) else batch for batch in texts)
+        stream = ([" " + text for text in batch] for batch in lists)
         tokenizer.train_from_iterator(stream, trainer)
         return cls(tokenizer)
 
@@ -225,10 +226,6 @@ def split_words(text: str) -> list[str]:
     """Split a text at blanks; repeated blanks and blanks at the ends make no words."""
     words = text.split(" ")
     return [word for word in words if word] if "" in words else words
-
-
-def _strings(batch: Sequence[str] | pa.Array) -> list[str]:
-    return batch.to_pylist() if isinstance(batch, pa.Array) else list(batch)
 
 
 def count_words(texts: Iterable[Sequence[str] | pa.Array]) -> Counter[str]:

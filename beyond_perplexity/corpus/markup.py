@@ -120,32 +120,7 @@ _UNSEEN = re.compile(
     rf"|<({_UNSEEN_TAGS})\b[^<>]*?(?:/>|>.*?</\2\s*>)",
     re.DOTALL | re.IGNORECASE,
 )
-_DROPPED_TAGS = frozenset(
-    {
-        "ce",
-        "chem",
-        "gallery",
-        "graph",
-        "hiero",
-        "imagemap",
-        "mapframe",
-        "math",
-        "pre",
-        "ref",
-        "references",
-        "score",
-        "script",
-        "source",
-        "style",
-        "syntaxhighlight",
-        "table",
-        "td",
-        "templatedata",
-        "th",
-        "timeline",
-        "tr",
-    }
-)
+_DROPPED_TAGS = frozenset({*_UNSEEN_TAGS.split("|"), "table", "td", "th", "tr"})
 _BLOCK_TAGS = frozenset(
     {"blockquote", "center", "div", "dl", "hr", "ol", "p", "poem", "section", "ul"}
 )
@@ -164,47 +139,11 @@ _LANGUAGE_PREFIX = re.compile(r"[a-z]{2,3}(-[a-z-]+)?|simple")
 # Links to sister projects and the namespaces that every wiki understands, lower case.
 _ALWAYS_ELSEWHERE = frozenset(
     {
-        "b",
-        "c",
-        "category",
-        "commons",
-        "d",
-        "doi",
-        "draft",
-        "file",
-        "help",
-        "http",
-        "https",
-        "image",
-        "m",
-        "media",
-        "mediawiki",
-        "meta",
-        "module",
-        "mw",
-        "n",
-        "portal",
-        "project",
-        "q",
-        "s",
-        "special",
-        "species",
-        "talk",
-        "template",
-        "user",
-        "v",
-        "w",
-        "wikibooks",
-        "wikidata",
-        "wikinews",
-        "wikipedia",
-        "wikiquote",
-        "wikisource",
-        "wikispecies",
-        "wikiversity",
-        "wikivoyage",
-        "wikt",
-        "wiktionary",
+        *("b", "c", "category", "commons", "d", "doi", "draft", "file", "help", "http", "https"),
+        *("image", "m", "media", "mediawiki", "meta", "module", "mw", "n", "portal", "project"),
+        *("q", "s", "special", "species", "talk", "template", "user", "v", "w", "wikibooks"),
+        *("wikidata", "wikinews", "wikipedia", "wikiquote", "wikisource", "wikispecies"),
+        *("wikiversity", "wikivoyage", "wikt", "wiktionary"),
     }
 )
 

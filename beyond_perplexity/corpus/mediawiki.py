@@ -75,7 +75,9 @@ class PageStream:
             while (end := buffer.find(PAGE_CLOSE, start)) >= 0:
                 end += len(PAGE_CLOSE)
                 if not pages:
-                    self._read_header(buffer[:end])
+                    found = _NAMESPACE.findall(buffer[:end])
+                    names = (name for key, name in found if key != b"0")
+                    self.namespaces = frozenset(n.decode("utf-8", "replace").lower() for n in names)
                 yield from self._cut(buffer[start:end], offset + start)
                 start = end
                 pages += 1
@@ -87,10 +89,6 @@ class PageStream:
                     f"{MAXIMUM_PAGE_BYTES} bytes; this is no MediaWiki XML dump in UTF-8"
                 )
         self._check_end(buffer, offset, pages)
-
-    def _read_header(self, header: bytes) -> None:
-        names = (name for key, name in _NAMESPACE.findall(header) if key != b"0")
-        self.namespaces = frozenset(name.decode("utf-8", "replace").lower() for name in names)
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:
         """Give the page that ends the piece and, before it, pages that were never closed."""
@@ -229,14 +227,10 @@ def tokenize(
     pieces_done = iter(done[len(texts) :])
     result = []
     for paragraph, pieces, whole in zip(paragraphs, cuts, done, strict=False):
-        parts = [_squeeze(next(pieces_done)) for _ in pieces]
+        parts = ["".join(next(pieces_done).split()) for _ in pieces]
         tokens = whole.split()
         result.append((tokens, _align(paragraph.mentions, parts, tokens)))
     return result
-
-
-def _squeeze(text: str) -> str:
-    return "".join(text.split())
 
 
 def _cut(paragraph: Paragraph) -> list[str]:

@@ -176,18 +176,6 @@ def _clean(line: str) -> str:
     return _CONTROL.sub("", " ".join(line.split())).strip()
 
 
-def _pad_run(run: re.Match[str]) -> str:
-    return f" {' '.join(run[0])} "
-
-
-def _pad_dots(dots: re.Match[str]) -> str:
-    return f" {dots[0]} "
-
-
-def _single_blanks(text: str) -> str:
-    return _BLANKS.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
-
-
 def _split_full_stops(text: str, rules: _Rules) -> str:
     """Split a full stop from the end of each token, unless the token is an abbreviation."""
 
@@ -213,13 +201,14 @@ def _tokenize_chunk(
     for special in rules.ascii_special:
         text = text.replace(special, f" {special} ")
     if not text.isascii():
-        text = rules.other_special.sub(_pad_run, text)
-    text = _DOTS.sub(_pad_dots, text)
+        text = rules.other_special.sub(lambda run: f" {' '.join(run[0])} ", text)
+    text = _DOTS.sub(r" \g<0> ", text)
     for pattern, new in substitutions:
         text = pattern.sub(new, text)
     # Moses splits these stops last; earlier is the same, for a stop alone is left alone below.
     text = _FINAL_STOP_APOSTROPHE.sub(" . '", text)
-    text = _split_full_stops(_single_blanks(text), rules)
+    text = _BLANKS.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
+    text = _split_full_stops(text, rules)
     return text[1:-1].split("\n")
 
 

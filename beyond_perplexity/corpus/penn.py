@@ -64,10 +64,6 @@ def replace_leaves(tree: str, words: Sequence[str]) -> str:
     return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
 
 
-def _tagged(tag: str, word: str) -> str:
-    return f"({escape(tag)} {escape(word)})"
-
-
 def _phrase(label: str, children: Sequence[str]) -> str:
     return f"({label} {' '.join(children)})"
 
@@ -156,7 +152,8 @@ def _finish(node: _Open) -> str | None:
             )
         if node.label == "-NONE-":
             return None
-        return _tagged(category(node.label), single_word(unescape(node.words[0])))
+        word = single_word(unescape(node.words[0]))
+        return f"({escape(category(node.label))} {escape(word)})"
     if not node.children:
         if not node.removed:
             raise TreeError("tree without words", f"({node.label:.80}) is empty")

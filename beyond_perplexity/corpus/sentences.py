@@ -137,19 +137,14 @@ class _Owner(NamedTuple):
     title: str
 
 
-def _owners(documents: str) -> Iterator[_Owner]:
-    for batch in read_batches(documents, DOCUMENTS, ["doc_id", "split", "title"]):
-        for row in batch.to_pylist():
-            yield _Owner(row["doc_id"], row["split"], row["title"])
-
-
 def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[pa.Table]:
     """Stream the sentences that have a tree, schema ``documents``, in the order of the corpus.
 
     ``doc_id`` is ``65536 doc_id + sentence``, as instances of trees are numbered. ``title`` names
     what sentences belong together with: the page where whole pages were split, else the document.
     """
-    owners = _owners(documents)
+    batches = read_batches(documents, DOCUMENTS, ["doc_id", "split", "title"])
+    owners = (_Owner(**row) for batch in batches for row in batch.to_pylist())
     owner: _Owner | None = None
     for batch in read_batches(trees, TREES, ["doc_id", "sentence", "tree"], _READ):
         rows: list[dict[str, Any]] = []

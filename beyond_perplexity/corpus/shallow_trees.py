@@ -80,7 +80,11 @@ def _closing_quotes(tokens: Sequence[str]) -> set[int]:
 def parse_sentence(tokens: Sequence[str]) -> str:
     """Give the shallow tree of one sentence."""
     tagged = _chunker()(list(tokens))
-    return f"({SENTENCE_LABEL} {' '.join(_prepositional(tagged))})"
+    parts = []
+    for run in _runs(tagged, 3):
+        inside = " ".join(_phrases(run))
+        parts.append(f"(PP {inside})" if run[0][3] != "O" else inside)
+    return f"({SENTENCE_LABEL} {' '.join(parts)})"
 
 
 def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
@@ -95,12 +99,6 @@ def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
         run.append(item)
     if run:
         yield run
-
-
-def _prepositional(tagged: Sequence[Tagged]) -> Iterator[str]:
-    for run in _runs(tagged, 3):
-        inside = list(_phrases(run))
-        yield f"(PP {' '.join(inside)})" if run[0][3] != "O" else " ".join(inside)
 
 
 def _phrases(tagged: Sequence[Tagged]) -> Iterator[str]:

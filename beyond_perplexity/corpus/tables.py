@@ -202,7 +202,10 @@ def write_tables(
             rows.flush()
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
-        report["trees"] = {"kind": _kind_of_trees(options, trees.count), "written": trees.count}
+        kind = "given" if trees.count else "none"
+        if options.trees.kind != "none":
+            kind = PARSERS[options.trees.kind].source
+        report["trees"] = {"kind": kind, "written": trees.count}
         warnings = _warnings(options, mentions.count, trees.count)
         report["warnings"] = warnings = [*warnings, *_empty_splits(options, splits)]
         for warning in warnings:
@@ -296,13 +299,6 @@ def _empty_splits(options: ExtractionOptions, splits: dict[str, Counter[str]]) -
     ]
 
 
-def _kind_of_trees(options: ExtractionOptions, written: int) -> str:
-    """Say where the trees come from: none, given by the source, or made automatically."""
-    if options.trees.kind != "none":
-        return PARSERS[options.trees.kind].source
-    return "given" if written else "none"
-
-
 def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
     with open(gathered.aliases, encoding="utf-8") as file:
         for entity, alias in map(json.loads, file):
@@ -319,6 +315,7 @@ def _report(
 ) -> dict[str, object]:
     counts = gathered.counts
     names = ("pages", "articles", "articles_with_infobox", "redirects", "records")
+    sources = sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
     found: dict[str, object] = {name: counts[name] for name in names}
     report = found | {
         "sources": [path for path, _ in options.source.files()],
@@ -333,18 +330,13 @@ def _report(
         # found in the text, kept on edges of tokens, written after deduplication
         "mentions": {
             source: {stage: counts[f"{source} {stage}"] for stage in ("found", "kept", "written")}
-            for source in dict.fromkeys([*MENTION_SOURCES, *_sources(counts)])
+            for source in dict.fromkeys([*MENTION_SOURCES, *sources])
         },
         "annotation": {name: counts[name] for name in ANNOTATION_COUNTS if counts[name]},
         "skips": gathered.skips.to_json(),
     }
     kinds = _compare_kinds(counts)
     return report | ({"relations": kinds} if kinds else {})
-
-
-def _sources(counts: Counter[str]) -> list[str]:
-    """Name the sources of mentions that were counted."""
-    return sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
 
 
 def _compare_kinds(counts: Counter[str]) -> dict[str, object]:

@@ -232,7 +232,11 @@ class _Reading:
         weighted = extra == 1
         last = begins[weighted] + order + 1
         backoffs[weighted] = self._numbers(lines, last, lines.numbers[weighted])
-        keys = self._place_words(lines) if order == 1 else self._find_places(lines)
+        if order > 1:
+            keys = self._find_places(lines)
+        else:  # `_settle_words` gives the words their ids
+            self._words += lines.take(begins + 1).to_pylist()
+            keys = np.arange(len(self._words) - len(begins), len(self._words))
         return _Rows(keys, log_probs, backoffs, lines.numbers)
 
     def _numbers(self, lines: _Lines, places: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -247,12 +251,6 @@ class _Reading:
             token = tokens[int(wrong[0])].as_py()
             self._fail(int(numbers[wrong[0]]), f"{token!r:.80} is no logarithm of a probability")
         return np.where(values <= IMPOSSIBLE, -np.inf, values * math.log(10))
-
-    def _place_words(self, lines: _Lines) -> np.ndarray:
-        """Collect the words of the first section; `_settle_words` gives them their ids."""
-        words = lines.take(lines.begins[:-1] + 1).to_pylist()
-        self._words += words
-        return np.arange(len(self._words) - len(words), len(self._words))
 
     def _find_places(self, lines: _Lines) -> np.ndarray:
         """Return the keys of n-grams, whose prefixes have been read."""
@@ -350,10 +348,6 @@ def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> A
     return reading.finish()
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def _perplexity(log10_prob: float, tokens: int) -> float | None:
     """Return 10^(−log10_prob / tokens); None where it is infinite or there is no token."""
     exponent = -log10_prob / tokens if tokens else math.inf
@@ -389,7 +383,7 @@ def summarize_arpa(
     return {
         "perplexity": _perplexity(log10_prob, tokens),
         "perplexity_without_oov": _perplexity(known, tokens - oov),
-        "log10_prob": _finite(log10_prob),
+        "log10_prob": log10_prob if math.isfinite(log10_prob) else None,
         "tokens": tokens,
         "oov": oov,
         "sentences": sentences,

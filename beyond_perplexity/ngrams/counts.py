@@ -80,7 +80,7 @@ def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def join_sentences(
     batches: Iterable[Sequence[np.ndarray]], size: int = PART_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Join sentences into parts of about `size` tokens: each as ``<s>``, tokens, ``</s>``; int64."""
+    """Join sentences into parts of a text, int64: each as ``<s>``, its tokens, ``</s>``."""
     bos, eos = np.array([BOS]), np.array([EOS])
     held: list[np.ndarray] = []
     tokens = 0

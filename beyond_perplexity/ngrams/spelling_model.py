@@ -266,10 +266,6 @@ def _tune(types: Sequence[str], held_out: Sequence[str], taught: str) -> _Candid
     return _Candidate(models[best], taught, named)
 
 
-def _bits(speller: Speller, words: Sequence[str]) -> float:
-    return -float(speller.log_probs(words).mean()) / math.log(2)
-
-
 def build_speller(
     trained: Iterable[str], validated: Iterable[str], vocabulary: ClosedVocabulary
 ) -> Speller:
@@ -314,7 +310,7 @@ def build_speller(
     if rare:
         tried.append(_tune(sample_types(rare, MOST_TAUGHT), held_out, "rare"))
     spellers = [Speller(candidate.model, vocabulary) for candidate in tried]
-    bits = [_bits(speller, held_out) for speller in spellers]
+    bits = [-float(speller.log_probs(held_out).mean()) / math.log(2) for speller in spellers]
     best = int(np.argmin(bits))
     spellers[best].origin = {
         "taught": tried[best].taught,

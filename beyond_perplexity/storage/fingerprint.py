@@ -147,12 +147,6 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _says_again(held: list[ast.stmt], node: ast.stmt) -> bool:
-    """Return whether a statement imports just what the last one did."""
-    imports = isinstance(node, ast.Import | ast.ImportFrom)
-    return imports and bool(held) and ast.dump(held[-1]) == ast.dump(node)
-
-
 def _is_table_of_rows(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:
     return (
         isinstance(node, ast.AnnAssign)
@@ -193,9 +187,11 @@ def _read(file: Path) -> _Module:
             for name, part in _imported(statement):
                 module.imports.setdefault(name, []).append(part)
             names = list(_defined(statement))
+            imports = isinstance(statement, ast.Import | ast.ImportFrom)
             for name in names:
                 held = module.definitions.setdefault(name, [])
-                if not _says_again(held, statement):
+                # not where it imports just what the last one did
+                if not (held and imports and ast.dump(held[-1]) == ast.dump(statement)):
                     held.append(statement)
             if not names:
                 module.loading.append(statement)

@@ -34,12 +34,8 @@ _MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
 _LONGEST_SAID = 200  # and of what a library says
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
-_OTHER_PACKERS = {
+_OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive; unpack it, or name its member where a configuration has an url",
-    b"7z\xbc\xaf": "packed by 7-Zip; unpack it",
-    b"Rar!": "packed by RAR; unpack it",
-    b"\x1f\x9d": "packed by compress; unpack it",
-    b"\x04\x22\x4d\x18": "packed by LZ4; unpack it",
     b"PAR1\x15": "a Parquet file; give it a name that ends in .parquet",
 }
 
@@ -159,7 +155,7 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
         return lzma.LZMAFile(file)
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         return pa.CompressedInputStream(file, "zstd")
-    for magic, what in _OTHER_PACKERS.items():
+    for magic, what in _OTHER_KINDS.items():
         if start.startswith(magic):
             raise InputError(f"{path}: is {what}")
     return file

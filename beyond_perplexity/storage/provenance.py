@@ -57,14 +57,11 @@ class GpuWatch:
     def __init__(self, device: str) -> None:
         self._torch: Any = sys.modules["torch"]
         self._device = self._torch.device(device)
-        self._name, self._id = self._identify()
+        properties = self._torch.cuda.get_device_properties(self._device)
+        self._name, self._id = properties.name, f"GPU-{properties.uuid}"
         self._samples: list[float] = []
         self._ended = threading.Event()
         threading.Thread(target=self._watch, daemon=True).start()
-
-    def _identify(self) -> tuple[str, str]:
-        properties = self._torch.cuda.get_device_properties(self._device)
-        return properties.name, f"GPU-{properties.uuid}"
 
     def _watch(self) -> None:
         pause = _FIRST_SAMPLE

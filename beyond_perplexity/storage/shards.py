@@ -275,7 +275,8 @@ def read_rows(
     """
     left = first
     for path in paths:
-        schema = DOCUMENTS if _has_split(path) else TEXT_SAMPLES
+        with _open(path) as file:
+            schema = DOCUMENTS if "split" in file.schema_arrow.names else TEXT_SAMPLES
         if schema is TEXT_SAMPLES and split is not None:
             raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
         for name in set(columns) - set(schema.names):
@@ -290,11 +291,6 @@ def read_rows(
             left = None if left is None else left - batch.num_rows
             if left == 0:
                 return
-
-
-def _has_split(path: str | os.PathLike[str]) -> bool:
-    with _open(path) as file:
-        return "split" in file.schema_arrow.names
 
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:

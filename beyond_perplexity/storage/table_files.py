@@ -86,14 +86,12 @@ class TableFile:
     def _packed(self) -> bool:
         return self.path.suffix.lower() == ".gz"
 
-    def _input(self) -> pa.NativeFile:
-        """Open a CSV file for pyarrow, which on its own knows a gzipped one by ``.gz`` alone."""
-        return pa.input_stream(str(self.path), "gzip" if self._packed else None)
-
     def _stream_csv(
         self, convert: pyarrow.csv.ConvertOptions | None = None
     ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(self._input(), ONE_THREAD, convert_options=convert)
+        # on its own pyarrow knows a gzipped one by ``.gz`` alone
+        stream = pa.input_stream(str(self.path), "gzip" if self._packed else None)
+        return pyarrow.csv.open_csv(stream, ONE_THREAD, convert_options=convert)
 
     def _open(self) -> IO[bytes]:
         """Open a CSV file for its lines."""
@@ -101,15 +99,11 @@ class TableFile:
 
     def place(self, row: int) -> str:
         """Name a row, counted from 0, as users do: the line of a CSV file, else the row from 1."""
-        return (
-            f"{self.path}: line {self._line(row)}" if self._csv else f"{self.path}: row {row + 1}"
-        )
-
-    def _line(self, row: int) -> int:
-        """Return the line of a row of a CSV file; lines that are empty are no rows."""
-        with self._open() as file:
+        if not self._csv:
+            return f"{self.path}: row {row + 1}"
+        with self._open() as file:  # lines that are empty are no rows
             filled = (number for number, line in enumerate(file, 1) if line.strip(b"\r\n"))
-            return next(islice(filled, row + 1, None), row + 2)
+            return f"{self.path}: line {next(islice(filled, row + 1, None), row + 2)}"
 
     def _unreadable(self, error: Exception, what: str) -> InputError:
         """Say in one line why pyarrow could not read on, and where if it says so."""

@@ -204,12 +204,13 @@ def list_hashes(tree: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _files(tree: Path) -> list[Path]:
-    return [path for path in sorted(tree.rglob("*")) if _is_result(path, tree)]
-
-
-def _is_result(path: Path, tree: Path) -> bool:
-    parts = path.relative_to(tree).parts
-    return path.is_file() and parts[0] not in SKIPPED and ".partial" not in path.name
+    return [
+        path
+        for path in sorted(tree.rglob("*"))
+        if path.is_file()
+        and path.relative_to(tree).parts[0] not in SKIPPED
+        and ".partial" not in path.name
+    ]
 
 
 def _has_record(path: Path) -> bool:

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from beyond_perplexity.corpus.readers import (
-    LONGEST_LINE_BYTES,
-    Problems,
-    Record,
-    read_lines,
-)
+from beyond_perplexity.corpus.readers import LONGEST_LINE_BYTES, Problems, Record, read_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import EMPTY_LINE
 from beyond_perplexity.storage.inputs import (
@@ -29,7 +24,7 @@ from beyond_perplexity.storage.shards import ParquetInput, wrong_row
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5
 
-_ADVICE = "name that of the texts by --field, or by field in a configuration"
+_ADVICE = "name that of the texts by the option field"
 _BEGUN = {
     "[": "; it begins an array: write each text on a line of its own",
     "{": "; it begins an object: write each object on one line, as jq -c does",
@@ -145,7 +140,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _text_columns(
-    path: Path, schema: pa.Schema, group_key: str | None, field: str | None
+    path: object, schema: pa.Schema, group_key: str | None, field: str | None
 ) -> list[str]:
     text = TEXT_FIELD if field is None else field
     if text not in schema.names:
@@ -193,7 +188,7 @@ def read_parquet(
 
 
 def _rows(
-    path: Path, first: int, batch: pa.RecordBatch, problems: Problems
+    path: object, first: int, batch: pa.RecordBatch, problems: Problems
 ) -> Iterator[tuple[str, dict[str, object]]]:
     """Give the place and the values of each row; those that are no UTF-8 are reported."""
     while wrong := wrong_row(batch):

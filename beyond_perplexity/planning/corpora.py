@@ -19,7 +19,7 @@ from beyond_perplexity.corpus.formats import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.parameters import Config, as_json, base_corpus
-from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
+from beyond_perplexity.semantics.evaluators.families import evaluator_locations
 from beyond_perplexity.tendencies.word_classes import stop_word_list
 
 STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})

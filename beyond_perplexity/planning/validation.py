@@ -37,7 +37,7 @@ from beyond_perplexity.tendencies.options import (
     SampleSizeOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.
 UNGENERATING = {"unnormalized": "scores sentences alone"}

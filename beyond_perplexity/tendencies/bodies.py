@@ -19,8 +19,7 @@ from beyond_perplexity.storage.shards import (
     read_record,
     read_rows,
 )
-from beyond_perplexity.tendencies.hashes import string_hashes
-from beyond_perplexity.tendencies.tokens import draw_documents
+from beyond_perplexity.tendencies.tokens import draw_documents, string_hashes
 from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
 
 

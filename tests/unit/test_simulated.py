@@ -31,7 +31,7 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
-from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.toy_latent import STOP, ToyModel
 

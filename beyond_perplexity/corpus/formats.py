@@ -10,11 +10,14 @@ import importlib
 from collections.abc import Mapping
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 from beyond_perplexity.storage.inputs import PACKED
+
+if TYPE_CHECKING:
+    from beyond_perplexity.corpus.held_texts import HeldTexts
 
 _PACKAGE = "beyond_perplexity.corpus"
 EMBEDDED = "embedded:"  # begins the name of a corpus that an installed package ships
@@ -190,12 +193,14 @@ def guess_format(path: PurePath) -> str:
     return FORMAT_BY_SUFFIX.get(last, "text")
 
 
-def has_named_fields(path: PurePath, kind: str = AUTOMATIC) -> bool:
+def has_named_fields(path: PurePath | HeldTexts, kind: str = AUTOMATIC) -> bool:
     """Say whether documents of a file have fields beside their texts, such as a group."""
+    if not isinstance(path, PurePath):  # texts in memory
+        return True
     return FORMATS[guess_format(path) if kind == AUTOMATIC else kind].named_fields
 
 
-def check_field(path: PurePath, field: str | None, kind: str = AUTOMATIC) -> None:
+def check_field(path: PurePath | HeldTexts, field: str | None, kind: str = AUTOMATIC) -> None:
     """Check that a field of the texts is named only where there are fields."""
     if field is not None and not has_named_fields(path, kind):
         raise InputError(

@@ -20,10 +20,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
 from beyond_perplexity.models.families import FAMILIES, families_of
-from beyond_perplexity.storage.json_text import brief_repr, read_json
-from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import atomic_path, write_json
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
 _Model = TypeVar("_Model", bound=TrainedModel)

@@ -26,8 +26,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.lineage import note_read
-from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
 from beyond_perplexity.training.loop import TrainingResult
 from beyond_perplexity.training.options import WAKE

@@ -21,7 +21,7 @@ from nltk.tree import Tree
 from scipy.stats import chisquare
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.corpus.tree_sentences import sentence_documents
+from beyond_perplexity.corpus.sentences import sentence_documents
 from beyond_perplexity.decoding.generation import SIMULATED_AT_ONCE, simulate_texts, write_simulated
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError

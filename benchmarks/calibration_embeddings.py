@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.calibration import FEWEST, REPEATS, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.exchanged_units import Groups
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,

@@ -19,7 +19,7 @@ import numpy as np
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
 from benchmarks.zipf_laws import split_intervals
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import SHARES
 from beyond_perplexity.tendencies.measures import measure_rows

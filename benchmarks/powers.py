@@ -21,7 +21,7 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
 from beyond_perplexity.tendencies.document_measures import randomized_documents

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import Halves, rank_order

@@ -45,6 +45,7 @@ EXTRAS = {
     **dict.fromkeys(
         ("jsonschema", "mwparserfromhell", "snakemake", "textblob", "yaml"), "workflow"
     ),
+    **dict.fromkeys(("gensim", "ot"), "semantics"),
     "transformers": "hf",
 }
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(workflow.basedir))
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import EXTERNAL, reference_in
-from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_lines import print_job_lines

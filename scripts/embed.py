@@ -9,7 +9,7 @@ from pathlib import Path
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.encoders import encoder_of
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.storage.provenance import run_record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from beyond_perplexity.auditing.evidence import Evidence
+from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions, shift_between
 from beyond_perplexity.vocabulary import BOS
 

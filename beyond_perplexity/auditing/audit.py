@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from pkgutil import resolve_name
 
 import torch
+from torch import Tensor, nn
 
-from beyond_perplexity.auditing.evidence import Evidence, Finding, is_within
-from beyond_perplexity.auditing.rows import CHECKS, Check
+from beyond_perplexity.auditing.checks import CHECKS, Check, Evidence, Finding, is_within
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.auditing.widening import in_float32, is_narrow
 from beyond_perplexity.errors import InputError
 
 # What a model that is not what it should be may raise within a check.
 _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
+_NARROW = (torch.bfloat16, torch.float16)
 
 
 def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[Finding]:
-    """Make the checks.
+    """Make the checks of some names, or all, in the order of their table.
 
-    Parameters
-    ----------
-    subject : Subject
-        What is audited.
-    names : sequence of str, optional
-        Of `rows.CHECKS`; None: all.
-
-    Returns
-    -------
-    list of Finding
-        In the order of the table. A check in which the model fails with an error is an alarm. An
-        alarm names another that explains it. A model of 16 bits is also tried in float32, with the
-        same weights: a fault of logic shows there, where rounding is no excuse for it.
-
-    Raises
-    ------
-    InputError
-        When there is no check of a name.
+    A check in which the model fails with an error is an alarm. An alarm names another that explains
+    it. A model of 16 bits is also tried in float32, with the same weights: a fault of logic shows
+    there, where rounding is no excuse for it.
     """
     unknown = sorted(set(names or ()) - set(CHECKS))
     if unknown:
@@ -46,7 +32,7 @@ def audit_subject(subject: Subject, names: Sequence[str] | None = None) -> list[
         raise InputError(f"check: there is no {unknown[0]!r:.80}; the checks are: {known}")
     wanted = {name: row for name, row in CHECKS.items() if names is None or name in names}
     found = [_make(name, row, subject) for name, row in wanted.items()]
-    if is_narrow(subject.model):
+    if _narrow_parts(subject.model):
         with in_float32(subject.model):
             found = [_look_closer(one, CHECKS[one.check], subject) for one in found]
     alarms = {one.check for one in found if not one.sound}
@@ -94,3 +80,26 @@ def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
 
 def _reason(error: Exception) -> str:
     return f"{(str(error).strip() or repr(error)).splitlines()[0]:.200}"
+
+
+@contextmanager
+def in_float32(model: nn.Module) -> Iterator[None]:
+    """Turn what is bfloat16 or float16 in a model into float32, and back at the end.
+
+    Both ways are exact: every number of 16 bits is one of 32. The model itself is turned, a tensor
+    at a time, and not a copy: it takes twice the memory of its 16-bit weights.
+    """
+    held = [(part, part.dtype) for part in _narrow_parts(model)]
+    try:
+        for part, _ in held:
+            part.data = part.data.float()
+        yield
+    finally:
+        for part, kind in held:
+            part.data = part.data.to(kind)
+
+
+def _narrow_parts(model: nn.Module) -> list[Tensor]:
+    """Return parameters and buffers of 16 bits; one that is shared comes once."""
+    parts = [*model.parameters(), *model.buffers()]
+    return [part for part in parts if part.dtype in _NARROW]

@@ -1,23 +1,96 @@
-"""Beginnings, ends and windows: every prediction of a text is scored once."""
+"""How often each token of a text is scored, and after what, told by a model made for it.
+
+It is no model of language: ln p of a marked word is −1, of all others the same small number, so
+that the score of a text tells how often the marked one was counted. So the program that scores can
+be tried by itself, without looking inside.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from beyond_perplexity.auditing.evidence import Evidence
+from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.auditing.witness import Witness, numbered_words
+from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.perplexities.special_tokens import special_ids
-from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary
 
 _SHORT, _LONG = 6, 23
 # Contexts and strides of the long text: none, the default, and strides that do not fit its length.
 _WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
+
+
+class WitnessState(State):
+    """Nothing is remembered."""
+
+    def select(self, rows: Tensor) -> WitnessState:
+        """Return itself."""
+        return self
+
+    def reset(self, rows: Tensor) -> WitnessState:
+        """Return itself."""
+        return self
+
+
+class Witness(LanguageModel):
+    """Unigrams with one marked id; it keeps the rows that it was given in `inputs`.
+
+    ln p of `marked` is −1; all other ids but ``<s>`` share the rest evenly.
+    """
+
+    def __init__(self, vocabulary_size: int, context_length: int | None) -> None:
+        super().__init__()
+        self.vocabulary_size, self.context_length = vocabulary_size, context_length
+        self.weight = torch.nn.Parameter(torch.zeros(1))
+        self.marked = N_SPECIAL
+        self.inputs: list[list[int]] = []
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """It cannot be built again."""
+        return {}
+
+    @property
+    def other(self) -> float:
+        """Ln p of an id that is not marked."""
+        return math.log((1 - math.exp(-1)) / (self.vocabulary_size - 2))
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return log probabilities, float32, (B, T, V), and keep the rows (B, T)."""
+        self.inputs += tokens.tolist()
+        return self._row().float().expand(*tokens.shape, self.vocabulary_size)
+
+    def _row(self) -> Tensor:
+        row = torch.full((self.vocabulary_size,), self.other, dtype=torch.float64)  # (V,)
+        row[self.marked], row[BOS] = -1.0, -torch.inf
+        return row
+
+    def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
+        """Yield log p of each target, float64, flat, and keep the rows."""
+        self.inputs += inputs.tolist()
+        yield self._row()[targets.flatten()]
+
+    def initial_state(self, batch_size: int, maximum_length: int) -> WitnessState:
+        """Return nothing."""
+        return WitnessState()
+
+    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Return log probabilities, float32, (B, V)."""
+        self.inputs += [[token] for token in tokens.tolist()]
+        return self._row().float().expand(len(tokens), self.vocabulary_size), state
+
+
+def numbered_words(count: int) -> tuple[ClosedVocabulary, list[str]]:
+    """Return a vocabulary of so many words, and the words."""
+    words = [f"w{number}" for number in range(count)]
+    return ClosedVocabulary(words, 0), words
 
 
 class Coverage(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from beyond_perplexity.auditing.evidence import Evidence
+from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.perplexities.documents import DocumentRow
 

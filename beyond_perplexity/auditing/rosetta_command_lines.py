@@ -19,6 +19,7 @@ from beyond_perplexity.models.likelihoods import (
 from beyond_perplexity.vocabulary import BOS, UNK, ClosedVocabulary
 
 _AT_ONCE = 16
+_CONTEXT = 512
 
 
 @torch.no_grad()
@@ -70,9 +71,6 @@ def _scores(speech: Speech, windows: list[ScoreWindow]) -> Iterator[tuple[ScoreW
     for start in range(0, len(windows), _AT_ONCE):
         batch = windows[start : start + _AT_ONCE]
         yield from zip(batch, score_windows(speech.model, batch), strict=True)
-
-
-_CONTEXT = 512
 
 
 def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[ScoreWindow]:

@@ -11,6 +11,9 @@ from beyond_perplexity.auditing.rosetta_programs import PrintedNumber
 from beyond_perplexity.auditing.rosetta_speech import Speech, after_beginning, power_of
 from beyond_perplexity.models.likelihoods import ScoreWindow
 
+_BETWEEN = "\n\n"
+_STRIDE = 512
+
 
 def translate_metric(speech: Speech) -> list[PrintedNumber]:
     """Return the mean of the perplexities of the texts, as the metric "perplexity" of evaluate.
@@ -44,10 +47,6 @@ def translate_metric(speech: Speech) -> list[PrintedNumber]:
         how = f"the program refuses a text without a token, and a context of one; {how}"
     scored = sum(count for _, count in found)
     return [PrintedNumber("evaluate", "mean_perplexity", mean, scored, how)]
-
-
-_BETWEEN = "\n\n"
-_STRIDE = 512
 
 
 def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[ScoreWindow]:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from beyond_perplexity import __version__
 
+_HOME = "beyond_perplexity.auditing"
+
 
 class Program(NamedTuple):
     """What is known of a program.
@@ -43,8 +45,6 @@ class PrintedNumber(NamedTuple):
     predictions: int
     definition: str
 
-
-_HOME = "beyond_perplexity.auditing"
 
 PROGRAMS = {
     "beyond-perplexity": Program(f"{_HOME}.rosetta_speech:translate_own", __version__),

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS
 from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText, TextKind, score_rows
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 # Scores a stream of texts as `perplexities.documents.score_rows` does, with its arguments.
@@ -40,7 +40,6 @@ class Subject:
     model : LanguageModel
         In the type and on the device in which it is used; it is put to evaluation mode.
     vocabulary : Vocabulary
-        Its tokenizer.
     texts : sequence of str
         Some documents, whole or cut, as the model reads them; at least one has a token.
     kind : "cleaned" or "raw"
@@ -48,12 +47,6 @@ class Subject:
     score : callable
         What scores texts: `score_rows`, or another program with its arguments.
     seed : int
-        Of what is drawn at random.
-
-    Raises
-    ------
-    InputError
-        When no text has a token.
     """
 
     model: LanguageModel

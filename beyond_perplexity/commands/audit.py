@@ -13,7 +13,7 @@ import sys
 from collections.abc import Sequence
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, whole
-from beyond_perplexity.auditing.rows import CHECKS, PRECISION_NAMES
+from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.audit import audit
 from beyond_perplexity.library.calls import for_command

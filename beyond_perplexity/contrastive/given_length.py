@@ -25,7 +25,7 @@ from beyond_perplexity.inference.weight_diagnostics import (
     diagnose,
     k_hat_threshold,
 )
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 REPLICATES = 500  # of the bootstrap over samples
 BOUND = "lower"  # of log Z, and of the perplexity

@@ -14,16 +14,15 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
-from beyond_perplexity.importance.estimators.contract import (
+from beyond_perplexity.importance.bound_claims import finite_bounds, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import sampling_error
+from beyond_perplexity.importance.estimator import (
     STOCHASTIC,
     STRICT,
     TWO_SIDED,
     TWO_SIDED_UNSURE,
 )
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.wording import sampling_error
+from beyond_perplexity.importance.estimator_registry import load_estimators
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
 BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of those with two ends

@@ -13,7 +13,7 @@ from matplotlib.ticker import NullFormatter
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
-from beyond_perplexity.importance.gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
 
 LEAST_SHOWN = 1e-3  # nats per token: where the logarithmic axis begins
 MOST_SHOWN = 1.0  # where it ends at the least

@@ -15,8 +15,8 @@ from beyond_perplexity.figures.importance import SETTING_KEYS
 from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
 from beyond_perplexity.importance.equal_cost import bounds_with_costs
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC
-from beyond_perplexity.importance.estimators.registry import load_estimators
+from beyond_perplexity.importance.estimator import STOCHASTIC
+from beyond_perplexity.importance.estimator_registry import load_estimators
 
 SMALLEST_GAP = 1e-3  # nats a token: what is nearer stands there
 _DRAWN_AS_LINES = "importance_sampling"

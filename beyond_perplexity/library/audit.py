@@ -7,10 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.auditing.evidence import Finding
+from beyond_perplexity.auditing.checks import CHECKS, Finding, describe_findings
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber, describe_numbers
-from beyond_perplexity.auditing.rows import CHECKS
-from beyond_perplexity.auditing.wording import describe_findings
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.library.calls import (
     Unused,
@@ -103,7 +101,7 @@ def audit(
     threads: int | None = None,
     device: str = "auto",
 ) -> Audit:
-    """Make the checks of `auditing.rows.CHECKS` with some documents of a text.
+    """Make the checks of `auditing.checks.CHECKS` with some documents of a text.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL
-from beyond_perplexity.importance.estimators.registry import estimator_files
+from beyond_perplexity.importance.estimator_registry import estimator_code
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.embeddings import EmbeddingPlan
@@ -126,7 +126,7 @@ class Report:
             "data": importance.data(),
             "titles": importance.titles(),
         }
-        estimating = (*estimator_files(), *family_rows(importance.models()))
+        estimating = (*estimator_code(), *family_rows(importance.models()))
         self._papers = {
             "tendencies": Paper(
                 samples.compared_corpora(), compared, family_rows(generation["models"])

@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES

@@ -14,8 +14,7 @@ from beyond_perplexity.figures.labels import REFERENCE, Labels, parse_source
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 
 EXAMPLES = 3  # documents of each body of text

@@ -11,17 +11,16 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.contract import STRICT
-from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.wording import (
+from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import (
     interval,
     k_hat_cell,
     method_cell,
     sampling_error,
     temperature_cell,
 )
+from beyond_perplexity.importance.estimator import STRICT
+from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,

@@ -9,9 +9,13 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.wording import method_cell, sampling_error, temperature_cell
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimate_wording import (
+    method_cell,
+    sampling_error,
+    temperature_cell,
+)
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.report.layout import Column, Table
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.

@@ -9,8 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.wording import method_cell, temperature_cell
+from beyond_perplexity.importance.estimate_wording import method_cell, temperature_cell
+from beyond_perplexity.importance.estimator_registry import find_estimator
 from beyond_perplexity.report.importance_choice import (
     choose_estimates,
     estimate_key,

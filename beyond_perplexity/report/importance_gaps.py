@@ -9,8 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.estimator_registry import find_estimator
 from beyond_perplexity.report.layout import Column, Table
 
 _COLUMNS = (

@@ -14,9 +14,9 @@ import pandas as pd
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown_range, shown_share
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.finite_bounds import finite_bounds
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
+from beyond_perplexity.importance.estimator_registry import load_estimators
 from beyond_perplexity.report.answers import answers, standings
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.findings import Compared, body_name, five_lines

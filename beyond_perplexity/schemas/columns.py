@@ -8,15 +8,7 @@ _NAME = b"beyond_perplexity.schema"  # the key of a schema's name in its metadat
 
 
 def columns(name: str, **types: pa.DataType) -> pa.Schema:
-    """Make a schema that knows its name, for messages and for whoever finds the file.
-
-    Parameters
-    ----------
-    name : str
-        What a file of this schema is called.
-    **types : pyarrow.DataType
-        The columns in order.
-    """
+    """Make a schema of columns in their order that knows what a file of it is called."""
     return pa.schema(list(types.items()), metadata={_NAME: name.encode()})
 
 

@@ -1,4 +1,4 @@
-"""What an extraction writes: documents, mentions, knowledge graph, aliases, trees, raw text."""
+"""What an extraction writes (documents, mentions, graph, aliases, trees, raw text), and samples."""
 
 from __future__ import annotations
 
@@ -53,4 +53,15 @@ RAW = columns(
     "raw",
     doc_id=pa.int64(),
     text=pa.string(),
+)
+
+# Documents that models write or that were brought.
+TEXT_SAMPLES = columns(
+    "samples",
+    doc_id=pa.int64(),
+    text=pa.string(),
+    n_tokens=pa.int32(),
+    log_prob=pa.float64(),
+    log_prob_decoding=pa.float64(),
+    finished=pa.bool_(),
 )

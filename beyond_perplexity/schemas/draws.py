@@ -1,4 +1,4 @@
-"""What is drawn from proposals: weights, beams, runs of sequential Monte Carlo."""
+"""What is drawn from proposals: weights, beams, particles; and scores of models beside them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ BIDIRECTIONAL = columns(
 # Two rows an instance: its latents under the proposal, and under the posterior. Counts are means
 # over samples: spans of the annotation, of the latents, of both, and of these with the right
 # entity. Log-likelihoods are those of the run that the particles are of; see
-# importance/drawing/posterior.py.
+# importance/posterior_latents.py.
 POSTERIOR = columns(
     "posterior",
     model=pa.string(),
@@ -106,7 +106,7 @@ POSTERIOR = columns(
 )
 
 
-# What a job that draws spent on each instance; see importance/drawing/costs.py.
+# What a job that draws spent on each instance; see importance/drawing_job.py.
 DRAW_COSTS = columns(
     "draw_costs",
     draw=pa.string(),
@@ -127,9 +127,8 @@ def penalized_column(name: str) -> str:
 def penalized_columns(schema: pa.Schema) -> pa.Schema:
     """Return the columns of a model in which the penalty is not ln U for each unknown token.
 
-    In log p(x, z) and log p̂ each of the U types that the vocabulary lacks then has a U-th of what
-    generates ``<unk>``, and copies cost nothing (`LatentModel.unknown_penalty`). Filters have other
-    particles then, and effective samples of their own.
+    Each of the U types that the vocabulary lacks then has a U-th of what generates ``<unk>``, and
+    copies cost nothing (`LatentModel.unknown_penalty`); filters have other particles then.
     """
     scores = [name for name in ("log_p", "log_likelihood", "ess_min") if name in schema.names]
     return pa.schema([pa.field(penalized_column(name), pa.float64()) for name in scores])
@@ -143,3 +142,22 @@ def temperature_column(temperature: float) -> str:
 def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
     """Return the columns that a file of log weights has on top of its schema, one a temperature."""
     return pa.schema([pa.field(temperature_column(value), pa.float64()) for value in temperatures])
+
+
+# One row per instance of the latent model `model`, scored by `beside`, a model without latent
+# variables; see importance/scores_beside.py. Log-likelihoods are in nats. `n_tokens` is T of the
+# latent model, and `log_likelihood` is of just that; words inside mentions and the end stand apart.
+INSTANCE_SCORES = columns(
+    "instance_scores",
+    model=pa.string(),
+    beside=pa.string(),
+    instance_id=pa.int64(),
+    group=pa.int64(),
+    n_words=pa.int32(),
+    n_tokens=pa.int32(),
+    n_unknown=pa.int32(),
+    n_inside=pa.int32(),
+    log_likelihood=pa.float64(),
+    log_likelihood_inside=pa.float64(),
+    log_likelihood_end=pa.float64(),
+)

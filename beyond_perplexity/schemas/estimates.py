@@ -6,7 +6,29 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.columns import columns
 
-# One row per estimated perplexity; see importance/tables.py for what each column means.
+# One row per estimated perplexity. Columns that do not apply are null.
+# method, basis: a row of importance/estimator_registry.py; what it is stands in its file. Of a
+#   bracket, `basis` is the method whose samples it is made of, `low` and `high` are its ends, and
+#   `value` is null.
+# aggregation, pairing: `instance` Π_n p̂(x_n); `corpus` the mean over samples of products over the
+#   corpus, with the samples paired by their ids (`sample_id`, the paper's) or at random (`random`:
+#   the mean over random pairings, `low` to `high` and `standard_deviation` their spread: how far
+#   one pairing, such as that by ids, may be off; the samples stay the same).
+# measure: `perplexity` exp(−log p̂ / T), or `unknown_penalized_perplexity`, of a model that shares
+#   p(`<unk>`) among the U = `unknown_types` types of unknown words. Its log p̂ is less by ln U for
+#   each unknown token; null when either is not known. Where words are copied as well, the draws
+#   have log p(x, z) of that model, and all is estimated with it anew.
+# bound: one of `importance.estimator.BOUNDS`, of the true perplexity of that measure.
+# standard_error, standard_error_samples, standard_error_instances: of `value`, by the delta method
+#   and by bootstrap over samples, the corpus being fixed; and by bootstrap over instances, the
+#   corpus being a sample. The first is null where the delta method does not hold
+#   (`delta_variance`); none knows of the bias of log p̂.
+# n_samples: K, the least of an instance when they differ; what it counts is `Estimator.size_note`.
+# n_infinite: instances with p̂ = 0.
+# ess_*, largest_weight_*, unique_share, k_hat_*: over the instances; of the corpus level, of its K
+#   products; see `Estimator.trust_note`. `ess_low_share` is the share of tokens in instances with
+#   fewer than 5 effective samples, `k_hat_above` counts instances above the threshold of their own
+#   K, of those where k̂ is defined; `k_hat_threshold` is null when the thresholds differ.
 ESTIMATES = columns(
     "estimates",
     model=pa.string(),
@@ -107,7 +129,8 @@ IMPORTANCE_DIAGNOSTICS = columns(
 )
 
 # One row per proposal, way to estimate and number of samples: log p of simulated documents from
-# both sides, nats per token, and the bracket of the same samples; see importance/gaps.py.
+# both sides, nats per token, and the bracket of the same samples; see
+# importance/bidirectional_gaps.py.
 IMPORTANCE_GAPS = columns(
     "importance_gaps",
     model=pa.string(),

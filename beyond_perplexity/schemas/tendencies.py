@@ -1,4 +1,4 @@
-"""What is counted and measured of bodies of text, and what the figures draw of it."""
+"""What is counted and measured of texts, also as vectors, and what the figures draw of it."""
 
 from __future__ import annotations
 
@@ -84,4 +84,18 @@ CURVES = columns(
     low=pa.float64(),
     high=pa.float64(),
     n=pa.int64(),
+)
+
+
+# One row per embedded document of a text in a reading; the last three columns are of the text, the
+# same in all of its rows. See tendencies/embeddings/store.py.
+EMBEDDINGS = columns(
+    "embeddings",
+    source=pa.string(),
+    vocabulary=pa.string(),
+    group=pa.int32(),
+    vector=pa.list_(pa.float32()),
+    documents=pa.int64(),
+    cut=pa.int64(),
+    left_out=pa.int64(),
 )

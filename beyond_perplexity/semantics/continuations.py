@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding.kernels import pick, unnormalized
-from beyond_perplexity.invariance.quantum import QUANTUM
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.next_words import best_tokens
 from beyond_perplexity.vocabulary import BOS, EOS
 

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from beyond_perplexity.inference.intervals import jackknife_interval
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
-from beyond_perplexity.schemas.semantics import PREDICTED
+from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
 from beyond_perplexity.semantics.rank_correlations import (

@@ -14,11 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
-from beyond_perplexity.inference.intervals import (
-    RatioInterval,
-    jackknife_interval,
-    ratio_interval,
-)
+from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, ratio_interval
 from beyond_perplexity.inference.sign_flips import (
     EXACT_GROUPS,
     TIE,
@@ -26,7 +22,7 @@ from beyond_perplexity.inference.sign_flips import (
     sign_flip_p_values,
 )
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
+from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts

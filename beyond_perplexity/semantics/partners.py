@@ -19,7 +19,7 @@ from beyond_perplexity.corpus.sentences import (
     read_documents,
     sentence_item,
 )
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 _FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
 _PURPOSE = "semantics/partner"  # of the random streams

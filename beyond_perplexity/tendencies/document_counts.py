@@ -26,7 +26,7 @@ from beyond_perplexity.inference.document_draws import (
     take_rows,
 )
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
 _LANE = 2**16

@@ -26,7 +26,7 @@ from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, effective_
 from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, HALVINGS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.shifts import (

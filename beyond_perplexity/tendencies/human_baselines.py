@@ -34,7 +34,7 @@ from beyond_perplexity.inference.halves import (
     floor_of,
 )
 from beyond_perplexity.inference.histogram_draws import blocks
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import MeasureKey, is_distance
 from beyond_perplexity.tendencies.document_measures import (

@@ -25,7 +25,7 @@ from beyond_perplexity.inference.exchanged_units import (
     scheme_of,
     whole_groups,
 )
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
 from beyond_perplexity.tendencies.statistics import (

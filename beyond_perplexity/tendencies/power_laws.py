@@ -26,7 +26,7 @@ from scipy.special import zeta
 from beyond_perplexity.inference.distances import ks_to_cdf
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.thresholds import OCCURRENCES, SPLIT_RANKS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 
 _LARGEST_EXPONENT = 60.0

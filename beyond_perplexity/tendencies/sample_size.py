@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.inference.halves import Floor
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import smaller_floors

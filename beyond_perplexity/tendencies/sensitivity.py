@@ -33,7 +33,7 @@ from scipy.stats import norm
 
 from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES

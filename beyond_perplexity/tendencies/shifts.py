@@ -34,7 +34,7 @@ from scipy.stats import binom
 
 from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram

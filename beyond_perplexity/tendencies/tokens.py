@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.inputs import read_whole
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.shards import count_documents, read_texts

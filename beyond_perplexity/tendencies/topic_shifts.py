@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import EMBEDDING
 from beyond_perplexity.tendencies.discrepancy import distances
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import pdtr
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import tendencies_of
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics

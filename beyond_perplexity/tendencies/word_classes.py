@@ -7,13 +7,11 @@ of V) out; or None, where the class cannot be told and is not counted.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,20 +68,6 @@ def moses_forms(word: str) -> tuple[str, ...]:
 def _with_forms(words: list[str]) -> frozenset[str]:
     lowered = [word.strip().lower() for word in words if word.strip()]
     return frozenset(lowered) | {form for word in lowered for form in moses_forms(word)}
-
-
-def _gensim_words() -> frozenset[str]:
-    """Read the list in gensim's source: importing gensim takes most of a second."""
-    package = find_spec("gensim")
-    if package and package.origin:
-        source = Path(package.origin).with_name("parsing") / "preprocessing.py"
-        for statement in ast.parse(source.read_bytes()).body:
-            match statement:
-                case ast.Assign([ast.Name("STOPWORDS")], ast.Call(args=[ast.List() as words])):
-                    return frozenset(ast.literal_eval(words))
-    from gensim.parsing.preprocessing import STOPWORDS  # of a gensim that writes it otherwise
-
-    return frozenset(STOPWORDS)
 
 
 def _nltk_words(language: str) -> list[str]:
@@ -145,14 +129,53 @@ def stop_word_list(spec: str, language: str) -> str:
 def load_stop_words(spec: str = "gensim") -> StopWords:
     """Load a stop word list.
 
-    Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
-    is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
-    `spec` is ``gensim`` (in gensim's wheel), ``nltk`` (the paper's; NLTK's data must be installed;
-    also ``nltk:de``), ``language:de`` (the shipped list, or none), or the path of a UTF-8 file with
-    one word a line.
+        Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
+        is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
+    <<<<<<< ours
+        `spec` is ``gensim`` (in gensim's wheel), ``nltk`` (the paper's; NLTK's data must be installed;
+        also ``nltk:de``), ``language:de`` (the shipped list, or none), or the path of a UTF-8 file with
+        one word a line.
+    ||||||| base
+
+    Parameters
+    ----------
+        spec : str
+            ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed;
+            also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
+            file with one word a line.
+
+    Returns
+    -------
+        StopWords
+            The lower-cased words and the name of the list.
+
+    Raises
+    ------
+        InputError
+            When the list cannot be found or read.
+    =======
+
+    Parameters
+    ----------
+        spec : str
+            ``"gensim"`` (its English list), ``"nltk"`` (the paper's; NLTK's data must be installed;
+            also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
+            file with one word a line.
+
+    Returns
+    -------
+        StopWords
+            The lower-cased words and the name of the list.
+
+    Raises
+    ------
+        InputError
+            When the list cannot be found or read.
+    >>>>>>> theirs
     """
     if spec == "gensim":
-        return StopWords("gensim", _with_forms(sorted(_gensim_words())))
+        words = (_LISTS / "gensim.txt").read_text(encoding="utf-8").split()
+        return StopWords("gensim", _with_forms(words))
     kind, _, language = spec.partition(":")
     if kind == "language" and language:
         return _language_words(language)

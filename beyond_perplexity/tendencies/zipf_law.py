@@ -21,7 +21,7 @@ from scipy.special import gammainc, gammaincinv, gammaln
 
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.thresholds import OCCURRENCES
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.power_laws import ExponentTable, Halves
 
 _CELLS = 128  # of the uniform numbers, in the table of a type

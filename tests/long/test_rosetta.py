@@ -25,7 +25,7 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from transformers import AutoTokenizer
 
-from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.audited_texts import load_audited
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa_reader import read_arpa

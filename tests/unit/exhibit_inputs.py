@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beyond_perplexity.report import INPUTS
 from beyond_perplexity.report.inputs import as_rows
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores

@@ -20,14 +20,13 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
+from beyond_perplexity.auditing.audited_texts import CUT_AT, load_audited, sample_texts
+from beyond_perplexity.auditing.checks import CHECKS
 from beyond_perplexity.auditing.coverage import _WINDOWS as WINDOWS
 from beyond_perplexity.auditing.coverage import count_scored
-from beyond_perplexity.auditing.loading import load_audited
 from beyond_perplexity.auditing.normalization import _ALL as ALL
 from beyond_perplexity.auditing.normalization import _DRAWN as DRAWN
 from beyond_perplexity.auditing.normalization import _LIKELIEST as LIKELIEST
-from beyond_perplexity.auditing.rows import CHECKS
-from beyond_perplexity.auditing.sample import CUT_AT, sample_texts
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit

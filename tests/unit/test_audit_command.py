@@ -15,8 +15,8 @@ from tokenizers import normalizers
 from transformers import AutoTokenizer
 
 import beyond_perplexity
+from beyond_perplexity.auditing.checks import CHECKS
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
-from beyond_perplexity.auditing.rows import CHECKS
 from beyond_perplexity.commands.audit import main
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import save_model

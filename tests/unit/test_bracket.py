@@ -18,20 +18,19 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.commands import estimate
-from beyond_perplexity.importance.enclosing import (
+from beyond_perplexity.importance.draw_files import SMCRuns
+from beyond_perplexity.importance.estimator import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
+from beyond_perplexity.importance.two_sided_bounds import (
     doubts,
     enclose,
     half_ratio,
     tangent_bound,
     tuned_constant,
 )
-from beyond_perplexity.importance.estimators.contract import BOUNDS, TWO_SIDED, TWO_SIDED_UNSURE
-from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.smc_runs import SMCRuns
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference import weight_diagnostics
 from beyond_perplexity.inference.log_space import log_half_means
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
@@ -360,7 +359,7 @@ def test_one_instance_and_weights_of_zero_have_no_ends(tmp_path):
 
 def test_ends_that_cross_are_said_and_left(tmp_path, monkeypatch):
     """The mean of an odd number of weights may lie above the bound of its halves."""
-    name = "beyond_perplexity.importance.estimators.bracket.enclose"
+    name = "beyond_perplexity.importance.bracket.enclose"
     ends = enclose(np.zeros(40), np.zeros((2, 40)))._replace(low=3.0, high=-3.0)
     monkeypatch.setattr(name, lambda *_: ends)
     (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(0.5)))

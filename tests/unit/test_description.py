@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.drawing.description import MOST_WORDS, describe
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.instances.store import Instance
+from beyond_perplexity.corpus.latent_instances import Instance
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.readable_latents import MOST_WORDS, describe
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
 from beyond_perplexity.vocabulary import ClosedVocabulary

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.invariance.inversion import goals, invert
+from beyond_perplexity.invariant_tensors import goals, invert
 
 LAST = 1 - 2.0**-53  # the largest number below 1
 

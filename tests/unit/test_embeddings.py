@@ -23,8 +23,7 @@ from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTe
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.holm_adjustment import holm
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.discrepancy import (

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from beyond_perplexity.importance.estimators.beam import beam_log_likelihood
-from beyond_perplexity.importance.estimators.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.estimators.mixture import mixture_log_weights
+from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
+from beyond_perplexity.importance.beam_plus_tail import beam_plus_tail
+from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.inference.log_space import (
     jackknife,
     log_mean_exp,

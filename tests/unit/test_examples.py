@@ -28,8 +28,7 @@ from beyond_perplexity.report.examples import (
 )
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate
 from tests.unit.test_exhibits import planned

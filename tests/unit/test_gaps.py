@@ -19,14 +19,12 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.gaps import LEAST_SHOWN, true_gaps
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.gaps import gap_ranges
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.tables import estimates_table
-from beyond_perplexity.importance.wording import report
+from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
+from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import report
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance_gaps import gaps_report
 from tests.unit.test_bracket import lognormal, weight_columns
 

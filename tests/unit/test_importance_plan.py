@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.validation import validate
@@ -222,7 +222,7 @@ def test_every_way_to_draw_can_be_run():
         assert parameters == ["pair", "instances", "options", *cuts]
         assert is_dataclass(resolve_name(draw.options))
         assert isinstance(resolve_name(draw.schema), pa.Schema)
-        assert (ROOT / draw.code[0]).is_file()
+        assert all(resolve_name(reference) for reference in draw.code)
 
 
 def test_the_tables_say_where_the_annotation_comes_from():

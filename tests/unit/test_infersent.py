@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.grouping import (
     QUANTUM_OF_ROWS,

@@ -26,7 +26,9 @@ from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
 OF_MODELS = "lightning safetensors tokenizers torch torchmetrics transformers"
+OF_SEMANTICS = "gensim ot"
 OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
+VECTORS = "the 0.1 0.2\ncat 0.3 0.1\nsat -0.2 0.5\non 0.4 0.7\nmat -0.1 -0.3\n"
 FINGERPRINT = """
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
 print(fingerprint("scripts/train.py", "beyond_perplexity/models/elman.py"), ROOT)
@@ -123,8 +125,8 @@ def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed
     lines = [f"the cat number {n % 7} sat on mat {n} .\n" for n in range(60)]
     (installed.outside / "a.txt").write_text("".join(lines))
     (installed.outside / "b.txt").write_text("".join(lines[20:]))
-    (installed.outside / "words.txt").write_text("the 0.1 0.2\ncat 0.3 0.1\nsat -0.2 0.5\n")
-    lacking = f"{OF_MODELS} {OF_WORKFLOW}"
+    (installed.outside / "words.txt").write_text(VECTORS)
+    lacking = f"{OF_MODELS} {OF_SEMANTICS} {OF_WORKFLOW}"
     status, said, error = installed.call("python", "-c", WITHOUT_EXTRAS, lacking=lacking)
     assert status == "0", error
     assert said.endswith("all of them\n")
@@ -137,12 +139,19 @@ def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed
     [
         ("perplexity --model m --text t", OF_MODELS, "models"),
         ("contrast --model m --pairs p", OF_MODELS, "models"),
+        (
+            "similarity --pairs p.tsv --evaluator words.txt --measure wmd",
+            OF_SEMANTICS,
+            "semantics",
+        ),
         ("run --configfile c.yaml", OF_WORKFLOW, "workflow"),
     ],
 )
 def test_what_lacks_an_extra_names_it(
     command: str, lacking: str, extra: str, installed: Installed
 ) -> None:
+    (installed.outside / "words.txt").write_text(VECTORS)
+    (installed.outside / "p.tsv").write_text("a\tb\nthe cat\tsat on mat\n")
     status, said, error = installed.call("beyond-perplexity", *command.split(), lacking=lacking)
     assert (status, said) == ("1", "")
     wanted = rf"error: [^\n]*\bpip install 'beyond-perplexity\[{extra}\]'\n"
@@ -152,7 +161,7 @@ def test_what_lacks_an_extra_names_it(
 def test_options_are_read_without_an_extra(installed: Installed) -> None:
     """Help is there for all: what a command needs is imported after its options are read."""
     for name in sorted(SUBCOMMANDS):
-        lacking = f"{OF_MODELS} {OF_WORKFLOW}"
+        lacking = f"{OF_MODELS} {OF_SEMANTICS} {OF_WORKFLOW}"
         status, said, error = installed.call("beyond-perplexity", name, "--help", lacking=lacking)
         assert status == "0", error
         assert said.startswith(f"usage: beyond-perplexity {name} ")
@@ -234,6 +243,6 @@ def test_extras_install_what_the_messages_say() -> None:
     }
     base = {Requirement(r).name.lower() for r in project["dependencies"]}
     for module, extra in EXTRAS.items():
-        name = {"yaml": "pyyaml"}.get(module, module)
+        name = {"yaml": "pyyaml", "ot": "pot"}.get(module, module)
         assert name in extras[extra]
         assert name not in base

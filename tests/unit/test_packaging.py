@@ -52,7 +52,9 @@ def test_conda_environments_pin_what_the_lock_pins(name):
     pinned = dict(line.split("==") for line in pip if "==" in line)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    wanted = [r for name in ("models", "workflow", "hf", "pretrained") for r in extras[name]]
+    wanted = [
+        r for name in ("models", "semantics", "workflow", "hf", "pretrained") for r in extras[name]
+    ]
     names = {canonicalize_name(Requirement(r).name) for r in wanted + project["dependencies"]}
     names.discard(project["name"])
     assert set(pinned) == names

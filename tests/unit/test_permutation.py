@@ -18,7 +18,7 @@ from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_counts, type_token, word_distances
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.statistics import Histogram

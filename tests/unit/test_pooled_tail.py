@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import genpareto
 
-from beyond_perplexity.importance.pooled_tail import PooledTail, largest_mean_excess
+from beyond_perplexity.importance.two_sided_bounds import PooledTail, largest_mean_excess
 from beyond_perplexity.inference.weight_diagnostics import diagnose, tail_size
 from tests.unit.uneven_weights import claim, diagnose_all, gaussian, lognormal
 

@@ -17,18 +17,18 @@ import torch
 from nltk.tree import Tree
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.posterior import compare_latents
-from beyond_perplexity.importance.options import PosteriorOptions
-from beyond_perplexity.importance.spans import (
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.posterior_latents import (
     SpanCounts,
+    compare_latents,
     count_spans,
     entities_by_span,
     tree_spans,
 )
-from beyond_perplexity.instances.store import Instance, InstanceBatch
+from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.report.importance_latents import latents_table, words_table
 from beyond_perplexity.schemas.draws import POSTERIOR
 from beyond_perplexity.storage.shards import ShardWriter

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.invariance.streams import stream, stream_key
-from beyond_perplexity.invariance.uniforms import by_tensors, uniforms
+from beyond_perplexity.invariant_tensors import by_tensors, uniforms
+from beyond_perplexity.random_streams import stream, stream_key
 
 
 def expected(seed: int, purpose: str, items: list[int], start: int, count: int) -> np.ndarray:

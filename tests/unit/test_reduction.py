@@ -16,18 +16,19 @@ import pytest
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.beams import Beams
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import Reduction, reduce_weights
-from beyond_perplexity.importance.tables import (
+from beyond_perplexity.importance.draw_files import Beams
+from beyond_perplexity.importance.reduction import (
+    Reduction,
     band,
     curves_table,
     estimates_table,
     instances_table,
+    reduce_weights,
     replicates_table,
 )
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command

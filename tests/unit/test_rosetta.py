@@ -17,7 +17,7 @@ import torch
 from tokenizers import processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.audited_texts import load_audited
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.models.kneser_ney import KneserNey

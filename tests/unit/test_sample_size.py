@@ -14,7 +14,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.document_draws import DocumentGroups
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies import document_counts
 from beyond_perplexity.tendencies.measures import measure_rows

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining

@@ -14,20 +14,19 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import Instance
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.smc import run_smc, smc_log_prob
-from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.smc_runs import SMCRuns
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table, instances_table
-from beyond_perplexity.instances.store import Instance
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.importance.draw_files import SMCRuns
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_runs import run_smc, smc_log_prob
+from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import SMCOptions
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.particle_resampling import effective_size, systematic
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter
 from tests.unit import kglm_reference, test_kglm

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.smc import (
+from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
     smc_log_prob,

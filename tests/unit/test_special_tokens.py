@@ -15,7 +15,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
-from beyond_perplexity.auditing.loading import load_audited
+from beyond_perplexity.auditing.audited_texts import load_audited
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.commands.perplexity import main

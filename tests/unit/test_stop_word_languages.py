@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from gensim.parsing.preprocessing import STOPWORDS
 
 import beyond_perplexity
 from beyond_perplexity.corpus.moses import LANGUAGES
@@ -61,6 +62,7 @@ def test_english_is_gensims_list_as_before() -> None:
     assert stop_word_list("auto", "en") == "gensim"
     assert load_stop_words("gensim").name == "gensim"
     assert len(load_stop_words("gensim").words) == 337
+    assert load_stop_words("gensim").words >= STOPWORDS
     assert stop_word_list("gensim", "de") == "gensim"
     assert stop_word_list("nltk", "en") == "nltk"
     assert stop_word_list("nltk", "de") == "nltk:de"

@@ -14,17 +14,17 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 
-from beyond_perplexity.importance import subsets
-from beyond_perplexity.importance.estimators.importance_sampling import ImportanceSampling
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.subsets import (
+from beyond_perplexity.importance import importance_sampling as subsets
+from beyond_perplexity.importance.importance_sampling import (
+    ImportanceSampling,
     n_orders,
     prefix_log_means,
     random_orders,
     rows_at_once,
     subset_sizes,
 )
+from beyond_perplexity.importance.reduction import reduce_weights
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import log_mean_exp
 
 

@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.kglm_instances import (
     SPELLINGS,

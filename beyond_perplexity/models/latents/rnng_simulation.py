@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.rnng_binary_particles import BinaryCourse, BinaryNetwork
 from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT

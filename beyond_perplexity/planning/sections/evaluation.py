@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
-from beyond_perplexity.importance.options import (
+from beyond_perplexity.importance.ways_to_draw import (
     PosteriorOptions,
     ReductionOptions,
     SimulationOptions,

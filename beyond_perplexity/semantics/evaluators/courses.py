@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
 from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining

@@ -1,6 +1,6 @@
 """Texts in groups of one length, so that on a CPU no text's vector depends on the others.
 
-Rows of a group come in whole quanta (see `invariance.quantum`) and none is filled up with more than
+Rows of a group come in whole quanta (see `invariant_tensors`) and none is filled up with more than
 its own length asks for.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-GROUP_ROWS = 64  # a multiple of `invariance.quantum.QUANTUM`
+GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`
 QUANTUM_OF_ROWS = 16
 
 

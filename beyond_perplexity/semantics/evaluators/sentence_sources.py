@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.evaluators.infersent_network import PairBatch
 from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.skipthought_network import NeighbourBatch

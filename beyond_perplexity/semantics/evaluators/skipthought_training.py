@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from beyond_perplexity.corpus.latent_instances import InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import InstanceStore
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network

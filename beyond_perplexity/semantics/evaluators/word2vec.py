@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
 from beyond_perplexity.semantics.evaluators.packages import package_version
 from beyond_perplexity.semantics.rows import NO_WORDS

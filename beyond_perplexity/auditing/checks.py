@@ -1,0 +1,286 @@
+"""The table of checks, what a check finds, and what is said of it in words.
+
+A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+PRECISION_NAMES = ("float32", "bfloat16", "float16")
+_HOME = "beyond_perplexity.auditing"
+_COMPARED = ("future", "batch", "padding", "steps")
+_SCORED = ("order", "likelihood", "denominators")
+
+
+class Evidence(NamedTuple):
+    """What a check measured: its largest deviation, in the unit of its row, and where that was.
+
+    NaN: a number was none. `places` tells how many things were compared.
+    """
+
+    worst: float
+    places: int
+    detail: str
+
+
+class Finding(NamedTuple):
+    """What is said of a check.
+
+    Attributes
+    ----------
+    check : str
+        Its name.
+    sound : bool
+        The deviation is within the tolerance.
+    worst, tolerance : float
+        In the unit of the check.
+    places : int
+        How many things were compared; 0: the check has nothing to look at here.
+    detail : str
+        Where the worst was.
+    explanation : str
+        What is promised, and what usually breaks it.
+    because : str
+        Another alarm that explains this one; empty: none does.
+    """
+
+    check: str
+    sound: bool
+    worst: float
+    tolerance: float
+    places: int
+    detail: str
+    explanation: str
+    because: str = ""
+
+
+class Check(NamedTuple):
+    """What is known of a check.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function``.
+    tolerance : float
+        The largest deviation that is no alarm.
+    unit : str
+        Of the deviation.
+    explanation : str
+        What is promised, and what usually breaks it.
+    rounding : float
+        The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
+        float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
+    needs : "model", "tokenizer" or "scoring"
+        What is tried.
+    implies : tuple of str
+        Checks that sound an alarm as well where this one does: they are no second fault.
+    """
+
+    reference: str
+    tolerance: float
+    unit: str
+    explanation: str
+    rounding: float = 0.0
+    needs: str = "model"
+    implies: tuple[str, ...] = ()
+
+
+CHECKS = {
+    "numbers": Check(
+        f"{_HOME}.possible:check_logits",
+        0.0,
+        "numbers that are none",
+        "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
+        "precision, a mask of a whole row and damaged weights break it.",
+        implies=(
+            *("normalization", "continuations", "possible", "reserved", "repetition"),
+            *_COMPARED,
+            *_SCORED,
+        ),
+    ),
+    "normalization": Check(
+        f"{_HOME}.normalization:check_normalization",
+        1e-4,
+        "distance of the sum from 1",
+        "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
+        "axis, logits taken for log-probabilities and a candidate list that is cut break it.",
+        8.0,
+        implies=("continuations", *_SCORED),
+    ),
+    "continuations": Check(
+        f"{_HOME}.normalization:check_continuations",
+        1e-3,
+        "distance of the share from 1",
+        "What may follow a prefix, its end included, has the prefix' probability together, from "
+        "the empty text on. A length penalty and an end that is not scored break it.",
+        16.0,
+    ),
+    "possible": Check(
+        f"{_HOME}.possible:check_possible",
+        0.0,
+        "models",
+        "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
+        "trained) leaves none to any: the perplexity of every text is infinite.",
+    ),
+    "reserved": Check(
+        f"{_HOME}.normalization:check_reserved",
+        1e-3,
+        "probability",
+        "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
+        "have, every text lacks.",
+        implies=("continuations",),
+    ),
+    "future": Check(
+        f"{_HOME}.apart:check_future",
+        1e-4,
+        "total variation or nats",
+        "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
+        "ways and statistics over a whole text break it.",
+        1.0,
+        implies=("continuations", "padding", "steps", *_SCORED),
+    ),
+    "alignment": Check(
+        f"{_HOME}.alignment:check_alignment",
+        0.0,
+        "rows",
+        "A row of logits is for the token after it. Logits that are not shifted against their "
+        "targets know the token that they are scored on.",
+        implies=("continuations", "future", "padding", "steps", *_SCORED),
+    ),
+    "batch": Check(
+        f"{_HOME}.apart:check_batch",
+        1e-3,
+        "total variation or nats",
+        "A text has the same predictions alone and among others. Statistics over a batch break it.",
+        64.0,
+        implies=("normalization", "continuations", "padding", "steps", *_SCORED),
+    ),
+    "padding": Check(
+        f"{_HOME}.apart:check_padding",
+        1e-3,
+        "total variation or nats",
+        "Filling a text up at its end changes nothing in it. Positions that are counted from the "
+        "end, attention to the filling and means over places break it.",
+        64.0,
+        implies=("continuations", "steps", *_SCORED),
+    ),
+    "order": Check(
+        f"{_HOME}.ordering:check_order",
+        1e-3,
+        "nats a prediction",
+        "Each text has its own score, in whatever order texts come and with whatever others. "
+        "Results that are sorted by length and not put back, and states that are carried from text "
+        "to text, break it.",
+        64.0,
+        "scoring",
+        implies=("likelihood", "denominators"),
+    ),
+    "repetition": Check(
+        f"{_HOME}.apart:check_repetition",
+        1e-4,
+        "total variation or nats",
+        "A text that is scored twice has the same score twice. Dropout that is on, and a state "
+        "that outlives its text, break it.",
+        8.0,
+        implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
+    ),
+    "steps": Check(
+        f"{_HOME}.apart:check_steps",
+        1e-3,
+        "total variation or nats",
+        "Generation by steps, with rows that start anew and change places, has the distributions "
+        "of a whole pass. A cache with wrong positions breaks it.",
+        64.0,
+    ),
+    "likelihood": Check(
+        f"{_HOME}.likelihood:check_likelihood",
+        1e-3,
+        "nats a prediction",
+        "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
+        "logits. Another base, a mean for a sum, logits that are not shifted break it.",
+        64.0,
+        "scoring",
+    ),
+    "beginning": Check(
+        f"{_HOME}.coverage:check_beginning",
+        1e-3,
+        "times",
+        "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
+        "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
+        0.0,
+        "scoring",
+        implies=("likelihood",),
+    ),
+    "end": Check(
+        f"{_HOME}.coverage:check_end",
+        1e-3,
+        "times",
+        "The end of a text is scored once: without it P is that of all texts that begin so.",
+        0.0,
+        "scoring",
+        implies=("likelihood",),
+    ),
+    "windows": Check(
+        f"{_HOME}.coverage:check_windows",
+        1e-3,
+        "times",
+        "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
+        "last windows that are dropped, break it.",
+        0.0,
+        "scoring",
+    ),
+    "denominators": Check(
+        f"{_HOME}.denominators:check_denominators",
+        0.0,
+        "share",
+        "Tokens, words, characters and bytes are those of the text that was scored. Characters "
+        "taken for bytes, and the words of another version of the text, break it.",
+        0.0,
+        "scoring",
+    ),
+    "special tokens": Check(
+        f"{_HOME}.tokenization:check_special_tokens",
+        0.0,
+        "tokens",
+        "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
+        "neither ends nor begins there. Tokenizers of transformers read the token unless they are "
+        "given split_special_tokens=True.",
+        0.0,
+        "tokenizer",
+        implies=("beginning", "round trip"),
+    ),
+    "round trip": Check(
+        f"{_HOME}.tokenization:check_round_trip",
+        0.0,
+        "texts",
+        "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
+        "normalization and dropped characters give P of another, coarser text.",
+        0.0,
+        "tokenizer",
+    ),
+}
+
+
+def is_within(worst: float, tolerance: float) -> bool:
+    """Say whether a deviation is within its tolerance; what is no number is not."""
+    return not math.isnan(worst) and worst <= tolerance
+
+
+def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield the lines of the checks, and what they come to."""
+    for one in findings:
+        verdict = "ok   " if one.sound else "ALARM"
+        within = f"{one.worst:.3g} (at most {one.tolerance:.2g})"
+        yield f"{verdict} {one.check:14} {within}: {one.detail}"
+        if one.because:
+            yield f"{'':6}follows from the alarm of {one.because}"
+        elif not one.sound:
+            yield f"{'':6}{one.explanation}"
+    alarms = [one.check for one in findings if not one.sound and not one.because]
+    rest = sum(not one.sound for one in findings) - len(alarms)
+    follow = f" ({rest} more follow from them)" if rest else ""
+    done = f"no alarm in {len(findings)} checks"
+    yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done

@@ -1,0 +1,109 @@
+"""What the tokenizer does to a text: special tokens that it reads in it, bytes that it loses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
+import numpy as np
+
+from beyond_perplexity.auditing.checks import Evidence
+from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.perplexities.special_tokens import finder, said_words, special_ids
+from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary
+
+# What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.
+_HARD = (
+    "The CAT sat.",
+    "caf\u00e9 na\u00efve",
+    "cafe\u0301",
+    "\ufb01ne \u00bd \u2460",
+    "\u4e2d\u6587 \u0440\u0443\u0441\u0441\u043a\u0438\u0439",
+    "\U0001f600 ok",
+    'don\'t "quote" `tick` ... --',
+    "<s> </s> <unk> <|endoftext|>",
+)
+_WHITE = ("one two", "one  two", "one\ttwo", "one\ntwo", " one two", "one two ")
+
+
+def check_special_tokens(subject: Subject) -> Evidence:
+    """Count the special tokens whose strings, amid a text, become the ids of special tokens.
+
+    What the tokenizer adds to any text is not counted here.
+    """
+    held = special_ids(subject.vocabulary)
+    special = np.array(sorted({BOS, EOS, *held.values()}))
+    plain, *others = subject.vocabulary.encode(["a b", *(f"a {said} b" for said in held)])
+    added = int(np.isin(plain, special).sum())
+    read = [
+        said
+        for said, ids in zip(held, others, strict=True)
+        if int(np.isin(ids, special).sum()) > added
+    ]
+    find = finder(subject.vocabulary).findall
+    said = said_words(Counter(token for text in subject.texts for token in find(text)))
+    detail = f"read as tokens: {', '.join(read)[:80]}" if read else "all are read as characters"
+    detail += f"; the texts say {said}" if said else "; the texts say none"
+    return Evidence(float(len(read)), len(held), detail)
+
+
+def check_round_trip(subject: Subject) -> Evidence:
+    """Turn texts into ids and back, and compare; white space is compared as blanks between words.
+
+    A word that a closed vocabulary lacks is ``<unk>`` by definition, and compared as such; all
+    other words must come back. Where the model reads texts as they are, those that differ in white
+    space alone must also have different ids. The deviation is the number of texts that change.
+    """
+    texts = [*subject.texts, *_HARD]
+    encoded = subject.vocabulary.encode(texts)
+    decoded = subject.vocabulary.decode(encoded)
+    closed = isinstance(subject.vocabulary, ClosedVocabulary)
+    changed, detail = 0, "every text comes back"
+    for text, ids, back in zip(texts, encoded, decoded, strict=True):
+        want, got = text.split(), back.split()
+        if closed:
+            want, got = _known_words(text.split(" "), ids, got)
+        elif subject.kind == "raw" and bool(np.any(ids == UNK)):
+            detail = detail if changed else "texts with <unk> lose what it stands for"
+            continue  # <unk> stands for what is lost, and is counted in every row
+        if want != got:
+            changed += 1
+            detail = detail if changed > 1 else _first_change(want, got)
+    if subject.kind == "raw" and not closed:
+        twins = _like_white_space(subject)
+        changed += bool(twins)
+        detail = twins if twins and changed == 1 else detail
+    return Evidence(float(changed), len(texts), detail)
+
+
+def _like_white_space(subject: Subject) -> str:
+    """Say which two texts that differ in white space alone have the same ids; empty: none."""
+    seen: dict[bytes, str] = {}
+    for text, ids in zip(_WHITE, subject.vocabulary.encode(_WHITE), strict=True):
+        other = seen.setdefault(ids.tobytes(), text)
+        if other != text:
+            return f"{other!r} and {text!r} have the same ids"
+    return ""
+
+
+def _known_words(
+    words: Sequence[str], ids: np.ndarray, back: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """Put ``<unk>`` for the words of a text that its ids do not tell apart."""
+    held = [word for word in words if word]
+    if len(held) != len(ids):
+        return held, list(back)
+    unknown = SPECIAL_TOKENS[UNK]
+    want = [unknown if token == UNK else word for word, token in zip(held, ids, strict=True)]
+    return want, list(back)
+
+
+def _first_change(want: list[str], got: list[str]) -> str:
+    """Say what became of the first words that changed."""
+    matcher = SequenceMatcher(None, want[:200], got[:200], autojunk=False)
+    for kind, i, j, k, m in matcher.get_opcodes():
+        if kind != "equal":
+            lost, found = " ".join(want[i : min(j, i + 3)]), " ".join(got[k : min(m, k + 3)])
+            return f"{lost[:60]!r} comes back as {found[:60]!r}"
+    return f"{len(want)} words come back as {len(got)}"

@@ -88,7 +88,7 @@ CURVES = columns(
 
 
 # One row per embedded document of a text in a reading; the last three columns are of the text, the
-# same in all of its rows. See tendencies/embeddings/store.py.
+# same in all of its rows. See tendencies/embedded_documents.py.
 EMBEDDINGS = columns(
     "embeddings",
     source=pa.string(),

@@ -22,7 +22,7 @@ from beyond_perplexity.inference.exchanged_units import (
     unlike_groups,
 )
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles

@@ -129,49 +129,11 @@ def stop_word_list(spec: str, language: str) -> str:
 def load_stop_words(spec: str = "gensim") -> StopWords:
     """Load a stop word list.
 
-        Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
-        is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
-    <<<<<<< ours
-        `spec` is ``gensim`` (in gensim's wheel), ``nltk`` (the paper's; NLTK's data must be installed;
-        also ``nltk:de``), ``language:de`` (the shipped list, or none), or the path of a UTF-8 file with
-        one word a line.
-    ||||||| base
-
-    Parameters
-    ----------
-        spec : str
-            ``"gensim"`` (in gensim's wheel), ``"nltk"`` (the paper's; NLTK's data must be installed;
-            also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
-            file with one word a line.
-
-    Returns
-    -------
-        StopWords
-            The lower-cased words and the name of the list.
-
-    Raises
-    ------
-        InputError
-            When the list cannot be found or read.
-    =======
-
-    Parameters
-    ----------
-        spec : str
-            ``"gensim"`` (its English list), ``"nltk"`` (the paper's; NLTK's data must be installed;
-            also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
-            file with one word a line.
-
-    Returns
-    -------
-        StopWords
-            The lower-cased words and the name of the list.
-
-    Raises
-    ------
-        InputError
-            When the list cannot be found or read.
-    >>>>>>> theirs
+    Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
+    is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
+    `spec` is ``gensim`` (its English list), ``nltk`` (the paper's; NLTK's data must be installed;
+    also ``nltk:de``), ``language:de`` (the shipped list, or none), or the path of a UTF-8 file with
+    one word a line.
     """
     if spec == "gensim":
         words = (_LISTS / "gensim.txt").read_text(encoding="utf-8").split()

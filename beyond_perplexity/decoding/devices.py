@@ -12,6 +12,10 @@ import torch
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.vocabulary import BOS
 
+_logger = logging.getLogger(__name__)
+Function = Callable[[], None]
+
+
 SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
 VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
 
@@ -78,11 +82,6 @@ def fitting_rows(
     while rows > 1 and rows > room:
         rows //= 2
     return rows
-
-
-_logger = logging.getLogger(__name__)
-
-Function = Callable[[], None]
 
 
 class CudaRecorder:

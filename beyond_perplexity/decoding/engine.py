@@ -22,7 +22,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
 
@@ -58,10 +58,6 @@ class DrawnDocument(NamedTuple):
     log_prob: float
     log_prob_decoding: float
     finished: bool
-
-
-def _independent_rows(device: torch.device) -> AbstractContextManager[object]:
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 class Engine(ABC):
@@ -294,7 +290,8 @@ class Engine(ABC):
         """Make as many steps as there are between two looks of the host."""
         if not self._open:
             return
-        with _independent_rows(self.device):
+        alike = sdpa_kernel(SDPBackend.MATH) if self.device.type == "cpu" else nullcontext()
+        with alike:  # rows do not depend on each other
             for _ in range(self._interval):
                 self.state = self._state.limit(self._longest)
                 self._longest = min(self._longest + 1, self.maximum_length - 1)

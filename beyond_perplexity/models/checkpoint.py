@@ -26,6 +26,9 @@ from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
 _Model = TypeVar("_Model", bound=TrainedModel)
 
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
@@ -164,9 +167,6 @@ def choose_device(device: str | torch.device) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
     return chosen
-
-
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 class OpenedModel(NamedTuple):

@@ -181,11 +181,13 @@ def load_tokenizer(
         )
     bos = eos if bos is None else bos
     unk = tokenizer.unk_token_id
+    known = tokenizer.backend_tokenizer.get_added_tokens_decoder()
+    added = (index for index, token in known.items() if token.special)
     special = {
         "bos": bos,
         "eos": eos,
         "unk": None if unk in (bos, eos) else unk,
-        "all": sorted(_special_ids(tokenizer)),
+        "all": sorted({*added, *tokenizer.all_special_ids}),
     }
     rows = model.get_output_embeddings().weight.shape[0]
     try:
@@ -207,13 +209,6 @@ def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
     if isinstance(found, list):
         found = found[0] if found else None
     return found
-
-
-def _special_ids(tokenizer: Any) -> set[int]:
-    added = tokenizer.backend_tokenizer.get_added_tokens_decoder()
-    return {index for index, token in added.items() if token.special} | set(
-        tokenizer.all_special_ids
-    )
 
 
 @torch.no_grad()

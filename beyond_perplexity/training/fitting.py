@@ -222,7 +222,9 @@ def _vocabulary(
 def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     family = registry.find(job.config.get("family"))
     if issubclass(family, CountedModel):
-        return _fit_counted(job, family)
+        documents, options = job.store("train").batches(), job.config.get("architecture", {})
+        model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
+        return model, measure_untrained(model.to(job.device), job.store("valid"))
     fitted: tuple[TrainedModel, TrainingResult] = resolve_name(LEARN)(job, family)
     return fitted
 
@@ -249,12 +251,6 @@ def _describe_wake(job: Fitting, result: TrainingResult | None) -> dict[str, Any
         "best_step": result.best_step,
         "steps": result.steps,
     }
-
-
-def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
-    documents, options = job.store("train").batches(), job.config.get("architecture", {})
-    model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
-    return model, measure_untrained(model.to(job.device), job.store("valid"))
 
 
 def measure_untrained(model: LanguageModel, valid: TokenStore) -> TrainingResult:

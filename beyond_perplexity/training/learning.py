@@ -37,6 +37,11 @@ from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
+# Training sentences whose contrastive entropy, always with the same distortions, the training
+# curve has: under one set of weights, which that of the sentences of an epoch would not be.
+WATCHED = 1000
+
+
 # By name: the jobs of proposals without it do not depend on it.
 TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
 
@@ -117,11 +122,6 @@ def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
 
     sources = (pieces("train"), pieces("valid"))
     return model, train(model, sources, options, job.seed, job.folder, job.device)
-
-
-# Training sentences whose contrastive entropy, always with the same distortions, the training
-# curve has: under one set of weights, which that of the sentences of an epoch would not be.
-WATCHED = 1000
 
 
 @dataclass(frozen=True)

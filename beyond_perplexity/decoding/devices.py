@@ -63,9 +63,9 @@ def free_memory(device: torch.device, memory: int | None = None) -> int:
 
 
 def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
-    """Return about what one row of a batch needs: the model's state, and the work on its logits.
+    """Return about what a row of a batch needs.
 
-    The state is measured on one row, after a step: some states grow as they go.
+    Its state, measured after a step, and its logits.
     """
     with torch.inference_mode():
         first = torch.full((1,), BOS, device=model.device)  # (1,)

@@ -128,20 +128,14 @@ class Engine(ABC):
 
     @abstractmethod
     def _extend(self) -> Tensor:
-        """Make one step with all rows; return which slots' documents end, bool, (S,).
-
-        What a document came to is in its room when it ends.
-        """
+        """Make one step with all rows; return which slots' documents end, bool, (S,)."""
 
     @abstractmethod
     def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         """Copy the ended documents of the given rooms (N,) to the host."""
 
     def documents(self, first: int, count: int) -> Iterator[DrawnDocument]:
-        """Generate `count` documents from the id `first` on, in the order of their ids.
-
-        Those that end before an earlier one wait in memory.
-        """
+        """Generate documents in the order of their ids; what ends before an earlier one waits."""
         self._waiting: Iterable[int] = range(first, first + count)
         self._open = count  # documents that the host has not picked up
         early: dict[int, DrawnDocument] = {}
@@ -155,10 +149,7 @@ class Engine(ABC):
 
     @torch.inference_mode()
     def _round_trip(self) -> list[DrawnDocument]:
-        """Pick up what has ended, and set the device to work on the next steps.
-
-        A GPU is at work on them while the host goes on with the documents.
-        """
+        """Pick up what has ended, and set the device to work on the next steps meanwhile."""
         documents: list[DrawnDocument] = []
         failure = ""
         try:
@@ -263,9 +254,9 @@ class Engine(ABC):
         self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
 
     def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
-        """Drop free slots once half of all are free; put like lengths together where that pays.
+        """Drop free slots once half of all are free.
 
-        `lengths` and `held` are int64 and bool, (S,).
+        Put like lengths, (S,), together where that pays.
         """
         state, slots, size = self._state, len(held), self._round(self._open)
         ordered = state.likes_order and self.device.type == "cpu"

@@ -97,10 +97,7 @@ def generate(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Iterator[DrawnDocument]:
-    """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
-
-    See `make_engine`.
-    """
+    """Draw documents from the id `first` on, in the order of their ids; see `make_engine`."""
     if first < 0 or count < 0:
         raise InputError(f"first, count: are {first} and {count}, expected no negative number")
     machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size, memory)
@@ -138,10 +135,7 @@ _Document = TypeVar("_Document", DrawnDocument, Simulated)
 
 
 def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
-    """Turn documents into rows of ``samples``.
-
-    `n_tokens` counts the model's tokens without ``</s>``.
-    """
+    """Turn documents into rows of ``samples``; `n_tokens` counts without ``</s>``."""
     ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
     columns = {
         "doc_id": ids,

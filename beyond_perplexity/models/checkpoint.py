@@ -40,10 +40,7 @@ def save_tensors(
     metadata: dict[str, str] | None = None,
     name: Callable[[Path], Path] | None = None,
 ) -> None:
-    """Write named tensors to a safetensors file, atomically; shared memory is written twice.
-
-    `name` is that of `atomic_path`.
-    """
+    """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path, name) as temporary:
         safetensors.torch.save_file(whole, temporary, metadata)
@@ -128,10 +125,7 @@ def load_any(
 def read_weights(
     path: Path, kind: type[_Model], config: Mapping[str, Any], description: str
 ) -> _Model:
-    """Read the weights of a model of some class and config, or say in one line what does not fit.
-
-    `description` is the name of the file that `config` is from.
-    """
+    """Read the weights of a model of some class and config, or say in a line what does not fit."""
     try:
         model = kind.from_tensors(config, safetensors.torch.load_file(path))
     except Exception as error:  # whatever a foreign description makes torch raise

@@ -35,10 +35,7 @@ class DocumentScore(NamedTuple):
 
 
 class ScoreWindow(NamedTuple):
-    """A part of a document that is scored at once: its last `counted` predictions count.
-
-    `tokens`, int64, (n + 1,), are the inputs and, one place on, the targets.
-    """
+    """A part of a document that is scored at once: its last `counted` predictions count."""
 
     document: int
     tokens: np.ndarray
@@ -87,10 +84,7 @@ def cut_windows(
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64; the windows are one batch.
-
-    Rows are filled up to `width` predictions; None: those of the longest.
-    """
+    """Yield log p of the counted predictions of each window, float64; the windows are one batch."""
     width = width or max(len(window.tokens) for window in windows) - 1
     inputs = np.full((len(windows), width), EOS, np.int64)
     targets = np.full((len(windows), width), EOS, np.int64)

@@ -123,10 +123,7 @@ class Brought(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitting:
-    """One training: what it is made of and where its checkpoints are.
-
-    `wake` is the folder of the model that a proposal learns from afterwards, if any.
-    """
+    """One training: what it is made of, where its checkpoints are, whom to learn from later."""
 
     config: Mapping[str, Any]
     code: str

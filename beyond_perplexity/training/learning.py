@@ -126,10 +126,7 @@ def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
 
 @dataclass(frozen=True)
 class ContrastBatch:
-    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length.
-
-    What stands behind a sentence's end has no meaning.
-    """
+    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length."""
 
     tokens: Tensor
     distorted: Tensor

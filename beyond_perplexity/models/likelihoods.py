@@ -21,11 +21,10 @@ LOGIT_ROWS = 2048
 
 
 class DocumentScore(NamedTuple):
-    """What a model says of one document.
+    """What a model says of one document: log P of its tokens and, unless left out, ``</s>``, nats.
 
-    `log_prob`, nats, has ``</s>`` unless it is left out, and is −inf when a token is impossible;
-    `tokens` counts without ``<s>`` and ``</s>``, `impossible` predictions of probability zero
-    among those that log P has.
+    −inf where a prediction is `impossible`, which are counted; `tokens` are without ``<s>`` and
+    ``</s>``, of which `unknown` are ``<unk>``.
     """
 
     log_prob: float
@@ -35,7 +34,10 @@ class DocumentScore(NamedTuple):
 
 
 class ScoreWindow(NamedTuple):
-    """A part of a document that is scored at once: its last `counted` predictions count."""
+    """A part of a document that is scored at once: ids (n + 1,), inputs and then targets.
+
+    Only the last `counted` predictions count.
+    """
 
     document: int
     tokens: np.ndarray
@@ -45,10 +47,11 @@ class ScoreWindow(NamedTuple):
 def check_window(
     model: LanguageModel, context_length: int | None, stride: int | None
 ) -> tuple[int | None, int | None]:
-    """Settle context and stride of a scoring, in tokens; None, None when there is no limit.
+    """Settle context and stride of a scoring; None, None where there is no limit.
 
-    A prediction sees `context_length` tokens at most, None: as many as the model can; a window
-    adds `stride` predictions to the one before it, None: half the context.
+    `context_length` is how many tokens a prediction sees at most (None: as many as the model
+    can), `stride` how many predictions a window adds to the one before it (None: half the
+    context).
     """
     limit = model.context_length
     if context_length is not None and (context_length < 1 or context_length > (limit or math.inf)):
@@ -67,7 +70,10 @@ def check_window(
 def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
 ) -> Iterator[ScoreWindow]:
-    """Cut a document of n + 1 predictions into windows; each prediction counts once."""
+    """Cut a document of ids (n,), without ``<s>`` and ``</s>``; each prediction counts once.
+
+    Context and stride are those of `check_window`.
+    """
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
     if context is None or stride is None or last <= context:
@@ -84,7 +90,10 @@ def cut_windows(
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64; the windows are one batch."""
+    """Yield log p of the counted predictions of each window of one batch, float64.
+
+    Rows are filled up to `width` predictions; None: those of the longest.
+    """
     width = width or max(len(window.tokens) for window in windows) - 1
     inputs = np.full((len(windows), width), EOS, np.int64)
     targets = np.full((len(windows), width), EOS, np.int64)
@@ -110,10 +119,20 @@ def score_encoded(
     count_eos: bool = True,
     batch_tokens: int = 8192,
 ) -> Iterator[DocumentScore]:
-    """Score documents given as token ids without ``<s>`` and ``</s>``, in order, not holding all.
+    """Score documents given as token ids, in their order, without holding them all.
 
-    The model is put to evaluation mode. Without `count_eos` log P is that of all texts that begin
-    so. `batch_tokens`, positions of a batch at most, changes results by rounding only.
+    Parameters
+    ----------
+    model : LanguageModel
+        Put to evaluation mode.
+    encoded : iterable of ndarray
+        Token ids of each document, without ``<s>`` and ``</s>``.
+    context_length, stride : int, optional
+        See `check_window`.
+    count_eos : bool
+        Whether log P has ``</s>``; without, it is that of all texts that begin so.
+    batch_tokens : int
+        Positions of a batch at most; changes results by rounding only.
     """
     model.eval()
     context, stride = check_window(model, context_length, stride)

@@ -54,26 +54,12 @@ def fit_files(
 ) -> None:
     """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
 
-    Parameters
-    ----------
-    documents : path
-        Of schema ``documents``; families with latent variables find the other tables beside it.
-    vocabulary : path or None
-        None for a family that brings its own.
-    config : dict
-        ``family``, ``architecture``, ``training``.
-    seed : int
-        Of initial weights, order of documents and dropout.
-    device : torch.device
-    output : path
-        The model folder, with ``training.parquet`` in it.
-    checkpoints : path
-        Each unfinished training has a subfolder of its own, named by the hash of everything that
-        determines it, so that nothing stale is ever taken up.
-    preprocessing : dict, optional
-        How the documents were cleaned; kept in the model folder, for other texts.
-    wake : path, optional
-        Folder of the trained model that a proposal learns from after its fit to the annotation.
+    Families with latent variables find the other tables of the corpus beside `documents`; a
+    family that brings its own vocabulary takes none. Each unfinished training has a subfolder of
+    `checkpoints`, named by the hash of everything that determines it, so that nothing stale is
+    ever taken up. `preprocessing`, how the documents were cleaned, is kept in the model folder
+    for other texts. `wake` is the folder of the trained model that a proposal learns from after
+    its fit to the annotation.
     """
     unknown = set(config) - set(CONFIG_KEYS)
     if unknown:

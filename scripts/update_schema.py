@@ -9,8 +9,7 @@ import yaml
 
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.planning.reference import render_reference
-from beyond_perplexity.planning.schema import Schema, render_schema
+from beyond_perplexity.planning.schema import Schema, render_reference, render_schema
 from beyond_perplexity.storage.outputs import atomic_path
 
 HEADER = """\

@@ -141,7 +141,7 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
             "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "
             "or name another with --configfile"
         )
-    from beyond_perplexity.planning.reading import read_configuration
+    from beyond_perplexity.planning.configuration_file import read_configuration
 
     for path in named or [CONFIG]:
         read_configuration(path)
@@ -160,7 +160,7 @@ def _report(options: Sequence[str], configurations: Sequence[str]) -> list[str]:
     """Return the options that make the report after a run of everything."""
     from snakemake.cli import get_argument_parser
 
-    from beyond_perplexity.planning.reading import read_configuration
+    from beyond_perplexity.planning.configuration_file import read_configuration
 
     known, _ = get_argument_parser().parse_known_args(options)
     parts = (known.targets, known.until, known.omit_from, known.target_jobs)

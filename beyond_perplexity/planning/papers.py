@@ -24,17 +24,10 @@ Files = Mapping[str, Callable[[str], list[str]]]
 class Paper(NamedTuple):
     """What a run has to show of a paper.
 
-    Attributes
-    ----------
-    subjects : list of str
-        What its tables and figures are made for, each in a folder of its own: the corpora, or a
-        single empty name for those of the whole run.
-    labels : dict
-        Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
-    code : tuple of str
-        What its tables and figures look up by name: files, and rows of families for their titles.
-    files : dict of str to function
-        Where the files of kinds of `INPUTS` are, by the subject, that are others than elsewhere.
+    `subjects` are what its tables and figures are made for, each in a folder of its own: the
+    corpora, or a single empty name for those of the whole run. `labels` are attributes of
+    `figures.labels.Labels`. `code` lists what they look up by name (files, rows of families), and
+    `files` where files of kinds of `INPUTS` are, by the subject, that are others than elsewhere.
     """
 
     subjects: list[str]

@@ -9,7 +9,6 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.estimator_registry import estimator_code
-from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
@@ -23,7 +22,7 @@ from beyond_perplexity.planning.papers import (
     relations_paper,
     semantic_paper,
 )
-from beyond_perplexity.planning.parameters import Config, as_json
+from beyond_perplexity.planning.parameters import Config, as_json, caps
 from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan

@@ -17,8 +17,8 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.planning.reference import render_reference
 from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.schema import render_reference
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.vocabulary import N_SPECIAL
 

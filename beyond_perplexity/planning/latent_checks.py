@@ -18,12 +18,11 @@ LEAST_REPLICATES = 10  # of few samples; a density needs 8
 
 
 class Requirement(NamedTuple):
-    """What a need of a family means for a corpus: what messages call it, and formats that have
-    it.
+    """What a need of a family means for a corpus.
 
-    `made_by` is section, key and value of a corpus whose annotation is made by a program or from
-    links; reports call it `made`, else `held`. `advice` says what else can be done where it is
-    missing.
+    `what` is its name in messages, `formats` those of sources that have it, `made_by` is section,
+    key and value of a corpus whose annotation is made by a program or from links; reports call it
+    `made`, else `held`. `advice` says what else can be done where it is missing.
     """
 
     what: str

@@ -213,16 +213,18 @@ may not. What trains a model stands under `models.NAME.training`, what it is mad
 
 
 class _Place(NamedTuple):
-    """An object of the configuration: where it is, and under which condition."""
+    """An object of the configuration: where it is, under which condition, and what shares it."""
 
     path: str
     condition: str
     schema: Schema
+    shared: list[str]
 
     @property
     def heading(self) -> str:
         where = self.path or TOP
-        return f"{where} ({self.condition})" if self.condition else where
+        conditions = ", ".join([self.condition, *self.shared])
+        return f"{where} ({conditions})" if self.condition else where
 
 
 def slug(heading: str) -> str:
@@ -261,7 +263,7 @@ class _Reference:
         self._definitions: dict[str, Schema] = schema.get("$defs", {})
         self._found: dict[str, _Place] = {}
         self.places: list[_Place] = []
-        waiting = deque([_Place("", "", schema)])
+        waiting = deque([_Place("", "", schema, [])])
         while waiting:
             place = waiting.popleft()
             self.places.append(place)
@@ -282,8 +284,10 @@ class _Reference:
         if "$ref" in schema:
             name = schema["$ref"].rpartition("/")[2]
             if name not in self._found:
-                self._found[name] = _Place(path, condition, self._definitions[name])
+                self._found[name] = _Place(path, condition, self._definitions[name], [])
                 yield self._found[name]
+            elif self._found[name].path == path and condition != self._found[name].condition:
+                self._found[name].shared.append(condition.rpartition(": ")[2])
         for part in schema.get("anyOf", ()):
             yield from self._objects(path, condition, part)
         if "items" in schema:
@@ -292,12 +296,14 @@ class _Reference:
         if isinstance(more, dict):
             yield from self._objects(f"{path}.NAME", condition, more)
         elif "properties" in schema:
-            yield _Place(path, condition, schema)
+            yield _Place(path, condition, schema, [])
 
     def value(self, path: str, schema: Schema) -> str:
         """Say in words what a value may be, with links to the objects."""
         if "$ref" in schema:
             place = self._found[schema["$ref"].rpartition("/")[2]]
+            if path != place.path and not place.schema["properties"]:
+                return "an object without keys"
             return f"[{place.heading}](#{slug(place.heading)})"
         if "enum" in schema:
             return ", ".join(map(_shown, schema["enum"]))
@@ -333,14 +339,14 @@ class _Reference:
             words = re.sub(r" Default: [^.]*(\.\d[^.]*)?\.$", "", held.get("description", ""))
             rows.append(f"| `{key}` | {value} | {shown} | {_escaped(words)} |")
         yield "\n".join(rows)
-        lines = []
+        lines: dict[str, list[str]] = {}  # the conditions of what is said
         for condition, then in _conditions(place.schema):
             for key, held in ({"": then} if "$ref" in then else then["properties"]).items():
                 what = f"`{key}` is " if key else ""
                 path = _joined(place.path, key) if key else place.path
-                lines.append(f"- `{condition}`: {what}{self.value(path, held)}")
+                lines.setdefault(what + self.value(path, held), []).append(f"`{condition}`")
         if lines:
-            yield "\n".join(lines)
+            yield "\n".join(f"- {', '.join(held)}: {said}" for said, held in lines.items())
 
 
 def render_reference(schema: Schema) -> str:

@@ -178,12 +178,6 @@ class Samples:
         """List the measures of every body of text that is compared with a corpus."""
         return [f"<results>/tendencies/{s}/measures.parquet" for s in self.sources(corpus)]
 
-    def resample_measures(self, corpus: str) -> list[str]:
-        """List the measures of the random subsets of a corpus' training split."""
-        count = self.config["tendencies"]["resamples"]
-        folder = f"<results>/references/{corpus}/resamples"
-        return [f"{folder}/{resample:03d}/measures.parquet" for resample in range(count)]
-
     @staticmethod
     def counting_code(script: str) -> str:
         """Return the fingerprint of a script with that of the classes of words that it counts."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,6 @@ from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.comparison_input import (
     Body,
-    CompareOptions,
     Comparison,
     check_groups,
     check_same_counting,
@@ -35,6 +33,7 @@ from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors
@@ -74,31 +73,17 @@ def _say(message: str) -> None:
 
 @contextmanager
 def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
-    """Read, count and measure two files; the working files live as long as the context.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-
-    Yields
-    ------
-    Comparison
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read; names file and line.
-    """
-    paths = Path(options.reference), Path(options.samples)
-    for path in (*paths, *([Path(options.training)] if options.training else [])):
+    """Read, count and measure two files; the working files live as long as the context."""
+    paths = options.sources()
+    has_training = options.training is not None
+    for path in (*paths, *([source_of(options.training)] if has_training else [])):
         check_file(path)
     options.check_fields()
     views, groups = options.views(), group_fields(paths, options)
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         _say(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
+    record = run_record("scripts/compare.py", {}, seed=options.seed)  # of working files
     main = next(iter(views))
     embedding = _embedding(options)
     if options.vocabulary and main == RAW_TEXT:
@@ -110,13 +95,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             own.mkdir()
             field = options.field_of(path, samples=bool(bodies))
             body = read_body(path, options, views[main], group, stop_words, own, record, field)
-            if options.names:
-                body = replace(body, path=Path(options.names[len(bodies)]))
             bodies.append(body)
             if found := without_blanks(body.statistics.types, body.statistics.counts):
-                _say(
-                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (--tokenized)'}"
-                )
+                _say(f"warning: {body.path}: {found}{'' if options.tokenized else ' (tokenized)'}")
         check_groups(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
@@ -164,7 +145,7 @@ def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
             _say(
                 f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
                 "one page are alike, and tests that take them for independent find differences "
-                f"where there are none: give --group-column {todo} (or '' if they are independent)"
+                f"where there are none: give as group column {todo} (or '' if they are independent)"
             )
 
 
@@ -183,7 +164,7 @@ def _measured(
     measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
-    training = (lambda: _training_texts(options)) if options.training else None
+    training = (lambda: _training_texts(options)) if options.training is not None else None
     comparison = TextComparison(files, views, classes, groups, training)
     pair_of_bodies = reference.statistics, samples.statistics
     for place, (name, view) in enumerate(views.items()):
@@ -204,9 +185,9 @@ def _measured(
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
     """Stream the training text, cleaned as both texts are."""
-    path = Path(str(options.training))
+    path = source_of(options.training)
     field = options.field_of(path)
-    for texts in read_cleaned(path, options.preprocessing(), options.kind, field):
+    for texts in read_cleaned(path, options.preprocessing(), options.format, field):
         yield pa.array(texts, pa.string())
 
 
@@ -234,32 +215,14 @@ def _csv(measures: pd.DataFrame) -> bytes:
 
 
 class FinishedComparison(NamedTuple):
-    """A comparison whose working files are gone.
-
-    Attributes
-    ----------
-    found : Comparison
-    described : dict
-        How both texts were counted: the list of stop words.
-    """
+    """A comparison whose working files are gone, and how both texts were counted."""
 
     found: Comparison
     described: dict[str, object]
 
 
 def compare_files(options: CompareOptions) -> FinishedComparison:
-    """Compare two files.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read; names file and line.
-    """
+    """Compare two files."""
     with compare_bodies(options) as found:
         return FinishedComparison(found, check_same_counting(found.reference, found.samples))
 
@@ -271,19 +234,11 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(comparison: FinishedComparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``.
+    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
 
-    Parameters
-    ----------
-    comparison : FinishedComparison
-        Of `compare_files`.
-    options : CompareOptions
-        What was compared.
-    out : pathlib.Path
-        Folder for the results; made when it is missing. Nothing is written before all is drawn.
-        With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
+    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
-    from beyond_perplexity.figures.saving import save  # late: matplotlib
+    from beyond_perplexity.figures.style import save  # late: matplotlib
 
     found = comparison.found
     figures = draw_figures(found)
@@ -302,20 +257,7 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
 
 
 def run_comparison(options: CompareOptions, out: Path | None = None) -> FinishedComparison:
-    """Compare two files, and write what `write_comparison` writes.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-    out : pathlib.Path, optional
-        Folder for the results; None: nothing is written.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read, or `out` is no folder.
-    """
+    """Compare two files, and write what `write_comparison` writes, where a folder is given."""
     if out is not None:
         check_output_folder(out)
     comparison = compare_files(options)

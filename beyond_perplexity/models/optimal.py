@@ -11,21 +11,31 @@ B instances, R rows, W entries of a row of z (one a word), K hypotheses of a bea
 D random numbers of a word, X continuations, A temperatures.
 """
 
+
 from __future__ import annotations
-
-import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
-
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
-from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import CorpusFiles
+from beyond_perplexity.corpus.latent_instances import Instance
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.latent import Proposal
 from beyond_perplexity.vocabulary import Vocabulary
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+from torch import Tensor
+from torch import nn
+from torch.nn import functional
+from typing import Any
+from typing import ClassVar
+from typing import NamedTuple
+from typing import Protocol
+from typing import Self
+import math
+import torch
 
 
 class WalkState(Protocol):
@@ -36,16 +46,9 @@ class WalkState(Protocol):
 
 
 class Continuations(NamedTuple):
-    """What may follow hypotheses.
+    """What may follow hypotheses, (X,) each.
 
-    Attributes
-    ----------
-    origin : Tensor
-        int64, (X,): the hypothesis.
-    code : Tensor
-        int64, (X,): z of the word.
-    log_q : Tensor
-        Nats, float64, (X,).
+    The hypothesis, z of the word, log q, nats, float64.
     """
 
     origin: Tensor
@@ -56,7 +59,7 @@ class Continuations(NamedTuple):
 class OptimalProposal(Proposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
-    It has `importance.drawing.smc.SequentialProposal`'s ``start`` and ``propose``, and what follows
+    It has `particle_runs.SequentialProposal`'s ``start`` and ``propose``, and what follows
     from stepping: samples, probabilities and beams of whole texts.
 
     Parameters
@@ -64,10 +67,9 @@ class OptimalProposal(Proposal):
     model : LatentModel
         In evaluation mode; its parameters are not this module's.
 
-    Attributes
-    ----------
-    word_draws : int
-        D.
+    A subclass says how. It has `importance.drawing.smc.SequentialProposal`'s ``start`` and
+    ``propose``, and what follows from stepping: samples, probabilities and beams of whole texts.
+    `word_draws` is D.
     """
 
     family = "optimal"
@@ -192,10 +194,7 @@ class OptimalProposal(Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Search the most probable latents word by word with K = `size` hypotheses.
 
-        Returns
-        -------
-        Tensor
-            int64, (B, size, W); rows of `FILLING` alone where there are fewer.
+        See `Proposal.beam`.
         """
         shape = (len(batch), size, batch.tokens.shape[1])
         found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)

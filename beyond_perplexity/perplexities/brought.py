@@ -14,11 +14,10 @@ from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.checkpoint import choose_device, is_foreign, open_scorer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.opening import is_foreign, open_scorer
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller

@@ -1,21 +1,70 @@
-"""Checkpoints of an unfinished training: whole files only, the last two kept, nothing unpickled."""
+"""How a training ends early and goes on: signals that ask it to stop, and its checkpoints.
+
+Checkpoints are whole files only, the last two are kept, and nothing is unpickled.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import signal
+import threading
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, NoReturn
 
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from beyond_perplexity.errors import Stopped
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.models.checkpoint import save_tensors
 from beyond_perplexity.storage.provenance import content_hash
 
+# Ctrl-C; the end of a job that is preempted, cancelled or out of time; what SLURM's --signal=USR1
+# sends ahead of that end.
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 KEPT = 2
 _logger = logging.getLogger(__name__)
+
+
+class StopRequest:
+    """Whether the process was asked to stop: as a context it notes the signals of `STOPPING`.
+
+    So no step is cut in the middle. Only the main thread can listen; at the end those who had the
+    signals before have them again.
+    """
+
+    def __init__(self) -> None:
+        self._signal: int | None = None
+        self._before: dict[int, Any] = {}
+
+    @property
+    def asked(self) -> bool:
+        """Whether a signal has come."""
+        return self._signal is not None
+
+    def __enter__(self) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in STOPPING}
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if number == signal.SIGINT and self.asked:  # Ctrl-C a second time: now
+            raise KeyboardInterrupt
+        self._signal = self._signal or number
+
+    def leave(self, step: int) -> NoReturn:
+        """End the process with the status of the signal, after the checkpoint of a step."""
+        assert self._signal is not None
+        with contextlib.suppress(OSError):  # who read the log may have been ended first
+            remark(f"step {step:,} is kept: the same command goes on from there")
+        raise Stopped(128 + self._signal)
 
 
 def save_checkpoint(
@@ -24,18 +73,7 @@ def save_checkpoint(
     """Write ``{step}-{hash}.safetensors`` and remove all but the last `KEPT` checkpoints.
 
     A kill at any moment leaves the earlier checkpoints whole: the file gets its name last. Two
-    trainings may share the folder, as after a hard kill of Snakemake.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The checkpoints of one training.
-    step : int
-        Optimizer steps made so far.
-    tensors : dict of str to Tensor
-        Weights and optimizer state.
-    state : dict
-        Counters and the training curve; JSON-serializable.
+    trainings may share the folder, as after a hard kill of Snakemake. `state` is JSON-serializable.
     """
     folder.mkdir(parents=True, exist_ok=True)
 
@@ -83,11 +121,9 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` named."""
     state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in tensors.items():
-        kind, _, rest = name.partition(".")
-        if kind == "optimizer":
-            index, _, entry = rest.partition(".")
-            state.setdefault(int(index), {})[entry] = tensor
+    for name, tensor in without_prefix("optimizer", tensors).items():
+        index, _, entry = name.partition(".")
+        state.setdefault(int(index), {})[entry] = tensor
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
 

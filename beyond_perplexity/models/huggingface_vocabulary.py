@@ -24,28 +24,12 @@ LINE_SPACE = dict.fromkeys(range(ord("\t"), ord("\r") + 1), " ")
 
 
 class HuggingFaceVocabulary(Vocabulary):
-    """A fast tokenizer, kept as its JSON.
+    """A fast tokenizer of a model with N `rows` of its output layer, kept as its JSON.
 
-    Special tokens are not recognized in a text: one that is written there is encoded like any other
-    string, but see `with_special_tokens`.
-
-    Parameters
-    ----------
-    tokenizer : dict
-        The content of ``tokenizer.json``.
-    rows : int
-        N, the rows of the model's output layer.
-    special : mapping
-        ``bos``, ``eos``: ids of the model; ``unk``: an id or None; ``all``: the ids of all special
-        tokens.
-    cleaning : mapping, optional
-        Options of `Preprocessing` that decoded texts are cleaned with; None: only their white space
-        becomes single blanks. It is for models that write plain text and not the corpus' tokens.
-
-    Raises
-    ------
-    InputError
-        When the tokenizer has no ids, or some that the model has not.
+    Special tokens are not recognized in a text: one that is written there is encoded like any
+    other string, but see `with_special_tokens`. `special` has the model's ids ``bos``, ``eos``,
+    ``unk`` (or None) and ``all``. Decoded texts are cleaned by `cleaning`; None: only their white
+    space becomes single blanks, for models that write plain text and not the corpus' tokens.
     """
 
     kind = "huggingface"

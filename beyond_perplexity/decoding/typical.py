@@ -12,8 +12,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import MASS_TOLERANCE, Drawn, Weights, draw_to_mass
+from beyond_perplexity.decoding.kernels import (
+    MASS_TOLERANCE,
+    Contexts,
+    Drawn,
+    Weights,
+    draw_to_mass,
+)
 from beyond_perplexity.decoding.options import DecodingOptions
 
 LOOKS = True  # whether the candidates sufficed

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import Drawn, Weights, draw_among, rank
+from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, draw_among, rank
 from beyond_perplexity.decoding.options import DecodingOptions
 
 LOOKS = False

@@ -54,10 +54,7 @@ LIMITS = ("max_position_embeddings", "sliding_window", "window_size", "attention
 class RowCache(Cache):
     """Keys and values of B rows of different lengths, as the models of transformers use a cache.
 
-    Parameters
-    ----------
-    room : int
-        Positions that a row needs at most. Memory grows with the longest prefix up to there.
+    A row needs `room` positions at most; memory grows with the longest prefix up to there.
     """
 
     def __init__(self, room: int) -> None:
@@ -123,16 +120,10 @@ class RowCache(Cache):
 
 @dataclass(frozen=True)
 class HuggingFaceState(State):
-    """The cache of B prefixes, with a length for each row.
+    """The cache of B prefixes, with a length for each row, int64, (B,).
 
-    Attributes
-    ----------
-    cache : RowCache
-        Overwritten by `step` and `select`, and shared with what `reset` makes of the state.
-    lengths : Tensor
-        int64, (B,).
-    longest : int
-        The longest of the lengths, known to the host so that a step needs no synchronization.
+    The cache is overwritten by `step` and `select`, and shared with what `reset` makes of the
+    state. `longest` is known to the host so that a step needs no synchronization.
     """
 
     cache: RowCache
@@ -157,20 +148,9 @@ class HuggingFaceState(State):
 
 
 class Head(OutputLayer):
-    """The model's output layer, with our ids.
+    """The model's output layer, with our ids: `theirs`, (V,), are the model's, `impossible` ours.
 
-    Parameters
-    ----------
-    linear : torch.nn.Linear
-        From D features to N ids.
-    theirs : sequence of int
-        (V,): the model's id of each of ours.
-    impossible : sequence of int
-        Our ids without probability.
-    scale : float
-        Factor of the logits, which some architectures have.
-    softcap : float or None
-        c of c tanh(logit / c), which some architectures have.
+    Some architectures have a factor of the logits, `scale`, or c tanh(logit / c), `softcap`.
     """
 
     theirs: Tensor
@@ -225,23 +205,11 @@ class Head(OutputLayer):
 
 
 class HuggingFace(FactoredModel):
-    """A causal language model of transformers.
+    """A causal language model of transformers, from its configuration as in its ``config.json``.
 
-    The ids that are impossible (see `huggingface.vocabulary`) have the logit minus infinity; the
-    softmax is taken over the others.
-
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    transformers : mapping
-        The configuration of the model, as in its ``config.json``.
-    special : sequence
-        The model's ids of ``<s>``, ``</s>`` and ``<unk>``; None for an ``<unk>`` that it has not.
-    impossible : sequence of int
-        Our ids without probability.
-    model : transformers.PreTrainedModel, optional
-        The model itself; None: one without sensible weights is made.
+    `special` are its ids of ``<s>``, ``</s>`` and ``<unk>``, None where it has none. Our ids that
+    are `impossible` (see `huggingface_vocabulary`) have the logit minus infinity; the softmax is
+    taken over the others. Without a `model` one without sensible weights is made.
     """
 
     family: ClassVar[str] = "huggingface"
@@ -313,13 +281,7 @@ class HuggingFace(FactoredModel):
         return features
 
     def initial_state(self, batch_size: int, maximum_length: int) -> HuggingFaceState:
-        """Return the state of B empty prefixes of `maximum_length` tokens at most.
-
-        Raises
-        ------
-        InputError
-            When `maximum_length` is more than the context.
-        """
+        """Return the state of B empty prefixes of `maximum_length` tokens, the context at most."""
         if self.context_length is not None and maximum_length > self.context_length:
             raise InputError(
                 f"maximum_length: is {maximum_length}, but this model's context has "

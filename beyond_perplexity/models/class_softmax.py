@@ -1,9 +1,8 @@
 """A softmax over words in two steps: a class of words of like frequency, then a word of it.
 
-With classes by frequency (Goodman 2001; Mikolov et al. 2011, "Extensions of recurrent neural
-network language model") the probability of a word costs about 2 √V products instead of V. With one
-class it is the full softmax. The end of a text is a class of its own, so that it can be ruled out
-where a text cannot end.
+So the probability of a word costs about 2 √V products instead of V (Goodman 2001; Mikolov et al.
+2011, "Extensions of recurrent neural network language model"). The end of a text is a class of
+its own, so that it can be ruled out where a text cannot end.
 
 N positions, D features, V ids, C classes of words.
 """
@@ -35,16 +34,8 @@ def class_ends(words: int, classes: int) -> list[int]:
 class ClassSoftmax(nn.Module):
     """A distribution over ``</s>`` and all words; ``<s>`` has no probability.
 
-    Parameters
-    ----------
-    width : int
-        D.
-    vocabulary_size : int
-        V; words come by falling frequency.
-    classes : int
-        C at most.
-    weight : nn.Parameter, optional
-        (V, D): vectors of the words, shared with another layer.
+    Words come by falling frequency, in C classes at most; `weight`, (V, D), may be vectors of the
+    words that are shared with another layer.
     """
 
     class_of: Tensor
@@ -72,21 +63,9 @@ class ClassSoftmax(nn.Module):
         self.register_buffer("class_of", chosen.masked_fill(ids <= EOS, 0), persistent=False)
 
     def log_probs(self, features: Tensor, targets: Tensor, endless: Tensor) -> Tensor:
-        """Return log p of the targets.
+        """Return log p of targets, none ``<s>``, nats, float64, (N,), for features (N, D).
 
-        Parameters
-        ----------
-        features : Tensor
-            (N, D).
-        targets : Tensor
-            int64, (N,), none of them ``<s>``.
-        endless : Tensor
-            bool, (N,): the text cannot end here.
-
-        Returns
-        -------
-        Tensor
-            Nats, float64, (N,); −inf for the end where the text cannot end.
+        `endless`, bool, (N,): the text cannot end here, and the end has log p = −∞.
         """
         classes = self.class_of[targets]  # (N,)
         head = self._padded(self.head, features)  # (N, 1 + C)
@@ -116,21 +95,10 @@ class ClassSoftmax(nn.Module):
 
     @torch.no_grad()
     def sample(self, features: Tensor, endless: Tensor, uniforms: Tensor) -> Tensor:
-        """Draw words or the end.
+        """Draw words or the end, int64, (N,), for features (N, D), by numbers in [0, 1), (N, 2).
 
-        Parameters
-        ----------
-        features : Tensor
-            (N, D).
-        endless : Tensor
-            bool, (N,): the text cannot end here.
-        uniforms : Tensor
-            float64 in [0, 1), (N, 2): for the class and for the word of it.
-
-        Returns
-        -------
-        Tensor
-            int64, (N,).
+        These are for the class and for the word of it; where `endless`, (N,), the text cannot
+        end.
         """
         head = self._padded(self.head, features).double()  # (N, 1 + C)
         head[:, 0] = head[:, 0].masked_fill(endless, -math.inf)

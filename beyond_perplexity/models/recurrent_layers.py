@@ -1,9 +1,6 @@
-"""The AWD-LSTM encoder (Merity, Keskar & Socher 2018).
+"""Recurrent layers that several families share, and what they remember of prefixes.
 
-A stack of LSTM layers with dropped recurrent weights, the same elements dropped at all positions,
-and activation penalties.
-
-B rows, P positions, E embedding size, H width of a layer.
+B rows, T or P positions, E embedding size, H width of a layer, L layers.
 """
 
 from __future__ import annotations
@@ -15,8 +12,34 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.models.layers.dropout import drop, drop_words
+from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.factored import drop, drop_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Limited, Width
+
+
+@dataclass(frozen=True)
+class RecurrentState(State):
+    """The memory of B prefixes: tensors (L, B, H), one or more as the cell has it."""
+
+    memory: tuple[Tensor, ...]
+
+    def select(self, rows: Tensor) -> RecurrentState:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return RecurrentState(tuple(part.index_select(1, rows) for part in self.memory))
+
+    def reset(self, rows: Tensor) -> RecurrentState:
+        """Return the state with the given rows put back to the empty prefix."""
+        return RecurrentState(tuple(part.index_fill(1, rows, 0) for part in self.memory))
+
+    def restart(self, mask: Tensor) -> RecurrentState:
+        """Put the rows of a mask (B,) back to the empty prefix, in place."""
+        for part in self.memory:
+            part.masked_fill_(mask[:, None], 0)
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """Return the memory."""
+        return self.memory
 
 
 @dataclass(frozen=True)
@@ -58,13 +81,10 @@ class AWDOptions(Limited):
 
 
 class AWDLSTM(nn.Module):
-    """A stack of LSTM layers over embedded words.
+    """The AWD-LSTM encoder (Merity, Keskar & Socher 2018): LSTM layers, the last of some width.
 
-    Parameters
-    ----------
-    options : AWDOptions
-    width : int
-        Of the last layer.
+    Elements of the recurrent weights are dropped, the same at all positions, and activations
+    penalized.
     """
 
     def __init__(self, options: AWDOptions, width: int) -> None:
@@ -77,19 +97,9 @@ class AWDLSTM(nn.Module):
         )
 
     def forward(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the last layer's output with dropout and the penalty per token.
+        """Map (B, P, E) to the last layer's output with dropout, (B, P, width), and a penalty.
 
-        Parameters
-        ----------
-        embedded : Tensor
-            (B, P, E).
-
-        Returns
-        -------
-        output : Tensor
-            (B, P, width).
-        penalty : Tensor
-            Scalar, 0 outside training.
+        The penalty is a scalar, in nats a token, 0 outside training.
         """
         options = self.options
         stream = drop(embedded, options.dropout, self.training, True)  # (B, P, E)
@@ -119,3 +129,33 @@ def embed_words(embedding: nn.Embedding, tokens: Tensor, options: AWDOptions) ->
         options.embedding_dropout,
         embedding.training,
     )  # (B, P, E)
+
+
+class SigmoidLayer(nn.Module):
+    """x(t) = σ(U [w(t); x(t−1)]) with x(0) = 0, without biases: E inputs, H units (Elman 1990).
+
+    As word and sentence level RNNs have it: Mikolov et al. (2010). Recurrent neural network based
+    language model.
+    """
+
+    def __init__(self, inputs: int, units: int) -> None:
+        super().__init__()
+        self.of_input = nn.Parameter(torch.empty(units, inputs))  # (H, E)
+        self.of_state = nn.Parameter(torch.empty(units, units))  # (H, H)
+        nn.init.xavier_uniform_(self.of_input)
+        nn.init.xavier_uniform_(self.of_state)
+
+    def forward(self, stream: Tensor) -> Tensor:
+        """Return the units after each input, (B, T, H), for inputs (B, T, E)."""
+        # torch's fused layers know tanh alone: with h = 2x − 1 and σ(z) = (1 + tanh(z / 2)) / 2 the
+        # layer is h(t) = tanh(U_w w(t) / 2 + U_x h(t−1) / 4 + U_x 1 / 4), from h(0) = −1.
+        bias = self.of_state.sum(1) / 4  # (H,)
+        weights = (self.of_input / 2, self.of_state / 4, bias, torch.zeros_like(bias))
+        start = stream.new_full((1, len(stream), len(bias)), -1.0)  # (1, B, H)
+        hidden, _ = torch.rnn_tanh(stream, start, weights, True, 1, 0.0, self.training, False, True)
+        return (hidden + 1) / 2
+
+    def step(self, inputs: Tensor, before: Tensor) -> Tensor:
+        """Return the units, (B, H), after inputs (B, E) and units (B, H)."""
+        driven = functional.linear(inputs, self.of_input)  # (B, H)
+        return torch.sigmoid(driven + functional.linear(before, self.of_state))  # (B, H)

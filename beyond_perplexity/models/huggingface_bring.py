@@ -21,8 +21,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State, check_finite
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.models.huggingface.model import HuggingFace, describe_config
-from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.huggingface_model import HuggingFace, describe_config
+from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS
@@ -62,29 +62,11 @@ class HuggingFaceOptions:
 def bring(
     architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None
 ) -> tuple[HuggingFace, HuggingFaceVocabulary, dict[str, Any]]:
-    """Take a model with its tokenizer from a folder or from the hub.
+    """Take a model, in float32, with its tokenizer from a folder or from the hub.
 
-    Parameters
-    ----------
-    architecture : mapping
-        See `HuggingFaceOptions`.
-    cleaning : mapping, optional
-        Options of `Preprocessing` that the model's texts are to be cleaned with; None: the model
-        is going to write the corpus' tokens, having been trained on them.
-
-    Returns
-    -------
-    model : HuggingFace
-        In float32, in evaluation mode.
-    vocabulary : HuggingFaceVocabulary
-    source : dict
-        ``path``, ``revision`` (a commit of the hub, or None) and ``weights`` (SHA-256 by file).
-
-    Raises
-    ------
-    InputError
-        When an option is wrong, the model cannot be fetched, the folder is not whole, or the
-        architecture is none that this package can step through.
+    The third result is its source: ``path``, ``revision`` (a commit of the hub, or None) and
+    ``weights`` (SHA-256 by file). Its texts are to be cleaned by `cleaning`; None: it is going to
+    write the corpus' tokens, having been trained on them.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
     folder, revision = find_folder(options)
@@ -105,13 +87,7 @@ def bring(
 
 
 def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
-    """Return the model's folder and its commit (None for a folder of the user's).
-
-    Raises
-    ------
-    InputError
-        When there is no such folder, and no such model can be fetched from the hub.
-    """
+    """Return the model's folder and its commit (None for a folder of the user's)."""
     folder = Path(options.path)
     if folder.is_dir():
         if options.revision is not None:
@@ -134,13 +110,7 @@ def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
 
 
 def find_weights(folder: Path) -> list[Path]:
-    """List the safetensors files of a model's folder.
-
-    Raises
-    ------
-    InputError
-        When there are none, or no ``config.json``.
-    """
+    """List the safetensors files of a model's folder."""
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: is no Hugging Face model, it has no config.json")
     found = sorted(folder.glob("*.safetensors"))
@@ -156,13 +126,7 @@ def find_weights(folder: Path) -> list[Path]:
 
 
 def load_weights(folder: Path) -> PreTrainedModel:
-    """Load the model of a folder, in float32.
-
-    Raises
-    ------
-    InputError
-        When it is no causal language model, or its files are damaged or incomplete.
-    """
+    """Load the causal language model of a folder, in float32."""
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -192,15 +156,10 @@ def load_weights(folder: Path) -> PreTrainedModel:
 def load_tokenizer(
     folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
 ) -> HuggingFaceVocabulary:
-    """Make the vocabulary of a model from the tokenizer in its folder.
+    """Make the vocabulary of a model from the fast tokenizer in its folder.
 
     A model without a token for the beginning of a document is given the one for its end, as the
     models are trained that separate documents by one token.
-
-    Raises
-    ------
-    InputError
-        When there is no fast tokenizer, or no token ends a document.
     """
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
@@ -259,22 +218,7 @@ def _special_ids(tokenizer: Any) -> set[int]:
 
 @torch.no_grad()
 def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
-    """Try that our pass and our steps give the logits of the model.
-
-    Parameters
-    ----------
-    model : HuggingFace
-        What is tried.
-    brought : transformers.PreTrainedModel
-        The same model, whose own forward pass is the truth.
-    name : str
-        What the message calls the model.
-
-    Raises
-    ------
-    InputError
-        When they do not: the architecture does something that this package does not know.
-    """
+    """Try that our pass and our steps give the logits of the model's own forward pass."""
     kind = brought.config.model_type
     taken = inspect.signature(model.body.forward).parameters
     if not {"position_ids", "past_key_values"} <= set(taken):

@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.contexts import Contexts
 from beyond_perplexity.decoding.kernels import (
     MASS_TOLERANCE,
+    Contexts,
     Drawn,
     Weights,
     draw_to_mass,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import Drawn, Weights, pick
+from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, pick
 from beyond_perplexity.decoding.options import DecodingOptions
 
 LOOKS = False

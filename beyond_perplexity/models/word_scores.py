@@ -1,10 +1,9 @@
 """Log probabilities of words under a softmax over the vocabulary with ``</s>`` on and off.
 
-The products with the output layer are cut into tiles of positions and words that stay in the cache
-of a CPU core. Their exponentials are taken relative to the goal's: then one pass over a tile gives
-its share of 1 / p, and only where p is below the smallest number is another reference needed.
-Bias and reference are two more columns of the product. In training the gradient is worked out on
-the way, see `losses`, so that nothing of size (positions, V) is kept.
+The products with the output layer are cut into tiles that stay in the cache of a CPU core. Their
+exponentials are taken relative to the goal's: then one pass over a tile gives its share of 1 / p,
+and only where p is below the smallest number is another reference needed. Bias and reference are
+two more columns of the product; the gradient is worked out on the way, see `losses`.
 
 N positions, C positions of a chunk, D features, V ids, S words of a tile.
 """
@@ -28,12 +27,7 @@ LOGITS_AT_ONCE = 1 << 26  # logits of a chunk that training holds at most
 class Words(NamedTuple):
     """The words to score, one a position.
 
-    Attributes
-    ----------
-    targets : Tensor
-        int64, (N,): ids from ``</s>`` up, and ``</s>`` only where it may come.
-    may_end : Tensor
-        bool, (N,): ``</s>`` is possible.
+    Ids from ``</s>`` up, int64, (N,), and where it may come.
     """
 
     targets: Tensor
@@ -43,16 +37,9 @@ class Words(NamedTuple):
 class _Chunk(NamedTuple):
     """The softmax at some positions, before it is normalized.
 
-    Attributes
-    ----------
-    rows : Tensor
-        (C, D + 2): features, 1 and −reference.
-    shares : list of Tensor
-        (C, S) each: exp(logit − reference), 0 for what is impossible; empty if not wanted.
-    total : Tensor
-        (C,): their sum.
-    log_probs : Tensor
-        (C,), of the targets.
+    `rows`, (C, D + 2): features, 1 and −reference; `shares`, (C, S) each: exp(logit − reference),
+    0 for what is impossible, empty if not wanted; `total`, (C,): their sum; `log_probs`, (C,), of
+    the targets.
     """
 
     rows: Tensor
@@ -123,15 +110,8 @@ class _OutputLayer:
 def word_log_probs(features: Tensor, weight: Tensor, bias: Tensor, words: Words) -> Tensor:
     """Return log p of each target, nats, float64, (N,), without gradient.
 
-    Parameters
-    ----------
-    features : Tensor
-        (N, D); N a multiple of 16 where equal rows have to give equal numbers on a CPU.
-    weight : Tensor
-        (V, D).
-    bias : Tensor
-        (V,).
-    words : Words
+    Features (N, D), N a multiple of 16 where equal rows have to give equal numbers on a CPU;
+    weight (V, D), bias (V,).
     """
     layer = _OutputLayer(weight, bias)
     found = [layer.score(features, words, part, False) for part in layer.chunks(features)]
@@ -192,27 +172,10 @@ def summed_word_log_probs(
 def score_words(
     contexts: Tensor, weight: Tensor, bias: Tensor, words: Words, counts: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Score the next word at those nodes that say one.
+    """Score the next word at those of M nodes that say one; `counts`, (M,), rows say one there.
 
-    Parameters
-    ----------
-    contexts : Tensor
-        (M, D), of all nodes.
-    weight : Tensor
-        (V, D).
-    bias : Tensor
-        (V,).
-    words : Words
-        Of all nodes, (M,).
-    counts : Tensor
-        int64, (M,): rows that say a word at the node.
-
-    Returns
-    -------
-    total : Tensor
-        Σ count · log p, float64 scalar, with gradient.
-    values : Tensor
-        float64, (M,), without gradient: log p of the word, 0 where the node says none.
+    Returns Σ count · log p, float64 scalar, with gradient, and without it log p of each word,
+    float64, (M,), 0 where the node says none.
     """
     chosen = counts.nonzero()[:, 0]  # (N',)
     index = round_up(chosen)  # (N,)

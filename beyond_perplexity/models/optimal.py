@@ -11,31 +11,21 @@ B instances, R rows, W entries of a row of z (one a word), K hypotheses of a bea
 D random numbers of a word, X continuations, A temperatures.
 """
 
-
 from __future__ import annotations
-from abc import abstractmethod
-from beyond_perplexity.corpus.latent_instances import CorpusFiles
-from beyond_perplexity.corpus.latent_instances import Instance
-from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.corpus.latent_instances import TOKENS
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.latent import LatentModel
-from beyond_perplexity.models.latent import Proposal
-from beyond_perplexity.vocabulary import Vocabulary
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from torch import Tensor
-from torch import nn
-from torch.nn import functional
-from typing import Any
-from typing import ClassVar
-from typing import NamedTuple
-from typing import Protocol
-from typing import Self
+
 import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
 import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.vocabulary import Vocabulary
 
 
 class WalkState(Protocol):

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from beyond_perplexity.corpus.formats import guess_format
 
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
+from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.ngrams.sentence_files import (

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedModel, PreTrainedTo
 from transformers.utils import logging
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.huggingface.bring import find_weights
+from beyond_perplexity.models.huggingface_bring import find_weights
 from beyond_perplexity.storage.inputs import read_json
 
 

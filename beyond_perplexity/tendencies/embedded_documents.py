@@ -163,13 +163,6 @@ def _drawn(places: np.ndarray, size: int, seed: int, body: int) -> np.ndarray:
     return np.sort(stream(seed, _PURPOSE, body).choice(places, size, replace=False))
 
 
-def _in_random_groups(groups: np.ndarray, share: float, seed: int, body: int) -> np.ndarray:
-    """Return the documents of a random share of the groups (D,), one at least: places."""
-    names = np.unique(groups)
-    order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
-    return np.flatnonzero(np.isin(groups, names[order[: max(1, round(share * len(names)))]]))
-
-
 def chosen_documents(
     n_documents: tuple[int, int], groups: Groups, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +185,10 @@ def chosen_documents(
     for body, own in enumerate(groups):
         if shares[body] < share:
             codes = places[body] if own is None else own
-            places[body] = _in_random_groups(codes, shares[body] / share, seed, body)
+            names = np.unique(codes)
+            order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
+            kept = max(1, round(shares[body] / share * len(names)))
+            places[body] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
     sizes = [round(share * len(held)) for held in places]
     first, second = (_drawn(places[body], sizes[body], seed, body) for body in (0, 1))
     return first, second

@@ -132,11 +132,6 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
     yield from _vocabulary_rows(*pair.bodies)
 
 
-def _above_floor(row: MeasureRow, floors: Mapping[MeasureKey, Floor]) -> MeasureRow:
-    floor = floors.get(row.key)
-    return row if floor is None else row.above(floor)
-
-
 def measure_rows(
     pair: BodyPair,
     options: MeasurementOptions,
@@ -155,11 +150,8 @@ def measure_rows(
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
     rows = adjusted_rows([*rows, *others], options.permutations, bodies)
-    return [_above_floor(row, floors or {}) for row in rows]
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
+    known = floors or {}
+    return [row.above(known[row.key]) if row.key in known else row for row in rows]
 
 
 def measure_table(
@@ -181,7 +173,7 @@ def measure_table(
     schema = TENDENCY_MEASURES
     for name in set(schema.names) - set(columns):
         values = [getattr(row, name) for row in rows]
-        columns[name] = [_known(x) if isinstance(x, float) else x for x in values]
+        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
     return pa.table({name: columns[name] for name in schema.names}, schema)
 
 

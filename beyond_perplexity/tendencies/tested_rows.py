@@ -179,10 +179,10 @@ def tested_rows(
     observed = values | observed_words(pair, units, options)
     observed = {key: value for key, value in observed.items() if key in values}
     if observed and not any(observed.values()):
-        return [
-            row._replace(p_value=1.0) if row.key in observed and _can(row.key, pair) else row
-            for row in rows
-        ]
+        # To randomize words the documents are needed.
+        words = () if pair.documents is not None else ("rank_frequency", "unigram")
+        equal = {key for key in observed if key[0] not in words}
+        return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
     reason = without_verdict(pair)
     if reason:
         return [_withheld(row, reason) if row.key in observed else row for row in rows]
@@ -220,11 +220,6 @@ def _with_units(row: MeasureRow, scheme: Scheme) -> str:
         how += ", one draw" if row.key in _TYPES else f", mean over {GROUP_DRAWS} draws"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
     return joined_facts(how, told, row.note)
-
-
-def _can(key: MeasureKey, pair: BodyPair) -> bool:
-    """Say whether a measure can be randomized: words need the documents."""
-    return pair.documents is not None or key[0] not in ("rank_frequency", "unigram")
 
 
 def _withheld(row: MeasureRow, reason: str) -> MeasureRow:

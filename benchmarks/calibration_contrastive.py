@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
-from beyond_perplexity.contrastive.entropy import measure_contrasts
-from beyond_perplexity.contrastive.sums import ContrastSums, LevelSums
+from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, measure_contrasts
 
 RATES = {0.1: 0.5, 0.3: 1.2}  # nats a word that both models lose on average
 DRAWS = 5

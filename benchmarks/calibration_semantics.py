@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.semantics.associations import correlation_difference, pearson, spearman
-from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_of
-from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
+from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
+from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
 from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
 
 RATE, FLOOR = 0.35, 0.2  # share of words that are right, and of those that are by chance

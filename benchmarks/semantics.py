@@ -22,18 +22,23 @@ from gensim.models.keyedvectors import KeyedVectors
 from sacrebleu.metrics import BLEU
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.aligned import aligned_cosines, pairwise_cosines, unit_rows
-from beyond_perplexity.semantics.averages import mean_vectors
 from beyond_perplexity.semantics.bleu import count_bleu
 from beyond_perplexity.semantics.evaluators.contract import Encoder
-from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder
-from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
-from beyond_perplexity.semantics.evaluators.skipthought import TrainedSkipThought
-from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
+from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, InferSentNetwork
+from beyond_perplexity.semantics.evaluators.skipthought import (
+    SkipThoughtNetwork,
+    TrainedSkipThought,
+)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
-from beyond_perplexity.semantics.greedy import greedy_alignments
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.word_ids import WordIndex
+from beyond_perplexity.semantics.word_cosines import (
+    WordIndex,
+    aligned_cosines,
+    greedy_alignments,
+    mean_vectors,
+    pairwise_cosines,
+    unit_rows,
+)
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts
-from beyond_perplexity.contrastive.sums import read_sums
+from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
 from beyond_perplexity.storage.provenance import run_record

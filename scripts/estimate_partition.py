@@ -20,11 +20,11 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
     ScoredSentences,
     describe_given_length,
+    endless_log_probs,
 )
 from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions

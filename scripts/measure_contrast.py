@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file, real
-from beyond_perplexity.contrastive.entropy import measure_contrasts
-from beyond_perplexity.contrastive.sums import read_sums
+from beyond_perplexity.contrastive.entropy import measure_contrasts, read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record

@@ -21,8 +21,8 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
-from beyond_perplexity.semantics.partners import find_partners
 from beyond_perplexity.semantics.predictions import predict_sentences
+from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
 

@@ -20,11 +20,15 @@ from beyond_perplexity.schemas.semantics import (
     WORDS_EVALUATOR,
 )
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.human import correlate_people, list_pair_scores, score_pairs
-from beyond_perplexity.semantics.human_pairs import read_scored_pairs
-from beyond_perplexity.semantics.opening import open_evaluator, set_threads
-from beyond_perplexity.semantics.partners import find_partners
+from beyond_perplexity.semantics.evaluators.opening import open_evaluator, set_threads
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
+from beyond_perplexity.semantics.scored_pairs import (
+    correlate_people,
+    list_pair_scores,
+    read_scored_pairs,
+    score_pairs,
+)
+from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, write_shard

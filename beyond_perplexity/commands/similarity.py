@@ -15,7 +15,7 @@ from beyond_perplexity.arguments import THREADS, CommandParser, output_path, who
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.similarity import similarity
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.evaluators.families import PACKAGES
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

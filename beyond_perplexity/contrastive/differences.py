@@ -1,7 +1,7 @@
 """Two models on the same distorted text: differences of H_C and H_CR, and the paper's Table 1.
 
 Per word only models that score words are compared, per sentence all. What is claimed is about the
-two trained models, on texts and distortions like these.
+two trained models, on texts and distortions like these. G groups, M models.
 """
 
 from __future__ import annotations
@@ -15,18 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.contrastive.entropy import (
+    MEASURED_UNITS,
+    ContrastSums,
     entropy_of,
     few_groups,
     is_clear,
     ratios,
     unclear_base,
 )
-from beyond_perplexity.contrastive.readings import read_table_1
-from beyond_perplexity.contrastive.sums import MEASURED_UNITS, ContrastSums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
 from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,
@@ -34,23 +35,49 @@ from beyond_perplexity.schemas.contrastive import (
 )
 from beyond_perplexity.verdicts import joined_facts
 
+NO_DIFFERENCE = "no difference found"
+# By whether H_C is higher and whether H_CR is lower.
+READINGS = {
+    (True, False): "superior",
+    (True, True): "scaling issues",
+    (False, False): "indeterminate",
+    (False, True): "inferior",
+}
+
+
+def read_table_1(value: float, p_adjusted: float | None, low: float, high: float) -> str | None:
+    """Read the paper's Table 1 from a difference of H_C, its p and the 95% limits of that of H_CR.
+
+    H_CR is similar where the limits hold 0. The result is one of `READINGS`, `NO_DIFFERENCE` where
+    H_C shows none, None where it is not known.
+    """
+    if p_adjusted is None or math.isnan(p_adjusted):
+        return None
+    if p_adjusted >= VERDICT_LEVELS[0]:
+        return NO_DIFFERENCE
+    if math.isnan(low) or math.isnan(high):
+        return None
+    return READINGS[value > 0, high < 0]
+
+
+def turn_difference(row: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return the row of a difference, schema ``contrast_differences``, with models exchanged.
+
+    Its reading is left out: Table 1 is not its own mirror, as what is superior at a similar H_CR
+    makes the other model indeterminate.
+    """
+    names = {"first": row["second"], "second": row["first"], "reading": None}
+    return {**row, **names, "value": -row["value"], "low": -row["high"], "high": -row["low"]}
+
+
 _Row = dict[str, Any]
 
 
 class ContrastTests(NamedTuple):
-    """How models are compared.
+    """How models are compared: d_b of the ratio, drawn sign-flips of each test."""
 
-    Attributes
-    ----------
-    base_level : float
-        d_b of the ratio.
-    flips : int
-        Drawn sign-flips of each test.
-    seed : int
-    """
-
-    base_level: float = 0.1
-    flips: int = 9_999
+    base_level: float = 0.1  # d_b of the ratio
+    flips: int = 9_999  # drawn sign-flips of each test
     seed: int = 1
 
 
@@ -63,25 +90,10 @@ class _Columns(NamedTuple):
 
 
 def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:
-    """Compare models pair by pair, at every level above 0.
+    """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
-    Parameters
-    ----------
-    sums : mapping of str to ContrastSums
-        Of each model, one at least, by name; their order is that of the pairs.
-    tests : ContrastTests
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``contrast_differences``. H_C has p-values by sign-flips over groups, adjusted (Holm)
-        over all pairs and levels of a unit; with fewer than 20 effective groups there is neither an
-        interval nor an adjusted p.
-
-    Raises
-    ------
-    InputError
-        When models were not scored on the same distorted texts.
+    H_C has p-values by sign-flips over groups, adjusted (Holm) over all pairs and levels of a unit;
+    with fewer than 20 effective groups there is neither an interval nor an adjusted p.
     """
     _check_same(sums)
     rows: list[_Row] = []

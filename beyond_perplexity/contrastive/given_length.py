@@ -1,8 +1,9 @@
 """The perplexity of an unnormalized model given the lengths of sentences, and how far to trust it.
 
-p(W | n) = e^(log score) / Z_n for a sentence of n words, so that ln of the perplexity is
-Σ (log Ẑ_n − log score) / Σ n over the sentences. E log Ẑ_n ≤ log Z_n by Jensen's inequality: on
-average the estimate makes sentences too probable, and the perplexity is too low.
+p(W | n) = e^(log score) / Z_n for a sentence of n words, so that ln of the perplexity is Σ (log Ẑ_n
+− log score) / Σ n over the sentences. E log Ẑ_n ≤ log Z_n by Jensen's inequality: on average the
+estimate makes sentences too probable, and the perplexity is too low. It is to be compared with that
+of a language model that is kept from ending (`endless_log_probs`).
 
 M sentences, N lengths that they have, K samples of each Z_n.
 """
@@ -10,11 +11,13 @@ M sentences, N lengths that they have, K samples of each Z_n.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
@@ -25,7 +28,43 @@ from beyond_perplexity.inference.weight_diagnostics import (
     diagnose,
     k_hat_threshold,
 )
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.likelihoods import LOGIT_ROWS, POOL
+from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.random_streams import stream
+from beyond_perplexity.vocabulary import BOS, UNK
+
+
+@torch.no_grad()
+def endless_log_probs(model: LanguageModel, encoded: Iterable[np.ndarray]) -> Iterator[float]:
+    """Yield Σ log p(word | words before it, no end) of sentences, nats, in any order.
+
+    The model has a closed vocabulary; its probabilities of ``<unk>`` and of words are made to add
+    up to 1. A sentence has one word at least and as many as the model's context at most.
+    """
+    stream = iter(encoded)
+    while pool := sorted(islice(stream, POOL), key=len):
+        while pool:
+            rows = max(1, LOGIT_ROWS // len(pool[-1]))
+            batch, pool = pool[-rows:], pool[:-rows]
+            yield from _score_words(model, batch)
+
+
+def _score_words(model: LanguageModel, batch: list[np.ndarray]) -> list[float]:
+    width = len(batch[-1])
+    inputs = np.full((len(batch), width), BOS, np.int64)
+    targets = np.full((len(batch), width), UNK, np.int64)
+    for row, ids in enumerate(batch):
+        inputs[row, 1 : len(ids)] = ids[:-1]
+        targets[row, : len(ids)] = ids
+    logits = model(torch.from_numpy(inputs).to(model.device))[..., UNK:]  # (B, T, W)
+    goals = torch.from_numpy(targets - UNK).to(model.device).flatten()  # (B T,)
+    log_probs = chosen_log_probs(logits.flatten(0, 1), goals).view(len(batch), width)
+    held = torch.tensor([len(ids) for ids in batch], device=model.device)  # (B,)
+    behind = torch.arange(width, device=model.device) >= held[:, None]  # (B, T)
+    sums: list[float] = log_probs.masked_fill(behind, 0.0).sum(1).tolist()
+    return sums
+
 
 REPLICATES = 500  # of the bootstrap over samples
 BOUND = "lower"  # of log Z, and of the perplexity
@@ -38,24 +77,12 @@ DIVERGES = (
 
 @dataclass(frozen=True)
 class ScoredSentences:
-    """What a model says of sentences.
+    """What a model says of M sentences."""
 
-    Attributes
-    ----------
-    log_scores : ndarray of float64, shape (M,)
-        Nats, up to −log Z_n.
-    lengths : ndarray of int64, shape (M,)
-        Words of each, at least 1.
-    groups : ndarray, shape (M,)
-        Key of what each belongs to: its document, or its page.
-    unknown : int
-        Words that the model reads as ``<unk>``.
-    """
-
-    log_scores: np.ndarray
-    lengths: np.ndarray
-    groups: np.ndarray
-    unknown: int
+    log_scores: np.ndarray  # float64, (M,): nats, up to −log Z_n
+    lengths: np.ndarray  # int64, (M,): words of each, at least 1
+    groups: np.ndarray  # (M,): key of what each belongs to: its document, or its page
+    unknown: int  # words that the model reads as ``<unk>``
 
 
 class GivenLength:

@@ -80,8 +80,11 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
     account = Account(path, "lines")
     own = path.name.split(".")[0]
     lines = read_filled_lines(path, account)
-    as_json = any(suffix.lower() in _JSON for suffix in path.suffixes)
-    rows = _json_rows(path, lines) if as_json else _tsv_rows(path, lines, account)
+    rows = _tsv_rows(path, lines, account)
+    if any(suffix.lower() in _JSON for suffix in path.suffixes):
+        places = ((f"{path}: line {number}", line) for number, line in lines)
+        wanted = "give an object with both sentences"
+        rows = ((place, parse_object(line, f"{place}:", wanted)) for place, line in places)
     for place, row in rows:
         names = next((pair for pair in SIDES if set(pair) <= row.keys()), None)
         if names is None:
@@ -94,14 +97,6 @@ def _read_file(path: Path) -> Iterator[SentencePair]:
                 raise InputError(f"{place}: {name} is empty or no text; give both sentences")
         about = next((row[name] for name in PHENOMENA if row.get(name)), own)
         yield SentencePair(row[names[0]], row[names[1]], str(about), place)
-
-
-def _json_rows(
-    path: Path, lines: Iterable[tuple[int, str]]
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, line in lines:
-        place = f"{path}: line {number}"
-        yield place, parse_object(line, f"{place}:", "give an object with both sentences")
 
 
 def _tsv_rows(
@@ -140,29 +135,11 @@ class _Phenomenon:
 def contrast_pairs(
     scorer: Scorer, pairs: Iterable[SentencePair], clean: Clean | None, model: str
 ) -> pa.Table:
-    """Score pairs, and sum up each phenomenon.
+    """Score pairs, and sum up each phenomenon: schema ``pair_contrasts``, in order of appearance.
 
-    Parameters
-    ----------
-    scorer : Scorer
-        Of `scores.make_scorer`; a side is one sentence, and a document of its own.
-    pairs : iterable of SentencePair
-        Streamed; some numbers of each are held.
-    clean : callable or None
-        From texts to tokens joined by one blank, as the model's corpus was cleaned; None: as it is.
-    model : str
-        Its name.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``pair_contrasts``, a row a phenomenon in their order of appearance: accuracy with
-        Wilson's 95% interval, H_C with one of Student's t over pairs.
-
-    Raises
-    ------
-    InputError
-        When there is no pair, or cleaning leaves no word of a side.
+    A side is one sentence, and a document of its own; `clean` makes of texts tokens joined by one
+    blank (None: as they are). Accuracy has Wilson's 95% interval, H_C one of Student's t over
+    pairs.
     """
     found: dict[str, _Phenomenon] = {}
     stream = iter(pairs)
@@ -179,24 +156,9 @@ def _table(model: str, found: Mapping[str, _Phenomenon]) -> pa.Table:
 
 
 def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model: str) -> pa.Table:
-    """Sum up each phenomenon of pairs that have been scored.
+    """Sum up pairs that have been scored: log scores (nats), phenomenon, words of the good one.
 
-    Parameters
-    ----------
-    rows : iterable of (good, bad, phenomenon, words)
-        Log scores of both sides (nats), and the words of the good one; None: not known.
-    model : str
-        The name of what scored them.
-
-    Returns
-    -------
-    pyarrow.Table
-        As of `contrast_pairs`; what needs words is null where a pair has none.
-
-    Raises
-    ------
-    InputError
-        When there is no pair.
+    As `contrast_pairs`; what needs words is null where a pair has none.
     """
     found: dict[str, _Phenomenon] = {}
     for good, bad, about, words in rows:
@@ -241,9 +203,7 @@ def _add(
 def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
     """Give a share of independent cases an interval.
 
-    References
-    ----------
-    Wilson (1927). Probable inference, the law of succession, and statistical inference.
+    Source: Wilson (1927). Probable inference, the law of succession, and statistical inference.
     """
     z = float(ndtri((1 + level) / 2))
     centre = (share + z * z / (2 * count)) / (1 + z * z / count)

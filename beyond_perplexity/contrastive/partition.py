@@ -36,18 +36,11 @@ RESAMPLED_BELOW = 0.5  # effective share of the particles
 
 
 class ProposalState(NamedTuple):
-    """What a proposal remembers of B sequences.
+    """What a proposal remembers of B sequences."""
 
-    Attributes
-    ----------
-    model : State
-        Of the model.
-    log_shares : Tensor
-        float64, (B, 2): logarithms of the shares that the model and the uniform distribution have,
-        given the words so far.
-    """
-
-    model: State
+    model: State  # of the model
+    # float64, (B, 2): logarithms of the shares that the model and the uniform distribution have,
+    # given the words so far
     log_shares: Tensor
 
     def select(self, rows: Tensor) -> ProposalState:
@@ -58,20 +51,10 @@ class ProposalState(NamedTuple):
 class WordProposal:
     """A distribution over sequences of words that never end: of a model, uniform, or a mixture.
 
-    Sequences are mixed, not words: with u of the uniform distribution q(W) = (1 − u) q_model(W) +
-    u / W^n. Weights are thus at most 1 / u times those of uniform words, however bad the model is
-    (a defensive mixture, Hesterberg 1995).
-
-    Parameters
-    ----------
-    model : LanguageModel or None
-        None: words are drawn uniformly.
-    vocabulary_size : int
-        Of a closed vocabulary; its ids from ``<unk>`` on are words.
-    uniform : float
-        u.
-    name : object
-        What a message calls the proposal.
+    Sequences are mixed, not words: with u of the uniform distribution q(W) = (1 − u) q_model(W) + u
+    / W^n. Weights are thus at most 1 / u times those of uniform words, however bad the model is (a
+    defensive mixture, Hesterberg 1995). Without a model words are drawn uniformly; ids of a closed
+    vocabulary from ``<unk>`` on are words.
     """
 
     def __init__(
@@ -102,30 +85,11 @@ class WordProposal:
     def draw(
         self, tokens: Tensor, state: ProposalState | None, numbers: Tensor
     ) -> tuple[Tensor, Tensor, ProposalState | None]:
-        """Draw the next word of each sequence.
+        """Draw the next word of each sequence: words (B,), log q (B,) of each in nats, state.
 
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B,): the newest; ``<s>`` of an empty sequence.
-        state : ProposalState or None
-            Before these; it may be overwritten.
-        numbers : Tensor
-            float64 in [0, 1), (B,): one decides on a word.
-
-        Returns
-        -------
-        words : Tensor
-            int64, (B,).
-        log_q : Tensor
-            float64, (B,): of each word given those before it, nats.
-        state : ProposalState or None
-            After the word, but for the model, which has not read it.
-
-        Raises
-        ------
-        InputError
-            When words have no probability.
+        `tokens`, int64 (B,), are the newest, ``<s>`` of an empty sequence; `numbers`, float64 in
+        [0, 1) (B,), one decides on a word. The model has not read the word yet; the state may be
+        overwritten.
         """
         if self.model is None or state is None:
             drawn = (numbers * self.words).long()  # (B,)

@@ -57,18 +57,10 @@ class SentenceModel(Protocol):
 
 
 class TextScores(NamedTuple):
-    """Scores of N texts.
+    """Scores of N texts."""
 
-    Attributes
-    ----------
-    log_score : ndarray of float64, shape (N,)
-        Nats; −inf where a text is impossible.
-    unknown : ndarray of int64, shape (N,)
-        Tokens that the model reads as ``<unk>``.
-    """
-
-    log_score: np.ndarray
-    unknown: np.ndarray
+    log_score: np.ndarray  # float64, (N,): nats; −inf where a text is impossible
+    unknown: np.ndarray  # int64, (N,): tokens that the model reads as ``<unk>``
 
 
 class Scorer(ABC):
@@ -103,13 +95,7 @@ class Scorer(ABC):
 
 
 class DocumentScorer(Scorer):
-    """log p of a whole document and of ``</s>``, in windows where the context is limited.
-
-    Parameters
-    ----------
-    model : LanguageModel
-    vocabulary : Vocabulary
-    """
+    """log p of a whole document and of ``</s>``, in windows where the context is limited."""
 
     sentence_level = False
 
@@ -137,13 +123,7 @@ class DocumentScorer(Scorer):
 
 
 class SentenceScorer(Scorer):
-    """The log score of every sentence by itself.
-
-    Parameters
-    ----------
-    model : SentenceModel
-    vocabulary : Vocabulary
-    """
+    """The log score of every sentence by itself."""
 
     sentence_level = True
 
@@ -175,20 +155,7 @@ class SentenceScorer(Scorer):
 
 
 def make_scorer(model: TrainedModel, vocabulary: Vocabulary, name: object) -> Scorer:
-    """Choose how a model scores.
-
-    Parameters
-    ----------
-    model : TrainedModel
-    vocabulary : Vocabulary
-    name : object
-        What a message calls the model.
-
-    Raises
-    ------
-    InputError
-        When it scores neither documents nor sentences, having latent variables.
-    """
+    """Choose how a model scores; `name` is what a message calls it."""
     if isinstance(model, LanguageModel):
         return DocumentScorer(model, vocabulary)
     if isinstance(model, SentenceModel):
@@ -200,21 +167,7 @@ def make_scorer(model: TrainedModel, vocabulary: Vocabulary, name: object) -> Sc
 def score_texts(
     scorer: Scorer, texts: Iterable[Text], batch_positions: int = BATCH_POSITIONS
 ) -> TextScores:
-    """Score a stream of texts without holding them.
-
-    Parameters
-    ----------
-    scorer : Scorer
-    texts : iterable of sequence of str
-        Sentences of each.
-    batch_positions : int
-        Positions of a batch, about; on a CPU no score depends on it.
-
-    Raises
-    ------
-    InputError
-        When a score is no number, as of a broken model.
-    """
+    """Score a stream of texts without holding them; on a CPU no score depends on the batches."""
     scores, starts, unknown = array("d"), array("q"), array("q")
     waiting: dict[int, list[tuple[int, Any]]] = defaultdict(list)
     stream = iter(texts)
@@ -232,7 +185,11 @@ def score_texts(
         _run(scorer, left, width, scores)
     # from left to right, so that only a text's own pieces matter
     totals = np.add.reduceat(np.asarray(scores), np.asarray(starts)) if starts else np.zeros(0)
-    _refuse_nan(totals)
+    if np.isnan(totals).any():
+        raise InputError(
+            f"text {int(np.argmax(np.isnan(totals)))}: the model gives it the score NaN; its "
+            "weights are damaged or its numbers overflow: train or bring the model again"
+        )
     return TextScores(totals, np.asarray(unknown))
 
 
@@ -242,11 +199,3 @@ def _run(scorer: Scorer, held: Sequence[tuple[int, Any]], width: int, scores: ar
     found = scorer.run(pieces + pieces[-1:] * (-len(pieces) % QUANTUM), width)
     for (place, _), score in zip(held, found, strict=False):
         scores[place] = score
-
-
-def _refuse_nan(scores: np.ndarray) -> None:
-    if np.isnan(scores).any():
-        raise InputError(
-            f"text {int(np.argmax(np.isnan(scores)))}: the model gives it the score NaN; its "
-            "weights are damaged or its numbers overflow: train or bring the model again"
-        )

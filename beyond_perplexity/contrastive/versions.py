@@ -69,15 +69,7 @@ def types_of_split(path: str, split: str) -> list[str]:
 
 
 class Substitutes:
-    """A table of words, the substitutes first.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The substitutes, in an order that does not depend on the run.
-    name : object
-        Where they are from, for messages.
-    """
+    """A table of words, the substitutes first, in an order that does not depend on the run."""
 
     def __init__(self, words: Sequence[str], name: object) -> None:
         self._places = {word: place for place, word in enumerate(words)}
@@ -165,25 +157,9 @@ def score_versions(
     options: DistortionOptions,
     seed: int,
 ) -> dict[str, object]:
-    """Score all versions of documents.
+    """Score all versions of documents: columns of schema ``contrast_scores``.
 
-    Parameters
-    ----------
-    scorer : Scorer
-        Of `scores.make_scorer`.
-    units : sequence of CutDocument
-    substitutes : Substitutes
-    versions : mapping of float to (int, int)
-        First draw of each level and number of draws.
-    options : DistortionOptions
-    seed : int
-        Of the run.
-
-    Returns
-    -------
-    dict
-        Columns of schema ``contrast_scores``: documents in their order; of each version after
-        version, in the order of levels and draws.
+    Documents are in their order; of each version after version, in the order of levels and draws.
     """
     places: list[np.ndarray] = []
     rows: list[tuple[float, int, np.ndarray]] = []

@@ -9,7 +9,7 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 
 SPLIT_TITLES = {"train": "training", "valid": "validation", "test": "test"}
 # Of several forms of one measure the figures show another one.

@@ -33,8 +33,8 @@ from beyond_perplexity.figures.style import (
     single_panel,
     styled,
 )
-from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.scaling import exponential_scaling, scaled_cosine
+from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}
 

@@ -1,26 +1,6 @@
 """What bidirectional Monte Carlo says of each setting on documents that the model generated.
 
-Of a row (schema ``importance_gaps``), all in nats per token of cross-entropy, −log p / T:
-
-``forward``, ``reverse``
-    From log p̂ of draws alone (of several runs, of their mean), and from log p̂ of draws with the z
-    of the document (of several runs, −log of the mean of 1/p̂): in expectation the true value is
-    between them, ``reverse`` below.
-``gap``, ``gap_error``
-    Their difference, which is not below what the first lacks, and its standard error over
-    documents; infinite where q misses the z of a document.
-``bracket_low``, ``bracket_high``, ``bracket_bound``
-    The bracket of the same draws, without that z, and its label (`bracket`). What lies between
-    ``reverse`` and ``bracket_low`` may be missed by it. Null where there is none. Plain samples are
-    not kept, so that theirs does not allow for the tail.
-``at_most``
-    ``bracket_high`` less what the given z show the draws to lack (`shown_lack`): the true value is
-    not above it, with 97.5% confidence. A bracket above it is refuted.
-``n_documents``, ``n_cut``, ``n_missed``
-    Documents that count; that do not, as they were cut at the largest number of words, or empty;
-    whose z has q = 0.
-``ess_median``, ``ess_low_share``
-    As in schema ``estimates``, of draws alone.
+What the columns of schema ``importance_gaps`` mean stands beside it. D documents, F runs.
 """
 
 from __future__ import annotations

@@ -34,28 +34,16 @@ LEAST_SAMPLES = 25  # fewer have no tail that k̂ could be fitted to
 class Bracket(Estimator):
     """Σ_n log p̂ from below and Σ_n `tangent_bound` from above, each widened by its errors.
 
-    Of plain samples, mixtures and runs of sequential Monte Carlo alike. What encloses log p are the
-    expectations of both ends, where q misses no latent of p. The ends of one sampling are widened
-    by 1.960 standard errors each (`enclose`), the upper one at least to what the largest weights
-    may lack (`PooledTail`), and the claim is made only where `doubts` has none: where all samples
-    miss the same mass, the halves agree on what they found, and the bracket is narrow and wrong.
-    Left out with fewer than `LEAST_SAMPLES` samples or particles of an instance, or a single sample
-    of a temperature, or a single run.
+    Of plain samples, mixtures and runs of sequential Monte Carlo alike: of each setting of a `base`
+    of `BRACKETED`. What encloses log p are the expectations of both ends, where q misses no latent
+    of p. The ends of one sampling are widened by 1.960 standard errors each (`enclose`), the upper
+    one at least to what the largest weights may lack (`PooledTail`), and the claim is made only
+    where `doubts` has none: where all samples miss the same mass, the halves agree on what they
+    found, and the bracket is narrow and wrong. Left out with fewer than `LEAST_SAMPLES` samples or
+    particles of an instance, or a single sample of a temperature, or a single run.
 
-    Parameters
-    ----------
-    inputs : Inputs
-    base : Estimator
-        One of `BRACKETED`.
-    method : str
-        Its key.
-
-    Attributes
-    ----------
-    halves : ndarray, shape (2, N), float64
-        log p̂ of the halves of the samples of each instance.
-    between_runs : ndarray, shape (N,), float64
-        Variance of log p̂ between runs, nats²; NaN of samples.
+    `halves`, (2, N), are log p̂ of the halves of the samples of each instance; `between_runs`,
+    (N,), the variance of log p̂ between runs, nats², NaN of samples.
     """
 
     title = "Bracket"

@@ -102,21 +102,10 @@ def read_beside(
 
 
 class LogQFiles:
-    """log q of the samples of one model and proposal at several temperatures.
+    """log q of the samples of one model and proposal, in files of schema ``log_q``, cut in any way.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of schema ``log_q``, cut in any way.
-    names : sequence of str
-        The temperature columns that are wanted.
-    labels : WeightLabels
-        Of the weights.
-
-    Raises
-    ------
-    InputError
-        When a file lacks a column or is of another model or proposal.
+    `names` are the temperature columns that are wanted, `labels` those of the weights: a file that
+    lacks a column or is of another model or proposal is an `InputError`.
     """
 
     def __init__(
@@ -205,14 +194,7 @@ def _named(columns: Mapping[str, np.ndarray], row: int) -> tuple[float, float]:
 
 
 class Beams:
-    """The beams of all instances of a reader: what beam marginalization sums.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of schema ``beams``, cut in any way.
-    reader : WeightReader
-        The samples of the same instances.
+    """The beams of all instances of a reader, from files of schema ``beams``, cut in any way.
 
     Attributes
     ----------
@@ -265,14 +247,7 @@ class Beams:
 
 
 class SMCRuns:
-    """The runs of sequential Monte Carlo of all instances of a reader.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Files of schema ``smc``, cut in any way.
-    reader : WeightReader
-        The samples of the same instances.
+    """The runs of sequential Monte Carlo of all instances of a reader, in files of schema ``smc``.
 
     Attributes
     ----------

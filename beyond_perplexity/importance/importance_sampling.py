@@ -84,21 +84,12 @@ class ImportanceSampling(Estimator):
     """log p̂ = log (1/K) Σ_k w_k with w_k = p(x, z_k) / q(z_k | x) (paper, Eq. 2).
 
     A stochastic bound by `log_space.log_mean_exp`; −inf where all weights are 0. At the level of
-    instances p̂ of the corpus is Π_n p̂(x_n), at that of the corpus (1/K) Σ_k Π_n w_nk (paper, Eq. 5
-    and 6), with K the least number of samples of an instance.
+    instances p̂ of the corpus is Π_n p̂(x_n), at that of the corpus (1/K) Σ_k Π_n w_nk (paper, Eq.
+    5 and 6), with K the least number of samples of an instance, `common`.
 
-    Attributes
-    ----------
-    common : int
-        That K, also of the curves.
-    paired : ndarray, shape (common,), float64
-        log Π_n w_nk: the weights of the corpus when sample k of every instance is paired.
-    ordered : ndarray, shape (R, common), float64
-        The same for each of R random pairings.
-    prefixes : ndarray, shape (R, S), float64
-        Σ_n log p̂ from random subsets of each size.
-    blocks : ndarray, shape (common // replicate_samples,), float64
-        Σ_n log p̂ of each replicate.
+    Of the corpus, float64: `paired`, (K,), log Π_n w_nk with sample k of every instance; `ordered`,
+    (R, K), the same for random pairings; `prefixes`, (R, S), Σ_n log p̂ from random subsets of each
+    size; `blocks`, (K // replicate_samples,), Σ_n log p̂ of each replicate.
     """
 
     title = "Importance sampling"

@@ -38,16 +38,8 @@ _HASH_FACTOR = 0x100000001B3  # of the FNV hash
 class Pair:
     """A latent model with a proposal for it, and how its samples are keyed.
 
-    Attributes
-    ----------
-    model : LatentModel
-    proposal : Proposal
-    seed : int
-        Of the run.
-    purpose : str
-        MODEL/PROPOSAL: keys the random streams, with the temperature and the instance.
-    unknown_types : int or None
-        Types of the training text that the vocabulary lacks; None where it knows of none.
+    `purpose`, MODEL/PROPOSAL, keys the random streams, with the seed, the temperature and the
+    instance. `unknown_types` of the training text are not in the vocabulary; None: nobody counted.
     """
 
     model: LatentModel
@@ -181,8 +173,7 @@ def load_pair(
     """Read a latent model and a proposal for it from model folders, with their vocabulary.
 
     Both may be one folder: of a model that was trained with its proposal, or whose family has an
-    optimal one (`models.optimal`). An `InputError` says where a folder holds something else, or the
-    two differ in their vocabularies or supports. `seed` and `purpose` are those of the `Pair`.
+    optimal one (`models.optimal`). Two that differ in vocabularies or supports are an `InputError`.
     """
     model, vocabulary, described = load_any(model_folder, device)
     held, words, other = load_any(proposal_folder, device)

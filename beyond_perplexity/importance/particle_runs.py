@@ -13,9 +13,8 @@ estimate is unbiased for any promise (Guarniero, Johansen & Lee 2017, "The itera
 particle filter"). A proposal whose weights do not depend on what it draws (fully adapted; Pitt &
 Shephard 1999) promises that weight, so that resampling comes before it draws.
 
-B instances, F filters (each of one instance), F' of them that have not ended, K particles of a
-filter, T words of the longest instance, D numbers of a word, C entries of a choice, W entries of a
-row of z.
+B instances, F filters (each of one instance), K particles of a filter, T words of the longest
+instance, D numbers of a word, C entries of a choice, W entries of a row of z.
 """
 
 from __future__ import annotations
@@ -82,8 +81,7 @@ class Twisting(Protocol[_Read]):
     def log_twist(self, state: _Read, time: int) -> Tensor:
         """Return log of what particles promise, float64, (K,), before they choose for a word.
 
-        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where the words from this
-        one on are possible.
+        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where these are possible.
         """
 
 
@@ -91,10 +89,9 @@ class SequentialModel(Protocol[_P]):
     """A model that can be scored word by word.
 
     Where the choices of the words are not the entries of a row of z themselves, it has
-    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64,
-    (R, T) or (R, T, C), of rows of those lengths, (R,); and its inverse
-    ``split_latents(latents, lengths)``. Where the states of particles are small it has
-    ``particles_at_once``.
+    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64, (R,
+    T) or (R, T, C), of rows of those lengths, (R,); and its inverse ``split_latents(latents,
+    lengths)``. Where the states of particles are small it has ``particles_at_once``.
     """
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
@@ -104,10 +101,7 @@ class SequentialModel(Protocol[_P]):
         """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
 
     def finish(self, state: _P, time: int) -> Tensor:
-        """Return log p of the end after `time` words, float64, (K,).
-
-        Only particles count whose instance ends there.
-        """
+        """Return log p of the end after `time` words, (K,), which counts where an instance ends."""
 
 
 class Estimate(NamedTuple):
@@ -148,7 +142,7 @@ def smc_log_prob(
     threshold: float = 0.5,
     instances: Tensor | None = None,
 ) -> Estimate:
-    """Estimate p(x) of the instances of a batch, once for each filter.
+    """Estimate p(x) of the instances of a batch, once for each filter, whatever the others find.
 
     Parameters
     ----------
@@ -166,11 +160,6 @@ def smc_log_prob(
         Resample when the effective sample size is below this share of K; 0: never.
     instances : Tensor, optional
         int64, (F,): place in the batch of each filter's instance; by default one filter each.
-
-    Returns
-    -------
-    Estimate
-        What a filter finds does not depend on the others.
     """
     setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
     filters = Filters(setting, numbers, instances)

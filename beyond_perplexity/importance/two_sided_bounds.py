@@ -109,18 +109,9 @@ def enclose(
 ) -> Ends:
     """Enclose log p of the corpus by log p̂ of each instance, (N,), and of its halves, (2, N).
 
-    Parameters
-    ----------
-    log_likelihood : ndarray, shape (N,), float64
-        From all samples.
-    log_halves : ndarray, shape (2, N), float64
-    n_tokens : ndarray, shape (N,), int64, optional
-        T of each; without, all are alike.
-    tail_end : float
-        From `PooledTail.upper_end`, where the weights are known.
+    T of each, (N,), weighs them; without, all are alike. `tail_end` is that of
+    `PooledTail.upper_end`, where the weights are known.
 
-    Notes
-    -----
     The corpus is fixed: how log p differs between instances is no error. What is one is estimated
     over instances by what halves of samples say of the same instance. With a and b log p̂ of the
     halves of one, the variance of (a + b)/2 is estimated without bias by (a − b)²/4 (both ends have

@@ -50,7 +50,7 @@ class WeightReader:
     block_rows : int
         Rows held at once, unless one instance has more.
     log_q : sequence of path
-        Files with the temperature columns of the same samples; see `log_q.LogQFiles`.
+        Files with the temperature columns of the same samples; see `LogQFiles`.
     penalized : bool
         Read log p(x, z) with unknown words penalized, a column that `has_penalized` says of.
 
@@ -66,12 +66,9 @@ class WeightReader:
         Unknown tokens of each; None when a file does not say.
     n_samples : ndarray, shape (J, N), int64
         K of each instance at each temperature.
-    has_grid : bool
-        Whether log q at every temperature is known for every sample.
-    has_penalized : bool
-        Whether every file has a column of log p(x, z) in which unknown words are penalized; if
-        not, each costs ln U.
-    penalized : bool
+    has_grid, has_penalized : bool
+        Whether log q at every temperature, and log p(x, z) in which unknown words are penalized,
+        are known for every sample; without the latter each costs ln U.
     from_run : bool
         Whether this package has drawn all samples.
 

@@ -24,11 +24,15 @@ from beyond_perplexity.library.given import (
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
-from beyond_perplexity.semantics.evaluators.pair_scores import choose_measure, score_text_pairs
-from beyond_perplexity.semantics.evaluators.paths import evaluator_at, evaluator_named
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.semantics.human_pairs import ScoredPair, read_scored_pairs
+from beyond_perplexity.semantics.evaluators.opening import evaluator_at, evaluator_named
+from beyond_perplexity.semantics.scored_pairs import (
+    ScoredPair,
+    choose_measure,
+    read_scored_pairs,
+    score_text_pairs,
+)
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
 
@@ -250,7 +254,7 @@ def _correlations(
     scores: np.ndarray, gold: np.ndarray, source: str
 ) -> dict[str, tuple[float, float, float]]:
     """Return Pearson's and Spearman's correlation with their intervals."""
-    from beyond_perplexity.semantics.associations import pearson, spearman
+    from beyond_perplexity.inference.correlations import pearson, spearman
 
     defined = np.isfinite(scores)
     if not defined.all():

@@ -12,7 +12,7 @@ from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
 from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.parameters import Config, as_json, base_corpus
-from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
+from beyond_perplexity.semantics.evaluators.families import evaluator_locations
 from beyond_perplexity.tendencies.word_classes import stop_word_list
 
 STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})

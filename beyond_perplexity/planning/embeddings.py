@@ -11,7 +11,7 @@ from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.planning.samples import Samples
-from beyond_perplexity.semantics.evaluators.rows import EVALUATORS
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 

@@ -11,14 +11,15 @@ from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
-from beyond_perplexity.semantics.evaluators.packages import EXTRA, is_installed
-from beyond_perplexity.semantics.evaluators.rows import (
+from beyond_perplexity.semantics.evaluators.families import (
     EVALUATORS,
+    EXTRA,
     PACKAGES,
     EvaluatorFamily,
     evaluator_locations,
     evaluator_modules,
     fit_modules,
+    is_installed,
 )
 
 FOLDER = "<results>/evaluators"

@@ -11,7 +11,7 @@ from beyond_perplexity.corpus.rows import EMBEDDED, SIDE_FILES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.parameters import Config
-from beyond_perplexity.semantics.evaluators.rows import evaluator_locations
+from beyond_perplexity.semantics.evaluators.families import evaluator_locations
 from beyond_perplexity.storage.inputs import is_address, without_secrets
 
 DEEPEST = 100  # mappings and lists in each other

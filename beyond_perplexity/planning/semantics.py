@@ -19,7 +19,7 @@ from beyond_perplexity.planning.parameters import (
     split_unit,
 )
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
+from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
 PROBED = 500  # sentences at most that show what an evaluator notices
 _FOLDER = "<results>/semantics"
@@ -139,7 +139,7 @@ class SemanticsPlan:
         for name in self.evaluators():
             given += self._evaluators.row(name).measures if name != WORDS_EVALUATOR else ()
         rows = sorted(set(given)) if self.models() else []
-        return [f"beyond_perplexity.semantics.rows:MEASURES[{name}]" for name in rows]
+        return [f"beyond_perplexity.semantics.measures:MEASURES[{name}]" for name in rows]
 
     def evaluator_gpus(self, evaluator: str) -> int:
         """Return how many GPUs a job of an evaluator asks for."""

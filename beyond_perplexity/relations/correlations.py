@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.schemas.relations import RELATION_CORRELATIONS
-from beyond_perplexity.semantics.rank_correlations import (
+from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
     correlation_matrix,
     few_items_interval,
 )
+from beyond_perplexity.schemas.relations import RELATION_CORRELATIONS
 from beyond_perplexity.verdicts import joined_facts
 
 OVER_ROWS, WITHIN_DECODINGS = "rows", "within"

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
+from beyond_perplexity.contrastive.entropy import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.intervals import group_key
@@ -25,8 +25,8 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.semantics.bleu import bleu_of
+from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey, read_paired_scores
-from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 

@@ -82,7 +82,7 @@ INPUTS: Rows[Input] = {
     "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
     "beside": Input(
         "scores of models without latent variables on the same instances",
-        f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
+        f"{_SCHEMAS}.draws:INSTANCE_SCORES",
     ),
     "costs": Input("seconds of every job that draws", f"{_SCHEMAS}.draws:DRAW_COSTS"),
     "posteriors": Input(
@@ -132,10 +132,10 @@ INPUTS: Rows[Input] = {
     ),
     "semantic_differences": Input(
         "differences of models in these measures",
-        f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_DIFFERENCES",
+        f"{_SCHEMAS}.semantics:SEMANTIC_DIFFERENCES",
     ),
     "semantic_correlations": Input(
-        "correlations of these measures", f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_CORRELATIONS"
+        "correlations of these measures", f"{_SCHEMAS}.semantics:SEMANTIC_CORRELATIONS"
     ),
     "probes": Input("what every evaluator notices", f"{_SCHEMAS}.semantics:PROBES"),
     "human_correlations": Input(

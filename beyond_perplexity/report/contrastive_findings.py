@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, READINGS
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.contrastive_rows import (
     CONTRAST_UNITS,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1, turn_difference
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1, turn_difference
 from beyond_perplexity.figures.contrastive_rows import CONTRAST_UNITS, shown_level, table_levels
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.layout import Column, Table

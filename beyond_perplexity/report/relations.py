@@ -15,7 +15,7 @@ from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 
 SURE = 0.95  # probability of an order
 _FEW_PAIRS = 4

@@ -17,7 +17,7 @@ from beyond_perplexity.figures.semantic_rows import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 
 

@@ -15,7 +15,7 @@ from beyond_perplexity.figures.semantic_rows import (
     sort_measures,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.semantics.human import rank_surplus
+from beyond_perplexity.semantics.scored_pairs import rank_surplus
 
 _AVERAGE, _UNRELATED = "average", "unrelated"
 

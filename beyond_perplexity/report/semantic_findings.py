@@ -28,7 +28,7 @@ from beyond_perplexity.report.semantic_published import (
     scheduled_pairs,
 )
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
+from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 
 _CLEAR = 0.05
 _PERPLEXITY: MeasureName = (WORDS_EVALUATOR, CROSS_ENTROPY)

@@ -31,7 +31,7 @@ from beyond_perplexity.report.semantic_published import (
     paper_model,
 )
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
-from beyond_perplexity.semantics.rows import CROSS_ENTROPY, MEASURES
+from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.verdicts import facts_of
 
 _Models = Mapping[str, Mapping[str, Any]]

@@ -129,8 +129,20 @@ IMPORTANCE_DIAGNOSTICS = columns(
 )
 
 # One row per proposal, way to estimate and number of samples: log p of simulated documents from
-# both sides, nats per token, and the bracket of the same samples; see
-# importance/bidirectional_gaps.py.
+# both sides, all in nats per token of cross-entropy, −log p / T (importance/bidirectional_gaps.py).
+# forward, reverse: from log p̂ of draws alone (of several runs, of their mean), and from log p̂ of
+#   draws with the z of the document (of several runs, −log of the mean of 1/p̂): in expectation the
+#   true value is between them, `reverse` below.
+# gap, gap_error: their difference, which is not below what the first lacks, and its standard error
+#   over documents; infinite where q misses the z of a document.
+# bracket_low, bracket_high, bracket_bound: the bracket of the same draws, without that z, and its
+#   label. What lies between `reverse` and `bracket_low` may be missed by it. Null where there is
+#   none. Plain samples are not kept, so that theirs does not allow for the tail.
+# at_most: `bracket_high` less what the given z show the draws to lack: the true value is not above
+#   it, with 97.5% confidence. A bracket above it is refuted.
+# n_documents, n_cut, n_missed: documents that count; that do not, as they were cut at the largest
+#   number of words, or empty; whose z has q = 0.
+# ess_median, ess_low_share: as in `estimates`, of draws alone.
 IMPORTANCE_GAPS = columns(
     "importance_gaps",
     model=pa.string(),

@@ -1,28 +1,26 @@
-"""BLEU of words that are given, without any tokenization: corpus and sentence.
+"""BLEU of words that are given, without any tokenization: sentence, corpus, intervals.
 
 Source: Papineni et al. (2002). BLEU: a method for automatic evaluation of machine translation;
 smoothing as in sacrebleu (Post 2018. A call for clarity in reporting BLEU scores): the k-th order
-without a match counts 1/2^k matches.
-
-N pairs of texts.
+without a match counts 1/2^k matches. N pairs of texts, G groups of documents.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.semantics.word_ids import NO_WORD, Ids, WordIndex
+from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.semantics.word_cosines import NO_WORD, Ids, WordIndex
 
 LONGEST_NGRAM = 4
-
-
-def _grown(codes: Ids, ids: Ids) -> Ids:
-    """Give n-grams that differ in the one before or in the word after it numbers of their own."""
-    _, found = np.unique(codes * (1 + ids.max(initial=0)) + ids, return_inverse=True)
-    return found
 
 
 def _matches(codes: Ids, owners: Ids, sides: Ids, known: NDArray[np.bool_], size: int) -> Ids:
@@ -64,8 +62,11 @@ def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) ->
     for order in range(1, orders + 1):
         kept = left[places] >= order  # whose n-gram ends with the text at the latest
         places, codes, known = places[kept], codes[kept], known[kept]
-        codes = _grown(codes, ids[places + order - 1])
-        known = known & (texts.ids[places + order - 1] != NO_WORD)
+        last = places + order - 1
+        # n-grams that differ in the one before or in the last word have numbers of their own
+        keys = codes * (1 + ids[last].max(initial=0)) + ids[last]
+        _, codes = np.unique(keys, return_inverse=True)
+        known = known & (texts.ids[last] != NO_WORD)
         owners = text[places]
         matches.append(_matches(codes, owners // 2, owners % 2, known, size))
     totals = [np.maximum(0, predicted - order + 1) for order in range(1, orders + 1)]
@@ -108,3 +109,59 @@ def bleu_of(statistics: ArrayLike, order: int, *, effective: bool = False) -> ND
         nothing |= ~exists.all(axis=-1)
     found: NDArray[np.float64] = np.where(nothing, 0.0, penalty * mean)
     return found
+
+
+_PURPOSE = "semantics/bleu"  # of the random streams
+_Counts = NDArray[np.int64]
+
+
+def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> list[_Counts]:
+    """Sum statistics (G, C) over groups drawn with replacement, as many as there are.
+
+    Several statistics share their draws; resample k has a stream of its own. Each: (resamples, C).
+    """
+    size, joined = len(statistics[0]), np.concatenate(statistics, axis=1)
+    sums = np.empty((resamples, joined.shape[1]), np.int64)
+    for number in range(resamples):
+        drawn = stream(seed, _PURPOSE, number).integers(0, size, size)
+        sums[number] = np.bincount(drawn, minlength=size) @ joined
+    ends = np.cumsum([held.shape[1] for held in statistics])
+    return np.split(sums, ends[:-1], axis=1)
+
+
+def spread_interval(
+    value: float, drawn: NDArray[np.float64], sizes: _Counts, *, known: bool = True
+) -> RatioInterval:
+    """Give a value an interval by the deviation of its resamples, float64 (resamples,).
+
+    The quantile is Student's with the effective number of groups, of sizes (G,), less one:
+    percentiles of the resamples would hold the true value too seldom when groups are few.
+    """
+    groups, effective = len(sizes), effective_groups(sizes)
+    error = float(np.std(drawn, ddof=1)) if len(drawn) > 1 and groups > 1 else math.nan
+    if effective < EFFECTIVE_GROUPS or math.isnan(error) or not known:
+        return RatioInterval(value, math.nan, math.nan, error, groups, effective)
+    half = float(student_quantile((1 + INTERVAL_LEVEL) / 2, effective - 1)) * error
+    return RatioInterval(value, value - half, value + half, error, groups, effective)
+
+
+def bleu_intervals(
+    own: _Counts, floor: _Counts | None, order: int, resamples: int, seed: int
+) -> tuple[RatioInterval, RatioInterval | None, RatioInterval | None]:
+    """Return corpus BLEU-`order`, that of the floor, and the difference, each with its interval.
+
+    `own` and `floor` are sums of `count_bleu` by group, int64 (G, C), of the same groups. There is
+    no interval where an order up to it has no match.
+    """
+    statistics = [own] if floor is None else [own, floor]
+    # where there is no match smoothing alone decides, and what varies is not the texts
+    seen = [bool(held.sum(axis=0)[2 : 2 + order].all()) for held in statistics]
+    drawn = [bleu_of(sums, order) for sums in resampled_sums(statistics, resamples, seed)]
+    values = [float(bleu_of(held.sum(axis=0), order)) for held in statistics]
+    sizes = own[:, 1]
+    first = spread_interval(values[0], drawn[0], sizes, known=seen[0])
+    if floor is None:
+        return first, None, None
+    second = spread_interval(values[1], drawn[1], floor[:, 1], known=seen[1])
+    difference = values[0] - values[1], drawn[0] - drawn[1]
+    return first, second, spread_interval(*difference, sizes, known=all(seen))

@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.intervals import jackknife_interval
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
-from beyond_perplexity.semantics.differences import model_values
-from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
-from beyond_perplexity.semantics.rank_correlations import (
+from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
     correlation_matrix,
     few_items_interval,
 )
+from beyond_perplexity.inference.intervals import jackknife_interval
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
+from beyond_perplexity.semantics.differences import model_values
+from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
 from beyond_perplexity.verdicts import joined_facts
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
@@ -31,13 +31,6 @@ BLOCKS = 50  # of groups, that are left out one by one
 _METHODS = {"pearson": False, "spearman": True}
 _Key = tuple[str, str]
 _Row = dict[str, Any]
-
-
-def _blocks(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Deal groups (N,) to blocks: the block of each sentence, and the sentences of each block."""
-    _, code = np.unique(groups, return_inverse=True)  # keys are hashes, so that this is at random
-    block = code % BLOCKS
-    return block, np.bincount(block)
 
 
 def _matrices(
@@ -69,7 +62,9 @@ def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
     if not values:
         return
     complete = [np.isfinite(own).all(axis=1) for own in values]
-    block, sizes = _blocks(held.groups)
+    _, code = np.unique(held.groups, return_inverse=True)  # of hashes: in a random order
+    block = code % BLOCKS
+    sizes = np.bincount(block)
     counts = {
         "n": max(int(own.sum()) for own in complete),
         "groups": len(np.unique(held.groups)),
@@ -153,19 +148,12 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
 
 
 def correlate_measures(paired: PairedScores) -> pa.Table:
-    """Correlate all pairs of measures of predictions, over sentences and over models.
+    """Correlate all pairs of measures of predictions: schema ``semantic_correlations``.
 
-    Parameters
-    ----------
-    paired : PairedScores
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_correlations``. Over sentences: the mean over models, in which both
-        measures vary, of the correlation of their sentences, with a 95% interval over documents or
-        groups of them (at most `BLOCKS` blocks of these are left out one by one, on Fisher's
-        scale). Over models: see `few_items_interval`; of corpus BLEU, and means of other measures.
+    Over sentences: the mean over models, in which both measures vary, of the correlation of their
+    sentences, with a 95% interval over documents or groups of them (at most `BLOCKS` blocks of
+    these are left out one by one, on Fisher's scale). Over models: see `few_items_interval`; of
+    corpus BLEU, and means of other measures.
     """
     rows: list[_Row] = []
     for split, held in paired.sentences.items():

@@ -33,16 +33,9 @@ _Row = dict[str, Any]
 
 
 class SemanticTests(NamedTuple):
-    """How models are compared.
+    """How models are compared: drawn sign-flips of each test."""
 
-    Attributes
-    ----------
-    flips : int
-        Drawn sign-flips of each test.
-    seed : int
-    """
-
-    flips: int = 49_999
+    flips: int = 49_999  # drawn sign-flips of each test
     seed: int = 1
 
 
@@ -95,10 +88,8 @@ def _swap_p_values(
 
     The share of swaps whose difference is as large; exact where models could be exchanged.
 
-    References
-    ----------
-    Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance testing for
-    MT.
+    Source: Riezler, Maxwell (2005). On some pitfalls in automatic evaluation and significance
+    testing for MT.
     """
     assert sums.counts is not None
     first, second = (np.array([pair[side] for pair in pairs], int) for side in (0, 1))
@@ -172,20 +163,12 @@ def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) 
 
 
 def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
-    """Compare models pair by pair in every measure.
+    """Compare models pair by pair in every measure: schema ``semantic_differences``.
 
-    Parameters
-    ----------
-    paired : PairedScores
-    tests : SemanticTests
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_differences``: the difference of means with a jackknife interval over
-        groups and a p-value by sign-flips, of BLEU with one by swaps of whole groups. P-values are
-        adjusted (Holm) over all pairs and measures of a split and kind; with fewer than 20
-        effective groups there is neither an interval nor an adjusted p.
+    The difference of means has a jackknife interval over groups and a p-value by sign-flips, that
+    of BLEU one by swaps of whole groups. P-values are adjusted (Holm) over all pairs and measures
+    of a split and kind; with fewer than 20 effective groups there is neither an interval nor an
+    adjusted p.
     """
     held = {
         key: sums for key, sums in paired.sums.items() if len(sums.models) > 1 and sums.sentences

@@ -6,7 +6,7 @@ G groups, in the order in which they appear.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.schemas.semantics import SEMANTIC_SCORES
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
-from beyond_perplexity.semantics.scaling import exponential_scaling
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.word_cosines import Floats, exponential_scaling
 from beyond_perplexity.storage.shards import check_schema, read_batches
 
 _COUNT, _SUM, _SCALED, _WEIGHT, _WEIGHTED = range(5)
@@ -29,27 +27,16 @@ _COLUMNS = ("split", "unit_id", "group", "measure", "kind", "value", "statistics
 
 @dataclass(frozen=True)
 class KindSums:
-    """Sums of one kind of scores by group.
+    """Sums of one kind of scores by group."""
 
-    Attributes
-    ----------
-    sentences, total, scaled : ndarray of float64, shape (G,)
-        How many have a value, their values, and these put through equation 12.
-    weight, weighted : ndarray of float64, shape (G,)
-        Words of these sentences, and words · value.
-    statistics : ndarray of int64, shape (G, C)
-        Of BLEU; C is 0 of other measures.
-    undefined : int
-        Sentences without a value.
-    """
-
+    # float64, (G,): how many have a value, their values, and these put through equation 12
     sentences: Floats
     total: Floats
     scaled: Floats
-    weight: Floats
+    weight: Floats  # float64, (G,): words of these sentences, and words · value
     weighted: Floats
-    statistics: NDArray[np.int64]
-    undefined: int
+    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU; C is 0 of other measures
+    undefined: int  # sentences without a value
 
 
 class _Growing:
@@ -103,41 +90,8 @@ class _Growing:
         )
 
 
-class _Keys:
-    """Numbers of groups, from 0 on as they appear."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def of(self, units: NDArray[np.int64], groups: pa.Array) -> NDArray[np.int64]:
-        """Return the number of each row's group; a unit of no group is one by itself."""
-        held = groups.dictionary_encode()
-        names = [group_key(name, 0) for name in held.dictionary.to_pylist()]
-        codes = held.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        keys = np.array([*names, 0], np.int64)[codes]
-        alone = np.flatnonzero(codes < 0)
-        distinct, places = np.unique(units[alone], return_inverse=True)
-        own = np.array([group_key(None, unit) for unit in distinct.tolist()], np.int64)
-        keys[alone] = own[places]
-        found, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        numbers = np.empty(len(found), np.int64)
-        for place in np.argsort(first).tolist():
-            key = int(found[place])
-            numbers[place] = self._numbers.setdefault(key, len(self._numbers))
-        return numbers[inverse]
-
-
 def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
-    """List measures and files by evaluator, in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When a file is none of scores, or all are empty.
-    """
+    """List measures and files by evaluator, in the order of the files."""
     found: dict[str, tuple[list[str], list[str | Path]]] = {}
     for path in paths:
         check_schema(path, SEMANTIC_SCORES).close()
@@ -160,54 +114,40 @@ def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str
     return found
 
 
-def _rows(paths: Iterable[str | Path], measure: str) -> Iterator[pa.RecordBatch]:
-    for batch in read_batches(paths, SEMANTIC_SCORES, _COLUMNS):
-        chosen = batch.filter(pc.equal(batch.column("measure"), measure))
-        if chosen.num_rows:
-            yield chosen
-
-
-def _statistics(column: pa.Array, measure: str) -> NDArray[np.int64]:
-    """Return the statistics of rows, (N, C); C is 0 where there are none."""
-    if measure not in BLEU_NAMES and MEASURES[measure].pooling != "words":
-        return np.zeros((len(column), 0), np.int64)
-    flat = column.flatten().to_numpy()
-    return flat.reshape(len(column), -1).astype(np.int64)
-
-
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
-    """Add up the scores of one model, evaluator and measure.
+    """Add up the scores of one model, evaluator and measure, by split and kind.
 
-    Parameters
-    ----------
-    paths : sequence of path
-        Shards, schema ``semantic_scores``, in their order; the result does not depend on how they
-        are cut.
-    measure : str
-
-    Returns
-    -------
-    dict of str to dict of str to KindSums
-        By split and kind; the groups of a split are the same in all its kinds.
+    `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
+    of a split are the same in all its kinds.
     """
-    keys: dict[str, _Keys] = defaultdict(_Keys)
+    numbers: dict[str, dict[str | int, int]] = defaultdict(dict)  # of groups, as they appear
     held: dict[str, dict[str, _Growing]] = defaultdict(dict)
-    scalable = MEASURES[measure].scalable
-    for batch in _rows(paths, measure):
+    counted = measure in BLEU_NAMES or MEASURES[measure].pooling == "words"
+    for batch in read_batches(paths, SEMANTIC_SCORES, _COLUMNS):
+        batch = batch.filter(pc.equal(batch.column("measure"), measure))
+        if not batch.num_rows:
+            continue
         values = batch.column("value").to_numpy(zero_copy_only=False)
         units = batch.column("unit_id").to_numpy()
-        statistics = _statistics(batch.column("statistics"), measure)
+        statistics = np.zeros((len(units), 0), np.int64)
+        if counted:
+            flat = batch.column("statistics").flatten().to_numpy()
+            statistics = flat.reshape(len(units), -1).astype(np.int64)
+        # a unit of no group is one by itself
+        named = zip(batch.column("group").to_pylist(), units.tolist(), strict=True)
+        owners = [unit if group is None else group for group, unit in named]
         splits = batch.column("split").to_numpy(zero_copy_only=False)
         kinds = batch.column("kind").to_numpy(zero_copy_only=False)
         for split in dict.fromkeys(splits.tolist()):
             here = np.flatnonzero(splits == split)
-            groups = keys[split].of(units[here], batch.column("group").take(pa.array(here)))
+            known = numbers[split]
+            groups = np.array([known.setdefault(owners[row], len(known)) for row in here.tolist()])
             for kind in dict.fromkeys(kinds[here].tolist()):
                 part = kinds[here] == kind
-                growing = held[split].setdefault(kind, _Growing(scalable))
-                growing.reach(len(keys[split]), statistics.shape[1])
+                growing = held[split].setdefault(kind, _Growing(MEASURES[measure].scalable))
+                growing.reach(len(known), statistics.shape[1])
                 growing.add(groups[part], values[here[part]], statistics[here[part]])
     return {
-        split: {kind: one.finish(len(keys[split])) for kind, one in kinds.items()}
+        split: {kind: one.finish(len(numbers[split])) for kind, one in kinds.items()}
         for split, kinds in held.items()
     }

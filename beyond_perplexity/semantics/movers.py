@@ -1,7 +1,8 @@
 """Word Mover's Distance: the least mean distance over which words of one text become the other's.
 
 Texts of as many words are an assignment of words to words (Birkhoff); others a transport between
-distinct words, by the network simplex of POT.
+distinct words, by the network simplex of POT. What both texts have stays where it is: no plan is
+shorter, as distances obey the triangle inequality.
 
 Sources: Kusner et al. (2015). From word embeddings to document distances. Flamary et al. (2021).
 POT: Python Optimal Transport.
@@ -12,14 +13,69 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from beyond_perplexity.semantics.aligned import Vectors
-from beyond_perplexity.semantics.surplus import Surplus, surpluses
-from beyond_perplexity.semantics.word_ids import Ids, TextIds
+from beyond_perplexity.semantics.word_cosines import NO_WORD, Ids, TextIds, Vectors
+
+
+class Surplus(NamedTuple):
+    """Words of N texts, and how many of each."""
+
+    words: TextIds  # distinct within a text, in its order, whatever their ids are; U in all
+    masses: Ids  # int64, (U,): positive
+
+    def of(self, index: int) -> Ids:
+        """Return the masses of one text."""
+        return self.masses[self.words.starts[index] : self.words.starts[index + 1]]
+
+    def repeated(self, sizes: Ids) -> TextIds:
+        """Write each word as often as its mass, in units (N,) of each text that divide it."""
+        times = self.masses // np.repeat(sizes, self.words.lengths)
+        ends = np.concatenate([[0], np.cumsum(times)])
+        return TextIds(np.repeat(self.words.ids, times), ends[self.words.starts])
+
+
+def _counted(texts: TextIds, least: int, width: int) -> tuple[Ids, Ids, Ids, Ids]:
+    """Return key, first place, count and text of each distinct word of each text."""
+    owner = np.repeat(np.arange(len(texts.lengths)), texts.lengths)
+    keys, places, counts = np.unique(
+        owner * width + (texts.ids - least), return_index=True, return_counts=True
+    )
+    return keys, places, counts, owner[places]
+
+
+def surpluses(first: TextIds, second: TextIds) -> tuple[Surplus, Surplus]:
+    """Return what each of N texts has more of than the other of its pair.
+
+    Of n and m words a word has the mass c·m − d·n, where c of the n and d of the m are this word:
+    both sides of a pair have the same total, in integers, n·m at most. What is no word never stays.
+    """
+    least = int(min(first.ids.min(initial=0), second.ids.min(initial=0)))
+    width = int(max(first.ids.max(initial=0), second.ids.max(initial=0))) - least + 1
+    sides = [_counted(texts, least, width) for texts in (first, second)]
+    lengths = [first.lengths, second.lengths]
+    found = []
+    for side in (0, 1):
+        keys, places, counts, owner = sides[side]
+        other, _, others, _ = sides[1 - side]
+        spots = np.searchsorted(other, keys)
+        shared = np.zeros(len(keys), np.int64)
+        inside = np.flatnonzero(spots < len(other))
+        inside = inside[other[spots[inside]] == keys[inside]]
+        shared[inside] = others[spots[inside]]
+        words = (first, second)[side].ids[places]
+        shared[words == NO_WORD] = 0
+        masses = counts * lengths[1 - side][owner] - shared * lengths[side][owner]
+        order = np.argsort(places)  # of texts and, within them, of words
+        order = order[masses[order] > 0]
+        sizes = np.bincount(owner[order], minlength=len(lengths[side]))
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        found.append(Surplus(TextIds(words[order], starts), masses[order]))
+    return found[0], found[1]
+
 
 _Floats = NDArray[np.float64]
 _STEPS = 10_000_000  # of the network simplex at most; texts of 1,000 words need some 10,000

@@ -1,10 +1,10 @@
-"""The next-word distributions of a model at every place of a text: its likeliest token, and draws.
+"""What a model says next: at every place of a text, and after the first words of a sentence.
 
 As with scores of contrastive entropy, a text is filled up to a width that its own length decides,
 and batches have whole quanta of rows: on a CPU no prediction depends on the batch, shard or order
-that a text is in.
+that a text is in. All continued rows of a batch are at the same step.
 
-N texts, n tokens of a text, S draws at each place, R rows, V ids.
+N texts, n tokens of a text, S draws at each place, B or R rows, T steps, V ids.
 """
 
 from __future__ import annotations
@@ -23,26 +23,22 @@ from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, round_up,
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS, ScoreWindow, check_window, cut_windows
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.vocabulary import EOS, UNK
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.vocabulary import BOS, EOS, UNK
 
 
 class NextWords(NamedTuple):
     """What a model expects at every place of a text, given the true tokens before it.
 
-    Attributes
-    ----------
-    best : ndarray of int32, shape (n,)
-        The likeliest token, that of the lowest id among equals; ``<unk>`` where the model gives
-        nothing a probability, as a trigram after words that it has not seen.
-    drawn : ndarray of int32, shape (n, S)
-        Independent draws; ``<unk>`` likewise.
-    log_prob : ndarray of float64, shape (n,)
-        Of the true token, nats.
+    Where the model gives nothing a probability, as a trigram after words that it has not seen, it
+    is ``<unk>``.
     """
 
+    # int32, (n,): the likeliest token, that of the lowest id among equals; ``<unk>`` where the
+    # model gives nothing a probability, as a trigram after words that it has not seen
     best: np.ndarray
-    drawn: np.ndarray
-    log_prob: np.ndarray
+    drawn: np.ndarray  # int32, (n, S): independent draws; ``<unk>`` likewise
+    log_prob: np.ndarray  # float64, (n,): of the true token, nats
 
 
 class _Part(NamedTuple):
@@ -62,20 +58,8 @@ def predict_tokens(
 ) -> list[NextWords]:
     """Predict every token of texts from those before it, in the windows of the perplexity.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    texts : sequence of ndarray of int32, shape (n,)
-        Ids, without ``<s>`` and ``</s>``.
-    numbers : sequence of ndarray of float64, shape (n, S)
-        Uniform numbers in [0, 1): one for each draw.
-    batch_positions : int
-        Positions of a batch, about; on a CPU no prediction depends on it.
-
-    Raises
-    ------
-    InputError
-        When a probability is no number, as of a broken model.
+    `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
+    (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
     """
     context, stride = check_window(model, None, None)
     results = [
@@ -186,3 +170,84 @@ def best_tokens(logits: Tensor) -> Tensor:
     """
     logits[logits.amax(1) == -torch.inf, UNK] = 0
     return logits.argmax(1)
+
+
+_ROWS = 8 * QUANTUM  # of a batch
+_PURPOSE = "semantics/continuation"  # of the random streams
+
+
+class Prompt(NamedTuple):
+    """What is continued."""
+
+    ids: np.ndarray  # tokens from the beginning of the document, without ``<s>``
+    wanted: int  # tokens that are to follow, one at least
+    item: int  # key of the random stream
+
+
+@torch.no_grad()
+def continue_prompts(
+    model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
+) -> list[np.ndarray | None]:
+    """Let a model write as many tokens as are wanted; ``</s>`` is none of them.
+
+    Tokens are drawn where `sampled`, else each is the likeliest. Of a prompt longer than the
+    context only the end is read; None where the context has no room for what is wanted.
+    """
+    room = model.context_length
+    found: list[np.ndarray | None] = [None] * len(prompts)
+    possible = [k for k, prompt in enumerate(prompts) if room is None or prompt.wanted <= room]
+    # rows of like length together: a batch runs to the end of its longest
+    possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
+    for first in range(0, len(possible), _ROWS):
+        places = possible[first : first + _ROWS]
+        # the last token that is written is not read again
+        held = [
+            np.concatenate([[BOS], prompts[k].ids]).astype(np.int64)[
+                0 if room is None else -(room - prompts[k].wanted + 1) :
+            ]
+            for k in places
+        ]
+        written = _write(model, held, [prompts[k] for k in places], sampled, seed)
+        for place, ids in zip(places, written, strict=True):
+            found[place] = ids
+    return found
+
+
+def _write(
+    model: LanguageModel,
+    starts: Sequence[np.ndarray],
+    prompts: Sequence[Prompt],
+    sampled: bool,
+    seed: int,
+) -> list[np.ndarray]:
+    """Continue the rows of one batch, the last one repeated up to a whole number of quanta."""
+    missing = -len(starts) % QUANTUM
+    starts = [*starts, *[starts[-1]] * missing]
+    prompts = [*prompts, *[prompts[-1]] * missing]
+    lengths = np.array([len(ids) for ids in starts])
+    ends = lengths + np.array([prompt.wanted for prompt in prompts])
+    tokens = np.zeros((len(starts), ends.max()), np.int64)
+    numbers = np.zeros(tokens.shape if sampled else (0, 0))
+    for row, (ids, prompt) in enumerate(zip(starts, prompts, strict=True)):
+        tokens[row, : len(ids)] = ids
+        if sampled:
+            drawn = stream(seed, _PURPOSE, prompt.item).random(prompt.wanted)
+            numbers[row, len(ids) : ends[row]] = drawn
+    device = model.device
+    held, uniform = torch.from_numpy(tokens).to(device), torch.from_numpy(numbers).to(device)
+    state = model.initial_state(len(tokens), int(ends.max()) - 1)
+    for place in range(1, int(ends.max())):
+        writing = torch.from_numpy((lengths <= place) & (place < ends)).to(device)  # (B,)
+        if not bool(writing.any()):
+            nothing = held.new_empty(0)
+            _, state = model.step_some(held[:, place - 1], state, nothing)
+            continue
+        logits, state = model.step(held[:, place - 1], state)  # (B, V)
+        logits[:, EOS] = -torch.inf
+        chosen = best_tokens(logits)  # (B,)
+        if sampled:
+            chosen = pick(unnormalized(logits), uniform[:, place])
+        held[:, place] = torch.where(writing, chosen, held[:, place])
+    written = held.cpu().numpy()
+    real = zip(written, lengths.tolist(), ends.tolist(), strict=True)
+    return [row[start:end] for row, start, end in real][: len(starts) - missing]

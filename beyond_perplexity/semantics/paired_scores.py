@@ -14,7 +14,7 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.semantics import PREDICTED
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.semantics.score_blocks import (
     KIND_PARTS,
     ScoreBlock,
@@ -38,70 +38,36 @@ class ScoreKey(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class GroupSums:
-    """Sums over the sentences of each group that every compared model has a value on.
+    """Sums over the sentences of each group that every compared model has a value on."""
 
-    Attributes
-    ----------
-    models : list of str
-        Those with any value.
-    numerators : ndarray of float64, shape (G, M)
-        Of a mean, values by their weight; of counts zeros.
-    sizes : ndarray of float64, shape (G,)
-        Weights: sentences, or words of the target.
-    counts : ndarray of float64, shape (G, M, P, K), or None
-        Of BLEU.
-    order : int
-        Of BLEU; 0 of means.
-    sentences : int
-    left_out : int
-        Sentences on which one of the models has no value.
-    """
-
-    models: list[str]
-    numerators: np.ndarray
-    sizes: np.ndarray
-    counts: np.ndarray | None
-    order: int
+    models: list[str]  # those with any value
+    numerators: np.ndarray  # float64, (G, M): of a mean, values by their weight; of counts zeros
+    sizes: np.ndarray  # float64, (G,): weights: sentences, or words of the target
+    counts: np.ndarray | None  # float64, (G, M, P, K), or None: of BLEU
+    order: int  # of BLEU; 0 of means
     sentences: int
-    left_out: int
+    left_out: int  # sentences on which one of the models has no value
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceValues:
-    """What models score on each of some sentences of a split.
+    """What models score on each of some sentences of a split."""
 
-    Attributes
-    ----------
-    groups : ndarray of int64, shape (N,)
-        Key of what a sentence's document belongs to.
-    models : list of str
-    values : dict of (evaluator, measure) to ndarray of float64, shape (N, M)
-        Of predictions; NaN where not defined.
-    """
-
-    groups: np.ndarray
+    groups: np.ndarray  # int64, (N,): key of what a sentence's document belongs to
     models: list[str]
+    # float64, (N, M): of predictions; NaN where not defined
     values: dict[tuple[str, str], np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class PairedScores:
-    """All that models are compared by.
-
-    Attributes
-    ----------
-    models : list of str
-    sums : dict of ScoreKey to GroupSums
-    groups : dict of str to ndarray of int64, shape (G,)
-        Keys of the groups of each split, in the order of all sums.
-    sentences : dict of str to SentenceValues
-        Of each split.
-    """
+    """All that models are compared by."""
 
     models: list[str]
     sums: dict[ScoreKey, GroupSums]
+    # int64, (G,): keys of the groups of each split, in the order of all sums
     groups: dict[str, np.ndarray]
-    sentences: dict[str, SentenceValues]
+    sentences: dict[str, SentenceValues]  # of each split
 
 
 class _Sums:
@@ -245,26 +211,16 @@ def _compared(
 
 
 def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
-    """Read the scores of all models and evaluators.
+    """Read the scores of all models and evaluators, however they are cut.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Parquet files, schema ``semantic_scores``, in folders ``{model}/{evaluator}``; block n of
-        every model and evaluator is of the same sentences. The result does not depend on how they
-        are cut.
-    limit : int
-        Sentences of each split whose values are kept, about: those of groups in a random order.
-
-    Raises
-    ------
-    InputError
-        When a file is none, models were scored on other sentences, or a model lacks an evaluator's
-        block.
+    `paths` are of schema ``semantic_scores``, in folders ``{model}/{evaluator}``; block n of every
+    model and evaluator is of the same sentences. Of some `limit` sentences of each split, those of
+    groups in a random order, the values are kept.
     """
     owners = shards_by_owner(paths)
     models = list(dict.fromkeys(model for own in owners.values() for model in own))
-    keys = [_read_keys(path) for path in next(iter(next(iter(owners.values())).values()))]
+    some = next(iter(next(iter(owners.values())).values()))
+    keys = [read_block(path)._replace(cells={}) for path in some]
     collector = _Collector(models, _splits(keys, limit))
     for evaluator, own in owners.items():
         for model, held in own.items():
@@ -279,10 +235,6 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
             check_alike([first, *blocks.values()])
             collector.add(evaluator, blocks, known)
     return _finished(collector)
-
-
-def _read_keys(path: str) -> ScoreBlock:
-    return read_block(path)._replace(cells={})
 
 
 def _splits(blocks: Sequence[ScoreBlock], limit: int) -> dict[str, _Split]:

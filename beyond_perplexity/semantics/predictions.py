@@ -8,7 +8,7 @@ n tokens of a document, S draws at each place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -19,8 +19,7 @@ from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.semantics.continuations import Prompt, continue_prompts
-from beyond_perplexity.semantics.next_words import NextWords, predict_tokens
+from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
 from beyond_perplexity.semantics.options import PredictionOptions
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 
@@ -38,13 +37,7 @@ class _Place(NamedTuple):
 
 
 def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[str]:
-    """Turn ids into words joined by one blank, ``</s>`` and ``<unk>`` printed so.
-
-    Parameters
-    ----------
-    vocabulary : Vocabulary
-    texts : sequence of ndarray of int, shape (n,)
-    """
+    """Turn ids (n,) into words joined by one blank, ``</s>`` and ``<unk>`` printed so."""
     cuts = [np.flatnonzero(ids <= UNK) for ids in texts]
     parts = [
         ids[start:end]
@@ -105,13 +98,6 @@ def _numbers(
     return found
 
 
-def _sentence_ids(words: Sequence[NextWords], place: _Place) -> Iterator[np.ndarray]:
-    """Yield what is printed of a sentence: the likeliest tokens, then each draw."""
-    held = words[place.document]
-    yield held.best[place.tokens]
-    yield from held.drawn[place.tokens].T
-
-
 def _continue(
     model: LanguageModel,
     units: Sequence[CutDocument],
@@ -146,37 +132,19 @@ def predict_sentences(
     seed: int,
     batch_positions: int = LOGIT_ROWS,
 ) -> dict[str, list[object]]:
-    """Predict the sentences of documents.
+    """Predict the sentences of documents, in their order; models share random numbers.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    vocabulary : Vocabulary
-    units : sequence of CutDocument
-    options : PredictionOptions
-    seed : int
-        Of the run: models share the random numbers of a sentence.
-    batch_positions : int
-        See `next_words.predict_tokens`.
-
-    Returns
-    -------
-    dict
-        Columns of schema ``predictions``, less split and partner: sentences in the order of the
-        documents.
-
-    Raises
-    ------
-    InputError
-        When a probability is no number, as of a broken model.
+    Columns of schema ``predictions``, less split and partner.
     """
     asked = options.continuation
     texts, places = _place_sentences(units, vocabulary, asked.prefix if asked else None)
     numbers = _numbers(units, texts, places, options.samples, seed)
     words = predict_tokens(model, texts, numbers, batch_positions)
-    printed = print_tokens(
-        vocabulary, [ids for place in places for ids in _sentence_ids(words, place)]
-    )
+    told: list[np.ndarray] = []  # of each sentence the likeliest tokens, then each draw
+    for place in places:
+        held = words[place.document]
+        told += [held.best[place.tokens], *held.drawn[place.tokens].T]
+    printed = print_tokens(vocabulary, told)
     each = 1 + options.samples
     continued: list[str | None] = [None] * len(places)
     if asked is not None:

@@ -25,8 +25,9 @@ from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
-from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.verdicts import joined_facts
 
 _IDENTICAL, _UNRELATED = "identical", "unrelated"
@@ -95,34 +96,19 @@ _NAMES = (_IDENTICAL, *CHANGES, _UNRELATED)
 
 
 class ProbedSentences(NamedTuple):
-    """Sentences and what they are changed to.
-
-    Attributes
-    ----------
-    texts : list of str, of length N
-    groups : ndarray of int64, shape (N,)
-        Key of the group of each one's document.
-    versions : dict of str to list of (str or None), of length N
-        By probe; None where a sentence cannot be changed so.
-    """
+    """Sentences and what they are changed to."""
 
     texts: list[str]
-    groups: NDArray[np.int64]
-    versions: dict[str, list[str | None]]
+    groups: NDArray[np.int64]  # int64, (N,): key of the group of each one's document
+    versions: dict[str, list[str | None]]  # by probe; None where a sentence cannot be changed so
 
 
 def probe_sentences(
     units: Sequence[CutDocument], partners: Sequence[Sequence[str | None]], seed: int
 ) -> ProbedSentences:
-    """_Change the sentences of documents.
+    """Change the sentences of documents; each sentence and change has a random stream.
 
-    Parameters
-    ----------
-    units : sequence of CutDocument
-    partners : sequence of sequence of (str or None)
-        An unrelated sentence for each, as of `partners.find_partners`.
-    seed : int
-        Of the run; each sentence and change draws from a stream of its own.
+    `partners` has an unrelated sentence for each, as of `find_partners`.
     """
     texts: list[str] = []
     groups: list[int] = []
@@ -223,18 +209,7 @@ def _probe_row(
 
 
 def probe_rows(evaluator: Evaluator, sentences: ProbedSentences) -> Iterator[_Row]:
-    """Measure what an evaluator notices.
-
-    Parameters
-    ----------
-    evaluator : Evaluator
-    sentences : ProbedSentences
-
-    Yields
-    ------
-    dict
-        A row of schema ``probes``, without the evaluator's name.
-    """
+    """Measure what an evaluator notices: rows of schema ``probes``, without its name."""
     scores = {
         probe: _scores(evaluator, sentences.texts, versions)
         for probe, versions in sentences.versions.items()

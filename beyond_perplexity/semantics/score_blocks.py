@@ -24,7 +24,7 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTIC_SCORES,
     SPREAD,
 )
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS_KIND = "excess"
@@ -61,18 +61,7 @@ def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
 
 
 def read_block(path: str) -> ScoreBlock:
-    """Read a shard.
-
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``semantic_scores``.
-
-    Raises
-    ------
-    InputError
-        When it is none, or a sentence has two values of a measure.
-    """
+    """Read a shard, schema ``semantic_scores``."""
     with check_schema(path, SEMANTIC_SCORES) as file:
         table = file.read(columns=SEMANTIC_SCORES.names)
     named, names = _codes(table["split"])

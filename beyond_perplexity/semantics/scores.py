@@ -1,27 +1,140 @@
 """Scores of predicted sentences: a row a sentence, measure and kind.
 
-N sentences, P pairs of texts. A pair's score does not depend on the pairs beside it.
+N sentences, P pairs of texts. A pair's score does not depend on the pairs beside it. What a
+comparison with an unrelated sentence gives is the floor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from itertools import chain, combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_SCORES, SPREAD
-from beyond_perplexity.semantics.comparisons import KINDS, Comparisons, compare_texts
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats
-from beyond_perplexity.semantics.rows import (
-    ACCURACY,
-    BLEU_NAMES,
-    CROSS_ENTROPY,
-    MEASURES,
+from beyond_perplexity.corpus.sentences import (
+    CutDocument,
+    order_documents,
+    read_documents,
+    sentence_item,
 )
-from beyond_perplexity.semantics.words import WordEvaluator
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.schemas.semantics import (
+    CONTINUED,
+    PARTNER_OF,
+    PREDICTED,
+    SAMPLED,
+    SEMANTIC_SCORES,
+    SPREAD,
+)
+from beyond_perplexity.semantics.evaluators.contract import Evaluator
+from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
+from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY, MEASURES
+from beyond_perplexity.semantics.word_cosines import Floats
+
+KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
+
+_FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
+_PARTNER = "semantics/partner"  # of the random streams
+
+
+def find_partners(
+    units: Sequence[CutDocument], path: str, split: str, *, seed: int, whole: bool = False
+) -> list[list[str | None]]:
+    """Find an unrelated sentence of like length for every sentence of documents of the split.
+
+    The seed decides among sentences of equal length. Words are joined by one blank; None where no
+    other document has a sentence that differs.
+    """
+    if not units:
+        return []
+    order = order_documents(path, split, seed)
+    places = {unit_id: place for place, unit_id in enumerate(order.tolist())}
+    count = min(_FOLLOWERS, len(order) - 1)
+    after = {
+        unit.unit_id: order[(places[unit.unit_id] + 1 + np.arange(count)) % len(order)].tolist()
+        for unit in units
+    }
+    wanted = {*after, *chain.from_iterable(after.values())}
+    held = {
+        unit.unit_id: unit
+        for unit in read_documents(path, split, wanted, grouped=True, whole=whole)
+    }
+    return [
+        _partners(unit, held[unit.unit_id].group, [held[k] for k in after[unit.unit_id]], seed)
+        for unit in units
+    ]
+
+
+def _partners(
+    unit: CutDocument, title: str | None, others: Sequence[CutDocument], seed: int
+) -> list[str | None]:
+    unrelated = [other for other in others if title is None or other.group != title]
+    pool = [words for other in unrelated for words in other.sentences]
+    lengths = np.array([len(words) for words in pool])
+    found: list[str | None] = []
+    for place, words in enumerate(unit.sentences):
+        # another sentence may say the very same
+        differs = np.array([other != words for other in pool], bool)
+        if not differs.any():
+            found.append(None)
+            continue
+        distances = np.where(differs, np.abs(lengths - len(words)), np.iinfo(np.int64).max)
+        nearest = np.flatnonzero(distances == distances.min())
+        number = stream(seed, _PARTNER, sentence_item(unit.unit_id, place)).random()
+        found.append(" ".join(pool[nearest[int(number * len(nearest))]]))
+    return found
+
+
+class Comparisons(NamedTuple):
+    """Pairs of texts of some sentences."""
+
+    pairs: list[tuple[str, str]]  # A prediction, and what it is compared with; (P,)
+    owners: NDArray[np.int64]  # int64, (P,): the sentence of each pair
+    kinds: NDArray[np.int64]  # int64, (P,): of `KINDS`, by number
+
+
+def _after(text: str, given: int) -> str:
+    """Return what follows the first words."""
+    return " ".join(text.split()[given:]) if given else text
+
+
+def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
+    """List kind, prediction and what it is compared with.
+
+    Of what is continued the words that were given are left out: they are true ones.
+    """
+    continued = row["continued"]
+    told: dict[str, list[str]] = {
+        PREDICTED: [row["predicted"]],
+        SAMPLED: row["samples"] or [],
+        CONTINUED: [] if continued is None else [continued],
+    }
+    for kind, texts in told.items():
+        given = row["given"] if kind == CONTINUED else 0
+        for text in texts:
+            yield kind, _after(text, given), _after(row["target"], given)
+            if row["partner"] is not None:
+                yield PARTNER_OF[kind], _after(text, given), _after(row["partner"], given)
+    if spread:
+        yield from ((SPREAD, *pair) for pair in combinations(told[SAMPLED], 2))
+
+
+def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> Comparisons:
+    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`)."""
+    numbers = {kind: number for number, kind in enumerate(KINDS)}
+    pairs: list[tuple[str, str]] = []
+    owners: list[int] = []
+    kinds: list[int] = []
+    for owner, row in enumerate(rows):
+        for kind, text, other in _of_sentence(row, spread):
+            pairs.append((text, other))
+            owners.append(owner)
+            kinds.append(numbers[kind])
+    return Comparisons(pairs, np.array(owners, np.int64), np.array(kinds, np.int64))
+
 
 SENTENCES_AT_ONCE = 256  # sentences that are scored at once
 _SPREAD = KINDS.index(SPREAD)
@@ -133,21 +246,9 @@ def _score_measures(
 def score_sentences(
     evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], model: str, name: str
 ) -> pa.Table:
-    """Score sentences.
+    """Score rows of ``predictions`` by an evaluator: schema ``semantic_scores``.
 
-    Parameters
-    ----------
-    evaluator : Evaluator
-    sentences : sequence of mapping
-        Rows of schema ``predictions``.
-    model, name : str
-        Of the model that predicted, and of the evaluator.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``semantic_scores``. The evaluator of words also gives the model's cross-entropy on
-        the target, nats per word.
+    The evaluator of words also gives the model's cross-entropy on the target, nats per word.
     """
     columns = _Columns(sentences)
     _score_measures(evaluator, sentences, columns)

@@ -39,10 +39,10 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTICS,
     SPREAD,
 )
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.bleu_intervals import bleu_intervals
+from beyond_perplexity.semantics.bleu import bleu_intervals
 from beyond_perplexity.semantics.group_sums import KindSums, names_of, sum_groups_of
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.verdicts import joined_facts
 
@@ -78,13 +78,7 @@ class FloorIntervals(NamedTuple):
 
 
 def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]]:
-    """Return by split which shares of the words of targets and of predictions are unknown.
-
-    Parameters
-    ----------
-    paths : sequence of path
-        Parquet files, schema ``predictions``.
-    """
+    """Return by split which shares of the words of targets and of predictions are unknown."""
     sums: dict[str, np.ndarray] = {}
     columns = ("words", "unknown_target", "unknown_predicted")
     for batch in read_batches(paths, PREDICTIONS, ["split", *columns]):
@@ -187,13 +181,6 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
     )
 
 
-def _kinds_of(kinds: Mapping[str, KindSums], measure: Measure) -> Iterator[str]:
-    """List the kinds of rows that there are."""
-    yield from (kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds)
-    if measure.by_place and SAMPLED in kinds and SPREAD in kinds:
-        yield PROPER
-
-
 def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int) -> _Row:
     measure = MEASURES[name]
     sums = kinds[SAMPLED if kind == PROPER else kind]
@@ -222,23 +209,10 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
 def semantic_rows(
     scores: Sequence[str | Path], predictions: Sequence[str | Path], resamples: int, seed: int
 ) -> Iterator[_Row]:
-    """Measure a model: a row a split, evaluator, measure and kind.
+    """Measure a model: a row of ``semantics`` a split, evaluator, measure and kind.
 
-    Parameters
-    ----------
-    scores : sequence of path
-        All shards of all evaluators, schema ``semantic_scores``; those of one in their order.
-    predictions : sequence of path
-        Those that were scored, for shares of unknown words.
-    resamples : int
-        For intervals of BLEU.
-    seed : int
-        Of the run.
-
-    Yields
-    ------
-    dict
-        A row of schema ``semantics``, without the model's name.
+    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
+    were scored, for shares of unknown words.
     """
     unknown = unknown_shares(predictions)
     for evaluator, (measures, files) in names_of(scores).items():
@@ -247,7 +221,10 @@ def semantic_rows(
                 target, predicted = unknown.get(split, (None, None))
                 given: _Row = {"split": split, "evaluator": evaluator}
                 given |= {"unknown_target": target, "unknown_predicted": predicted}
-                for kind in _kinds_of(kinds, MEASURES[name]):
+                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
+                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
+                    told.append(PROPER)
+                for kind in told:
                     yield given | _row(kinds, kind, name, resamples, seed)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = {

@@ -17,7 +17,7 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTIC_SCORES,
     SEMANTICS,
 )
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.storage.shards import write_shard
 
 KINDS = ("predicted", "sampled", "partner", "sampled_partner")

@@ -30,14 +30,13 @@ from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.scoring.speller.speller import load_speller
-from beyond_perplexity.semantics.evaluators import fasttext
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+from beyond_perplexity.semantics.scored_pairs import read_scored_pairs
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile
@@ -125,11 +124,11 @@ def written(save: Callable[[Path], object], suffix: str = "") -> bytes:
 
 
 def fasttext_model() -> bytes:
-    head = fasttext._HEAD.pack(793712314, 12, 2, 5, 5, 1, 5, 1, 1, 2, 3, 1, 2, 0, 0.0)
-    sizes = fasttext._SIZES.pack(2, 2, 0, 9, -1)
-    words = b"".join(word + b"\0" + fasttext._ENTRY.pack(3, 0) for word in (b"a", b"b"))
+    head = struct.pack("<ii12id", 793712314, 12, 2, 5, 5, 1, 5, 1, 1, 2, 3, 1, 2, 0, 0.0)
+    sizes = struct.pack("<iiiqq", 2, 2, 0, 9, -1)
+    words = b"".join(word + b"\0" + struct.pack("<qb", 3, 0) for word in (b"a", b"b"))
     rows = np.arange(10, dtype="<f4").tobytes()
-    return head + sizes + words + b"\0" + fasttext._MATRIX.pack(5, 2) + rows
+    return head + sizes + words + b"\0" + struct.pack("<qq", 5, 2) + rows
 
 
 def skipthought_weights() -> bytes:
@@ -258,17 +257,17 @@ CASES: dict[str, Case] = {
     "labelled pairs": (
         "a.jsonl",
         lambda: json.dumps(PAIR).encode() * 1 + b"\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "pairs as CSV": (
         "a.csv",
         lambda: b'sentence1,sentence2,score\n"a, b",c,1.5\nd,e,0\n',
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "pairs with tabs": (
         "a.tsv",
         lambda: b"a\tb\t1.5\nc\td\t2\n",
-        lambda path: drain(read_labelled_texts(path, PairColumns(), True)),
+        lambda path: drain(read_labelled_texts(path, PairColumns())),
     ),
     "scored pairs": (
         "a.csv",

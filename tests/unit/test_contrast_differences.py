@@ -21,7 +21,7 @@ from beyond_perplexity.contrastive.differences import (
     compare_contrasts,
     read_table_1,
 )
-from beyond_perplexity.contrastive.sums import ContrastSums, LevelSums
+from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums
 from beyond_perplexity.errors import InputError
 
 LEVELS = (0.1, 0.3, 0.5)

@@ -20,7 +20,7 @@ import torch
 from scipy.stats import t
 from torch import Tensor
 
-from beyond_perplexity.contrastive.entropy import contrast_rows
+from beyond_perplexity.contrastive.entropy import ContrastSums, contrast_rows, read_sums
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,
@@ -28,7 +28,6 @@ from beyond_perplexity.contrastive.scores import (
     make_scorer,
     score_texts,
 )
-from beyond_perplexity.contrastive.sums import ContrastSums, read_sums
 from beyond_perplexity.contrastive.versions import (
     Substitutes,
     read_versions,

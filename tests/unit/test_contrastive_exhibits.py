@@ -19,7 +19,7 @@ from docutils.core import publish_doctree
 from matplotlib.figure import Figure
 from scipy.stats import kendalltau
 
-from beyond_perplexity.contrastive.readings import NO_DIFFERENCE, read_table_1
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.contrastive_rows import (

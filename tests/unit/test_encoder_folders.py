@@ -17,8 +17,8 @@ from transformers import BertConfig, BertModel
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.semantics.evaluators.contract import load_encoder, load_evaluator
-from beyond_perplexity.semantics.evaluators.packages import is_installed, package_folder
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -233,7 +233,8 @@ def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_pa
     """Oracle: the library imports each of the allowed names as one of its modules."""
     misc = pytest.importorskip("sentence_transformers.util.misc")
     for name in _LAYERS:
-        assert issubclass(misc.import_from_string(name), torch.nn.Module)
+        kind = misc.import_from_string(f"sentence_transformers.models.{name}")
+        assert issubclass(kind, torch.nn.Module)
     folder = tmp_path / "alone"
     shutil.copytree(package_folder("minilm"), folder)
     modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
@@ -273,7 +274,7 @@ def test_marks_of_an_encoder_are_no_words():
     """MiniLM puts [CLS] before a text and [SEP] behind it."""
     path = package_folder("minilm")
     given = {"family": "transformer", "path": str(path), "layers": 1}
-    encoder = load_encoder(given, "cpu")
+    encoder = load_evaluator(given, device="cpu").encoder
     model = BertModel.from_pretrained(path).eval()
     ids = encoder._tokenizer("the cat sat")["input_ids"]
     assert len(ids) == 5
@@ -285,7 +286,8 @@ def test_marks_of_an_encoder_are_no_words():
 
 @MINILM
 def test_encoders_are_loaded_for_other_uses():
-    encoder = load_encoder({"family": "sentence-transformers", "package": "minilm"}, "cpu")
+    given = {"family": "sentence-transformers", "package": "minilm"}
+    encoder = load_evaluator(given, device="cpu").encoder
     assert (encoder.width, encoder.limit) == (384, 256)
     with pytest.raises(InputError, match="package: glove has no encoder"):
-        load_encoder({"family": "sentence-transformers", "package": "glove"})
+        load_evaluator({"family": "sentence-transformers", "package": "glove"})

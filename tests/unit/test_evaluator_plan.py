@@ -19,8 +19,8 @@ from beyond_perplexity.planning import evaluators as planning
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, PACKAGES
-from beyond_perplexity.semantics.rows import MEASURES
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
+from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.storage.fingerprint import ROOT
 
 WORD2VEC = {"family": "word2vec", "corpus": "wikipedia"}

@@ -34,7 +34,7 @@ from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.provenance import content_hash
-from tests.unit.sound_files import CASES, VOCABULARY, infersent_state, parquet, read_infersent
+from tests.unit.sound_files import CASES, VOCABULARY, parquet
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SCHEMA = Path(__file__).parents[2] / "rules" / "config.schema.yaml"
@@ -235,26 +235,6 @@ def test_other_tensors_are_told_or_a_model_that_scores(family: str, data: st.Dat
 
 
 # ---- weights of other programs ----
-
-
-@pytest.mark.parametrize("legacy", [True, False])
-@settings(SETTINGS, max_examples=15)
-@given(data=st.data())
-def test_other_tensors_of_infersent_are_told_or_read(legacy: bool, data: st.DataObject) -> None:
-    held: dict[str, Any] = infersent_state()
-    name = data.draw(st.sampled_from(sorted(held)))
-    changes: list[Callable[[torch.Tensor], object]] = [
-        *(lambda t: t[0], lambda t: t[:0], lambda t: t[:1].expand(1 << 40, *t.shape[1:])),
-        *(lambda t: t * torch.nan, lambda t: t.to(torch.complex64), lambda t: t.to_sparse()),
-        *(lambda t: None, lambda t: "x", lambda t: [1.0], lambda t: torch.tensor(1.0)),
-        *(lambda t: t.half(), lambda t: t.int(), lambda t: torch.cat([t, t])),
-        lambda t: t.to("meta"),
-    ]
-    held[name] = data.draw(st.sampled_from(changes))(held[name])
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "infersent1.pkl"
-        torch.save(held, path, _use_new_zipfile_serialization=not legacy)
-        check(lambda: read_infersent(path), path)
 
 
 @functools.cache

@@ -20,20 +20,21 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.semantics.evaluators.grouping import (
-    QUANTUM_OF_ROWS,
-    groups_of_one_length,
+from beyond_perplexity.semantics.evaluators.infersent import (
+    InferSentEncoder,
+    InferSentNetwork,
+    read_official,
 )
-from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, read_official
-from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
-from beyond_perplexity.semantics.evaluators.infersent_training import LabelMeaning, fit_infersent
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining, PairTraining
-from beyond_perplexity.semantics.evaluators.sentence_sources import (
+from beyond_perplexity.semantics.evaluators.infersent_training import (
+    LabelMeaning,
     NextSentences,
-    ordered_sentences,
+    fit_infersent,
 )
-from beyond_perplexity.semantics.evaluators.vectors import FileTable
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
+from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
+from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import (
@@ -54,7 +55,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def table(tmp_path):
     path = tmp_path / "vectors.txt"
     held = write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
-    return FileTable(path), held
+    return open_file(path), held
 
 
 def make(**architecture):

@@ -18,11 +18,11 @@ import pytest
 import torch
 
 from beyond_perplexity.contrastive import partition
-from beyond_perplexity.contrastive.endless import endless_log_probs
 from beyond_perplexity.contrastive.given_length import (
     GivenLength,
     ScoredSentences,
     describe_given_length,
+    endless_log_probs,
 )
 from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions

@@ -19,6 +19,11 @@ import pytest
 from scipy.stats import pearsonr, rankdata, spearmanr
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.correlations import (
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics.bleu import bleu_of
@@ -28,11 +33,6 @@ from beyond_perplexity.semantics.paired_scores import (
     PairedScores,
     ScoreKey,
     read_paired_scores,
-)
-from beyond_perplexity.semantics.rank_correlations import (
-    average_ranks,
-    correlation_matrix,
-    few_items_interval,
 )
 from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 from beyond_perplexity.storage.shards import write_shard

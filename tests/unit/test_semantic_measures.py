@@ -16,27 +16,26 @@ from nltk.translate.bleu_score import SmoothingFunction, corpus_bleu
 from sacrebleu.metrics import BLEU
 from scipy.optimize import linprog
 
-from beyond_perplexity.semantics.aligned import (
+from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
+from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
+from beyond_perplexity.semantics.measures import MEASURES
+from beyond_perplexity.semantics.movers import movers_distances
+from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.word_cosines import (
+    NO_WORD,
+    WordIndex,
     aligned_cosines,
+    cosine_matrix,
+    exponential_scaling,
+    greedy_alignments,
+    logistic,
+    mean_vectors,
+    movers_similarity,
     pairwise_cosines,
+    scaled_cosine,
     unit_rows,
     word_cosines,
 )
-from beyond_perplexity.semantics.averages import mean_vectors
-from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
-from beyond_perplexity.semantics.cosine_matrices import cosine_matrix
-from beyond_perplexity.semantics.greedy import greedy_alignments
-from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.rows import MEASURES
-from beyond_perplexity.semantics.scaling import (
-    exponential_scaling,
-    logistic,
-    movers_similarity,
-    scaled_cosine,
-)
-from beyond_perplexity.semantics.vector_measures import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.word_ids import NO_WORD, WordIndex
 
 WORDS = [f"w{k}" for k in range(40)]
 VECTORS = np.random.default_rng(1).normal(0.3, 1, (40, 8)).astype(np.float32)

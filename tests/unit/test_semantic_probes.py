@@ -20,20 +20,15 @@ from scipy import stats
 
 from beyond_perplexity.corpus.sentences import CutDocument
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
-from beyond_perplexity.semantics.associations import (
+from beyond_perplexity.inference.correlations import (
     correlation_difference,
     pearson,
     spearman,
 )
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.human import (
-    correlate_people,
-    list_pair_scores,
-    score_pairs,
-)
-from beyond_perplexity.semantics.human_pairs import read_scored_pairs
+from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.probes import (
     exchange_words,
     negate,
@@ -41,7 +36,12 @@ from beyond_perplexity.semantics.probes import (
     probe_sentences,
     shuffle_words,
 )
-from beyond_perplexity.semantics.words import WordEvaluator
+from beyond_perplexity.semantics.scored_pairs import (
+    correlate_people,
+    list_pair_scores,
+    read_scored_pairs,
+    score_pairs,
+)
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 

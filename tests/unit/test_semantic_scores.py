@@ -28,14 +28,13 @@ from beyond_perplexity.schemas.semantics import (
 )
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.rows import BLEU_NAMES, MEASURES
-from beyond_perplexity.semantics.scaling import exponential_scaling
+from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
+from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
 from beyond_perplexity.semantics.summary import summarize_scores
-from beyond_perplexity.semantics.vector_measures import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.word_ids import WordIndex
-from beyond_perplexity.semantics.words import WordEvaluator
+from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
 

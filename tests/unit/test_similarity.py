@@ -21,10 +21,10 @@ from torch import nn
 
 from beyond_perplexity.commands import similarity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators import packages
-from beyond_perplexity.semantics.evaluators.packages import is_installed
+from beyond_perplexity.semantics.evaluators import families as packages
+from beyond_perplexity.semantics.evaluators.families import is_installed
+from beyond_perplexity.semantics.evaluators.opening import evaluator_at
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
-from beyond_perplexity.semantics.evaluators.paths import evaluator_at
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.evaluator_oracles import write_vectors
 
@@ -212,8 +212,8 @@ def test_what_lies_at_a_path_tells_the_family(tmp_path):
 # ---- pairs to train on ----
 
 
-def held_pairs(path, labelled=True, **columns):
-    return [tuple(pair) for pair in read_labelled_texts(path, PairColumns(**columns), labelled)]
+def held_pairs(path, **columns):
+    return [tuple(pair) for pair in read_labelled_texts(path, PairColumns(**columns))]
 
 
 def test_pairs_are_read_from_tables_and_objects(tmp_path):

@@ -17,24 +17,17 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
-from beyond_perplexity.semantics.evaluators.sentence_sources import Neighbours, ordered_sentences
+from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
 from beyond_perplexity.semantics.evaluators.skipthought import (
+    NeighbourBatch,
+    SkipThoughtNetwork,
     TrainedSkipThought,
     read_official_gru,
 )
-from beyond_perplexity.semantics.evaluators.skipthought_network import (
-    NeighbourBatch,
-    SkipThoughtNetwork,
-)
-from beyond_perplexity.semantics.evaluators.skipthought_training import fit_skipthought
+from beyond_perplexity.semantics.evaluators.skipthought_training import Neighbours, fit_skipthought
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
-from tests.unit.evaluator_oracles import (
-    gru_states,
-    sigmoid,
-    weights_of,
-    write_documents,
-)
+from tests.unit.evaluator_oracles import gru_states, sigmoid, weights_of, write_documents
 
 SIZE, WIDTH, HIDDEN = 12, 5, 6
 WORDS = [f"w{place}" for place in range(SIZE - 3)]

@@ -77,7 +77,7 @@ class GraphModule(LatentModule):
         """Read each document by itself.
 
         The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `invariance.quantum`.
+        batch; see `invariant_tensors`.
         """
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [

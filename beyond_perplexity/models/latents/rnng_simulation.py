@@ -33,7 +33,7 @@ _STEPS_AT_ONCE = 64  # whose random numbers are held
 class ActionNumbers:
     """The random numbers of sentences: two for each action, in the order of the actions.
 
-    `seed`, `purpose`: see `invariance.streams.stream`; `items`: int64, (R,): numbers of the
+    `seed`, `purpose`: see `random_streams.stream`; `items`: int64, (R,): numbers of the
     sentences.
     """
 

@@ -9,8 +9,7 @@ from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.options import Count, Limit, Natural, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names
-from beyond_perplexity.semantics.measure_options import MeasureOptions
-from beyond_perplexity.semantics.options import ContinuationOptions
+from beyond_perplexity.semantics.options import ContinuationOptions, MeasureOptions
 
 SplitNames = Annotated[
     tuple[Annotated[str, Limit(enum=SPLITS)], ...], Limit(uniqueItems=True, minItems=1)

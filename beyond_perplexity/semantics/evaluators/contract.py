@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.aligned import Floats
-from beyond_perplexity.semantics.evaluators.rows import EVALUATORS, EvaluatorFamily
-from beyond_perplexity.semantics.rows import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS, EvaluatorFamily
+from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats, cosines
 
 TextPair = tuple[str, str]
 
@@ -94,12 +94,7 @@ class Encoder(Protocol):
 
 
 class SentenceEvaluator(Evaluator):
-    """The cosine of the vectors that an encoder gives two texts, in [−1, 1].
-
-    Parameters
-    ----------
-    encoder : Encoder
-    """
+    """The cosine of the vectors that an encoder gives two texts, in [−1, 1]."""
 
     measures: tuple[str, ...] = ("similarity",)
 
@@ -130,30 +125,11 @@ class SentenceEvaluator(Evaluator):
         return vectors[first], vectors[second]
 
 
-def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
-    """Return the cosines of rows, float64, (N,), of two (N, D); NaN where one has no direction."""
-    wide = [np.asarray(part, np.float64) for part in (first, second)]
-    norms = [np.sqrt(np.einsum("nd,nd->n", part, part)) for part in wide]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.einsum("nd,nd->n", *wide) / (norms[0] * norms[1])
-    return np.asarray(np.clip(found, -1.0, 1.0), np.float64)
-
-
 def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:
     """Give predictions of which the evaluator knows no word what the measure gives nothing.
 
-    Parameters
-    ----------
-    measure : str
-        A row of `MEASURES`.
-    values : ndarray of float64, shape (N,)
-    known : two arrays of bool, shape (N,)
-        Whether it knows a word of the prediction, and one of the target.
-
-    Returns
-    -------
-    ndarray of float64, shape (N,)
-        NaN where it knows none of the target.
+    `known`, two of bool (N,): whether it knows a word of the prediction, and one of the target;
+    where it knows none of the target the value is NaN.
     """
     nothing = MEASURES[measure].nothing
     found = np.where(known[0], values, np.nan if nothing is None else nothing)
@@ -171,13 +147,7 @@ def known_text(text: str) -> str:
 
 
 def find_evaluator(family: object) -> EvaluatorFamily:
-    """Return the row of a family of evaluators.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return the row of a family of evaluators."""
     if not isinstance(family, str) or family not in EVALUATORS:
         raise InputError(f"evaluator: family is {family!r}; allowed are {', '.join(EVALUATORS)}")
     return EVALUATORS[family]
@@ -213,20 +183,3 @@ def load_evaluator(
     given = {key: value for key, value in options.items() if key != "family"}
     evaluator: Evaluator = load(given, measures or {}, device)
     return evaluator
-
-
-def load_encoder(options: Mapping[str, Any], device: str = "auto") -> Encoder:
-    """Load the encoder of an evaluator that compares vectors of texts.
-
-    Parameters and errors are those of `load_evaluator`.
-
-    Raises
-    ------
-    InputError
-        Also when the evaluator has no vectors of texts.
-    """
-    evaluator = load_evaluator(options, device=device)
-    if not isinstance(evaluator, SentenceEvaluator):
-        family = options.get("family")
-        raise InputError(f"encoder: {family} evaluators have no vectors of texts; name another")
-    return evaluator.encoder

@@ -14,13 +14,7 @@ _LFS = b"version https://git-lfs"
 
 
 def beginning(path: str | os.PathLike[str], count: int = 512) -> bytes:
-    """Return the first bytes of a file.
-
-    Raises
-    ------
-    InputError
-        When it is missing, a folder, cannot be read or is empty.
-    """
+    """Return the first bytes of a file that is there and not empty."""
     check_input(path, again=True)
     try:
         with open(path, "rb") as file:
@@ -33,13 +27,7 @@ def beginning(path: str | os.PathLike[str], count: int = 512) -> bytes:
 
 
 def refuse_page(path: str | os.PathLike[str]) -> bytes:
-    """Refuse a page of HTML in place of a file, and a pointer of Git LFS; return the beginning.
-
-    Raises
-    ------
-    InputError
-        When it is one, or cannot be read.
-    """
+    """Refuse a page of HTML in place of a file, and a pointer of Git LFS; return the beginning."""
     start = beginning(path)
     if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES):
         raise InputError(
@@ -52,13 +40,7 @@ def refuse_page(path: str | os.PathLike[str]) -> bytes:
 
 
 def refuse_foreign(path: str | os.PathLike[str]) -> bytes:
-    """Refuse, besides what `refuse_page` does, a pickle and an archive; return the beginning.
-
-    Raises
-    ------
-    InputError
-        When it is one, or cannot be read.
-    """
+    """Refuse, besides what `refuse_page` does, a pickle and an archive; return the beginning."""
     start = refuse_page(path)
     if start.startswith(_PICKLES):
         raise InputError(

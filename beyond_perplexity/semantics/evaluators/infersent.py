@@ -1,48 +1,152 @@
-"""InferSent evaluators: official weights, or networks that were trained here.
+"""InferSent: a recurrent encoder of word vectors with pooling, and a classifier of pairs.
 
-N texts or pairs, D numbers of a text's vector, E of a word's.
+Weights are official ones, or were trained here. N pairs or texts, B sentences, T words of the
+longest, E numbers of a word vector, H units in each direction, D = 2 H of a sentence, C classes.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.contract import check_finite
+from beyond_perplexity.models.contract import TrainedModel, check_finite
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import (
-    Floats,
     SentenceEvaluator,
     TextPair,
     has_vector,
     settle,
 )
+from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
-from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
-from beyond_perplexity.semantics.evaluators.networks import load_network
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
-from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
-from beyond_perplexity.semantics.rows import NO_WORDS
-from beyond_perplexity.storage.inputs import open_archive, said
+from beyond_perplexity.semantics.evaluators.networks import (
+    RecurrentReader,
+    encode_groups,
+    load_network,
+)
+from beyond_perplexity.semantics.evaluators.training_options import InferSentOptions
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats
+from beyond_perplexity.storage.inputs import said
 from beyond_perplexity.storage.provenance import content_hash
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sentences, and which of them are pairs."""
+
+    vectors: Tensor  # float32, (B, T, E): vectors of the words; behind the end anything finite
+    lengths: Tensor  # int64, (B,), at least 1
+    first: Tensor  # int64, (N,): places among the sentences
+    second: Tensor
+    labels: Tensor  # (N,): int64 classes, or float32 from 0 to 1
+
+    @property
+    def predictions(self) -> int:
+        """The pairs: what a loss is divided by."""
+        return len(self.labels)
+
+    def to(self, device: torch.device) -> PairBatch:
+        """Return the batch on a device."""
+        parts = (self.vectors, self.lengths, self.first, self.second, self.labels)
+        return PairBatch(*(part.to(device) for part in parts))
+
+
+class InferSentNetwork(TrainedModel):
+    """Equations 6 to 8 of the paper; without the classifier's middle layer of the original.
+
+    Of one class the labels are scores from 0 to 1. Source: Conneau et al. (2017). Supervised
+    learning of universal sentence representations from natural language inference data.
+    """
+
+    normalized = False
+
+    def __init__(self, width: int, classes: int, architecture: Mapping[str, Any]) -> None:
+        super().__init__()
+        options = parse_options(InferSentOptions, architecture, "architecture")
+        self.options, self.width, self.classes = options, width, classes
+        size = 2 * options.hidden_size
+        self.reader = RecurrentReader(options.cell, width, options.hidden_size, both=True)
+        self.attention: nn.Sequential | None = None
+        if options.pooling == "attention":
+            self.attention = nn.Sequential(
+                nn.Linear(size, options.attention_size),
+                nn.Tanh(),
+                nn.Linear(options.attention_size, 1, bias=False),
+            )
+        self.head = nn.Linear(4 * size, classes)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same network, with ``family``."""
+        return {
+            "family": "infersent",
+            "width": self.width,
+            "classes": self.classes,
+            "architecture": asdict(self.options),
+        }
+
+    def encode(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """Return the vectors of sentences, (B, D), of word vectors (B, T, E); lengths (B,)."""
+        states = self.reader(self._drop(vectors), lengths)  # (B, T, D)
+        places = torch.arange(states.shape[1], device=states.device)  # (T,)
+        beyond = (places >= lengths[:, None])[:, :, None]  # (B, T, 1)
+        if self.options.pooling == "max":
+            return states.masked_fill(beyond, -torch.inf).amax(1)  # (B, D)
+        if self.attention is None:
+            shares = (~beyond).float() / lengths[:, None, None]  # (B, T, 1)
+        else:
+            shares = self.attention(states).masked_fill(beyond, -torch.inf).softmax(1)  # (B, T, 1)
+        # Words are added up one after the other: zeros at the end change no rounding.
+        return (states * shares).cumsum(1)[:, -1]  # (B, D)
+
+    def logits(self, first: Tensor, second: Tensor) -> Tensor:
+        """Return what equation 6 is before φ, (N, C), for vectors of sentences, two (N, D)."""
+        parts = [first, second, (first - second).abs(), first * second]
+        logits: Tensor = self.head(self._drop(torch.cat(parts, 1)))
+        return logits
+
+    def loss(self, batch: PairBatch, epoch: float = math.inf) -> Tensor:
+        """Return the cross entropy summed over pairs, nats, float32 scalar.
+
+        Of scores it is that of a coin with the score as its bias.
+        """
+        vectors = self.encode(batch.vectors, batch.lengths)  # (B, D)
+        logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
+        if self.classes > 1:
+            return functional.cross_entropy(logits, batch.labels, reduction="sum")
+        return functional.binary_cross_entropy_with_logits(
+            logits[:, 0], batch.labels, reduction="sum"
+        )
+
+    def _drop(self, values: Tensor) -> Tensor:
+        return functional.dropout(values, self.options.dropout, self.training)
+
 
 ENTAILMENT = "entailment"
 # What the official program puts around a sentence, by version of the weights.
 SYMBOLS: dict[Any, tuple[str, ...]] = {1: ("<s>", "</s>"), 2: ("<p>", "</p>")}
 # It has NLTK's tokenizer and keeps upper case and accents.
 OFFICIAL_CLEANING = {"lower_case": False, "remove_accents": False}
-_MOST_BYTES = 1 << 34  # official files have below 2^31
+_LSTM = [
+    f"{part}_l0{side}"
+    for side in ("", "_reverse")
+    for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+]
 _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
@@ -51,16 +155,8 @@ class InferSentEncoder:
     """Turns texts into vectors by an InferSent network over word vectors.
 
     Words without a vector are left out, as the official program does; a text without any has no
-    vector, where that program reads it as ``</s>``.
-
-    Parameters
-    ----------
-    network : InferSentNetwork
-        In evaluation mode.
-    table : VectorTable
-        As wide as the network's inputs.
-    symbols : pair of str, optional
-        What stands before and after each text, where the table has vectors of them.
+    vector, where that program reads it as ``</s>``. `symbols` stand before and after each text,
+    where the table has vectors of them.
     """
 
     limit: int | None = None
@@ -70,7 +166,7 @@ class InferSentEncoder:
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
     ) -> None:
         self._network, self._table = network, table
-        self._symbols = [table.symbol(word) for word in symbols]
+        self._symbols = [table.symbol(word) for word in symbols] or [None, None]
         self.width = 2 * network.options.hidden_size
         self.words = self.unknown = 0
 
@@ -84,30 +180,19 @@ class InferSentEncoder:
         rows = [[ids[word] for word in row if word in ids] for row in split]
         self.words += sum(map(len, split))
         self.unknown += sum(map(len, split)) - sum(map(len, rows))
-        before, after = self._around(len(words))
+        marks = iter(range(len(words), len(words) + 2))
+        before, after = ([] if vector is None else [next(marks)] for vector in self._symbols)
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
         return encode_groups(rows, vectors, self.width, self._network.encode, self._network.device)
-
-    def _around(self, first: int) -> tuple[list[int], list[int]]:
-        """Return the rows of the symbols before and after a text, numbered from `first`."""
-        found: list[list[int]] = []
-        for vector in self._symbols:
-            found.append([] if vector is None else [first])
-            first += vector is not None
-        return (found[0], found[1]) if found else ([], [])
 
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
     ) -> Floats:
         """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
 
-        Parameters
-        ----------
-        first, second : ndarray of float32
-        place : int or None
-            The class whose probability is wanted; None: the score.
+        `place` is the class whose probability is wanted; None: the score.
         """
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
@@ -131,14 +216,8 @@ class InferSentEncoder:
 class InferSentEvaluator(SentenceEvaluator):
     """The cosine of two texts' vectors; and the trained classifier's score where it is of likeness.
 
-    Parameters
-    ----------
-    encoder : InferSentEncoder
-    about : mapping
-        For `describe`.
-    classes : sequence of str or None
-        Of the classifier; an empty one: it gives scores; None: none that says how alike texts are.
-    cleaning : Preprocessing
+    `classes` of the classifier: an empty one gives scores; None: none that says how alike texts
+    are.
     """
 
     def __init__(
@@ -173,27 +252,11 @@ class InferSentEvaluator(SentenceEvaluator):
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
-    """Read official weights (infersent1.pkl, infersent2.pkl): a state dict of torch.
+    """Read official weights (infersent1.pkl, infersent2.pkl): tensors of a recurrent layer.
 
-    Parameters
-    ----------
-    path : path
-    width : int
-        E of the word vectors.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Weights of the recurrent layer, float32, by torch's names.
-
-    Raises
-    ------
-    InputError
-        When the file is a page of HTML, holds anything but tensors, has not the layout, or is made
-        for vectors of another width.
+    Float32 by torch's names; `width` is E of the word vectors.
     """
-    if refuse_page(path).startswith(b"PK\x03\x04"):
-        open_archive(path, _MOST_BYTES).close()
+    refuse_page(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # of torch, pickle and zipfile
@@ -202,19 +265,13 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
             f"{path}: is no file of weights alone, and nothing else is unpickled ({reason}); fetch "
             "infersent1.pkl or infersent2.pkl again"
         ) from error
-    prefix = "enc_lstm."
-    wanted = [
-        f"{part}_l0{side}"
-        for side in ("", "_reverse")
-        for part in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
-    ]
-    names = {f"{prefix}{name}" for name in wanted}
-    if not isinstance(held, dict) or not names <= set(held):
+    try:
+        found = {name: held[f"enc_lstm.{name}"].float() for name in _LSTM}
+        inputs = found["weight_ih_l0"].shape[1]
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
         raise InputError(
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
-        )
-    found = {name: _weight(path, name, held[f"{prefix}{name}"]) for name in wanted}
-    inputs = found["weight_ih_l0"].shape[1]
+        ) from error
     if inputs != width:
         raise InputError(
             f"{path}: reads word vectors of {inputs} numbers, but those of the table have {width}; "
@@ -223,42 +280,12 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
     return found
 
 
-def _weight(path: str | os.PathLike[str], name: str, held: object) -> Tensor:
-    """Return a weight of the recurrent layer, float32.
-
-    Raises
-    ------
-    InputError
-        When it is none: no numbers, of another rank, empty, or larger than what the file holds.
-    """
-    rank = 2 if name.startswith("weight") else 1
-    plain = isinstance(held, Tensor) and held.layout == torch.strided and held.is_floating_point()
-    if not (plain and isinstance(held, Tensor) and held.dim() == rank and held.numel()):
-        raise InputError(f"{path}: {name} is no weight of a recurrent layer; fetch the file again")
-    if held.numel() * held.element_size() > held.untyped_storage().nbytes():
-        raise InputError(f"{path}: {name} has more numbers than the file; fetch the file again")
-    return held.float()
-
-
 def official_network(
     path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
 ) -> InferSentNetwork:
     """Make a network whose encoder has official weights, and whose classifier has none yet.
 
-    Parameters
-    ----------
-    path : path
-    width : int
-        E of the word vectors.
-    classes : int
-        C.
-    architecture : mapping
-        Fields of `InferSentOptions`; of cells and their number those of the weights.
-
-    Raises
-    ------
-    InputError
-        As `read_official`; and when a weight is no finite number.
+    Of `architecture` cells and their number are those of the weights; `width` is E.
     """
     tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
@@ -275,28 +302,20 @@ def official_network(
 def load_infersent(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> InferSentEvaluator:
-    """Load an InferSent evaluator.
+    """Load an InferSent evaluator: ``path`` of a folder that was trained here, or official weights.
 
-    Parameters
-    ----------
-    options : mapping
-        ``path``: a folder that was trained here, or official weights; then ``vectors``, of
-        `load_table`, ``version`` and ``architecture.pooling``. A folder knows its vectors.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or is not what it should be.
+    The latter need ``vectors``, of `load_table`, and have ``version`` and ``pooling``; a folder
+    knows its vectors.
     """
     path = Path(str(options.get("path")))
     if path.is_dir():
         network, held = load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
-        _check_table(path, table, held)
+        if table.sha256 != held["vectors_sha256"]:
+            raise InputError(
+                f"{table.path}: are not the word vectors that {path} was trained with; give those, "
+                "or train it again"
+            )
         about = {key: held[key] for key in ("title", "sha256", "versions")}
         cleaning = Preprocessing.from_config(held["preprocessing"])
         encoder = InferSentEncoder(network, table, SYMBOLS.get(held.get("version"), ()))
@@ -321,12 +340,3 @@ def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
     if options.get("family") == "word2vec":
         return {"path": str(Path(options["path"]) / "vectors.npy")}
     return {key: value for key, value in options.items() if key != "family"}
-
-
-def _check_table(folder: Path, table: VectorTable, held: Mapping[str, Any]) -> None:
-    """Refuse another table of word vectors than that of the training."""
-    if table.sha256 != held["vectors_sha256"]:
-        raise InputError(
-            f"{table.path}: are not the word vectors that {folder} was trained with; give those, "
-            "or train it again"
-        )

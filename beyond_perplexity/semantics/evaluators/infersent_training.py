@@ -10,40 +10,39 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.random_streams import stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.semantics.evaluators.contract import has_vector
-from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network
 from beyond_perplexity.semantics.evaluators.infersent import (
     ENTAILMENT,
     OFFICIAL_CLEANING,
     SYMBOLS,
+    InferSentNetwork,
+    PairBatch,
     official_network,
     table_options,
 )
-from beyond_perplexity.semantics.evaluators.infersent_network import InferSentNetwork
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.options import PairTraining
 from beyond_perplexity.semantics.evaluators.pair_files import (
     LabelledTexts,
     PairColumns,
     read_labelled_texts,
 )
-from beyond_perplexity.semantics.evaluators.sentence_sources import (
-    LABEL,
-    LABEL_UNIT,
-    SECOND,
-    LabelledPairs,
-    NextSentences,
+from beyond_perplexity.semantics.evaluators.sentence_training import (
+    following,
     ordered_sentences,
+    padded,
+    train_network,
 )
-from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
-from beyond_perplexity.semantics.evaluators.vectors import load_table
+from beyond_perplexity.semantics.evaluators.training_options import PairTraining
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
@@ -51,6 +50,8 @@ from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count
 NO_LABEL = frozenset({"", "-"})  # of pairs that people did not agree on
 VALID_SHARE = 10  # one pair in so many is watched, where no file is given for that
 _BATCH = 4096  # texts that are cleaned at once
+SECOND, LABEL = "second", "label"
+LABEL_UNIT = 1_000_000  # labels are kept as integers
 
 
 def fit_infersent(job: EvaluatorJob) -> None:
@@ -59,15 +60,6 @@ def fit_infersent(job: EvaluatorJob) -> None:
     Without a file of pairs it learns to tell the next sentence of a document from that of another
     one; its vectors are then compared by their cosine, as that is no likeness. With official
     weights and pairs the encoder stays as it is, and the classifier alone learns.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When a file or an option is wrong, or there is nothing to train on.
     """
     options = job.options
     training = parse_options(PairTraining, options.get("training", {}), "training")
@@ -117,17 +109,11 @@ def _train(
         network.reader.requires_grad_(False)
         return network
 
-    train_network(job, NetworkCourse(make, sources, training, folder), about)
+    train_network(job, make, sources, training, folder, about)
 
 
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
-    """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E).
-
-    Raises
-    ------
-    InputError
-        When no word has one.
-    """
+    """Return the words that have a vector as a vocabulary, and the vectors by id, (V, E)."""
     found = table.find(words)  # (words, E)
     known = np.flatnonzero(has_vector(found))
     if not len(known):
@@ -161,7 +147,10 @@ def _fit_pairs(
         path = paths[-1] if name == "valid" else paths[0]
         pairs = _cleaned(path, columns, cleaning)
         if len(paths) == 1:
-            pairs = (pair for pair in pairs if _is_watched(job.seed, pair) == (name == "valid"))
+            # whether a pair is watched and not trained on is a matter of its line alone
+            keyed = ((stream_key(job.seed, f"train/watched/{pair.line}"), pair) for pair in pairs)
+            wanted = name == "valid"
+            pairs = (pair for key, pair in keyed if (key % VALID_SHARE == 0) == wanted)
         instances = _encoded(path, pairs, vocabulary, meaning, training.maximum_length, around)
         store = InstanceStore.write(folder, name, instances)
         return LabelledPairs(store, vectors, training.batch_tokens, not meaning.classes)
@@ -189,15 +178,10 @@ def _put_symbols(
     return found
 
 
-def _is_watched(seed: int, pair: LabelledTexts) -> bool:
-    """Return whether a pair is watched and not trained on, by its line alone."""
-    return stream_key(seed, f"train/watched/{pair.line}") % VALID_SHARE == 0
-
-
 def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Iterator[LabelledTexts]:
     """Read pairs with a label, and clean their texts."""
     account = Account(path, "pairs")
-    stream = read_labelled_texts(path, columns, True, account)
+    stream = read_labelled_texts(path, columns, account)
     while read := list(islice(stream, _BATCH)):
         held = [pair for pair in read if pair.label not in NO_LABEL]
         account.left_out["without a label"] += len(read) - len(held)
@@ -208,30 +192,15 @@ def _cleaned(path: Path, columns: PairColumns, cleaning: Preprocessing) -> Itera
 
 @dataclass(frozen=True)
 class LabelMeaning:
-    """What the labels of a file of pairs are.
+    """What the labels of a file of pairs are."""
 
-    Attributes
-    ----------
-    classes : tuple of str
-        Empty where labels are scores.
-    low, high : float
-        The least and the greatest score of the training pairs, which become 0 and 1.
-    """
-
-    classes: tuple[str, ...] = ()
-    low: float = 0.0
+    classes: tuple[str, ...] = ()  # empty where labels are scores
+    low: float = 0.0  # the least and the greatest score of the training pairs, which become 0 and 1
     high: float = 1.0
 
     @classmethod
     def of(cls, path: Path, labels: set[str], training: PairTraining) -> LabelMeaning:
-        """Tell scores from classes.
-
-        Raises
-        ------
-        InputError
-            When there is one label alone, a score is no number, or no class says that texts are
-            alike.
-        """
+        """Tell scores from classes."""
         if len(labels) < 2:
             raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
         numbers = [_number(label) for label in sorted(labels)]
@@ -254,13 +223,7 @@ class LabelMeaning:
         return f"InferSent architecture ({'inference' if self.classes else 'scored'} pairs)"
 
     def read(self, path: Path, pair: LabelledTexts) -> int:
-        """Return a label as an integer: its class, or `LABEL_UNIT` times a score from 0 to 1.
-
-        Raises
-        ------
-        InputError
-            When the training pairs have no such class, or the score is no number.
-        """
+        """Return a label as an integer: its class, or `LABEL_UNIT` times a score from 0 to 1."""
         if self.classes:
             if pair.label in self.classes:
                 return self.classes.index(pair.label)
@@ -299,3 +262,92 @@ def _encoded(
             label = np.array([meaning.read(path, pair)])
             texts = [np.array([*before, *ids, *after], np.int32) for ids in (first, second)]
             yield Instance(pair.line, {TOKENS: texts[0], SECOND: texts[1], LABEL: label})
+
+
+class NextSentences(BatchSource):
+    """Pairs of a sentence and the next one, and as many with the next one of another sentence.
+
+    The other is of the same batch, so of like length: which it is the seed decides anew in each
+    epoch. `vectors` are float32 (V, E), by the id of a word; no word is unknown.
+    """
+
+    def __init__(
+        self,
+        store: InstanceStore,
+        vectors: NDArray[np.float32],
+        batch_tokens: int,
+        seed: int,
+        purpose: str,
+    ) -> None:
+        self._store, self._vectors = store, vectors
+        self._seed, self._purpose = seed, purpose
+        self._places = following(store)
+        if not len(self._places):
+            raise InputError(
+                "training: no document has two sentences; set training.sentences: documents, or "
+                "train on another corpus"
+            )
+        lengths = store.lengths
+        longest = np.maximum(lengths[self._places], lengths[self._places + 1])
+        super().__init__(2 * longest, batch_tokens)
+
+    def shuffled(self, seed: int, epoch: int) -> list[Any]:
+        """Cut the sentences into batches in the order of one epoch."""
+        return [(epoch, number, rows) for number, rows in enumerate(super().shuffled(seed, epoch))]
+
+    def ordered(self) -> list[Any]:
+        """Cut the sentences, sorted by length, into batches, always with the same others."""
+        return [(0, number, rows) for number, rows in enumerate(super().ordered())]
+
+    def batch(self, pieces: Any) -> PairBatch:
+        """Fetch one batch: the sentences, below them the next ones."""
+        epoch, number, rows = pieces
+        places = self._places[rows]
+        held = [self._store[int(place)].arrays[TOKENS] for place in (*places, *(places + 1))]
+        tokens, lengths = padded(held)
+        count = len(places)
+        here = torch.arange(count)
+        there = here + count
+        if count > 1:
+            item = (epoch << 32) | number
+            random = stream(self._seed, f"train/other/{self._purpose}", item)
+            order = torch.from_numpy(random.permutation(count))
+            others = torch.empty_like(order)
+            others[order] = order.roll(1)  # nobody's other is its own
+            first, second = torch.cat([here, here]), torch.cat([there, others + count])
+        else:
+            first, second = here, there
+        labels = torch.zeros(len(first))
+        labels[:count] = 1.0
+        vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
+        return PairBatch(vectors, lengths, first, second, labels)
+
+
+class LabelledPairs(BatchSource):
+    """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1.
+
+    `vectors` are float32 (V, E), by the id of a word.
+    """
+
+    def __init__(
+        self,
+        store: InstanceStore,
+        vectors: NDArray[np.float32],
+        batch_tokens: int,
+        scores: bool,
+    ) -> None:
+        self._store, self._vectors, self._scores = store, vectors, scores
+        longest = np.maximum(store.lengths, store.lengths_of(SECOND))
+        super().__init__(2 * longest, batch_tokens)
+
+    def batch(self, pieces: Any) -> PairBatch:
+        """Fetch one batch: the first sentences, below them the second ones."""
+        held = [self._store[int(place)].arrays for place in pieces]
+        rows = [np.asarray(arrays[side]) for side in (TOKENS, SECOND) for arrays in held]
+        tokens, lengths = padded(rows)
+        here = torch.arange(len(held))
+        labels = torch.tensor([int(arrays[LABEL][0]) for arrays in held])
+        if self._scores:
+            labels = labels.float() / LABEL_UNIT
+        vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
+        return PairBatch(vectors, lengths, here, here + len(held), labels)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators.rows import fit_modules
+from beyond_perplexity.semantics.evaluators.families import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.outputs import write_json
@@ -22,46 +22,21 @@ EVALUATOR_FILE = "evaluator.json"
 
 @dataclass(frozen=True)
 class EvaluatorJob:
-    """One training of an evaluator.
+    """One training of an evaluator."""
 
-    Attributes
-    ----------
-    options : mapping
-        ``family`` and its options, all paths local.
-    documents : Path or None
-        Parquet file, schema ``documents``; None where it is trained on a file of pairs.
-    vocabulary : Path or None
-        Vocabulary file, for families that have one.
-    preprocessing : mapping
-        How the documents were cleaned.
-    seed : int
-    device : str
-        auto, cpu or cuda.
-    threads : int
-    output : Path
-        The folder that is written.
-    checkpoints : Path
-        Folder for unfinished trainings, each in a subfolder of its own.
-    """
-
-    options: Mapping[str, Any]
+    options: Mapping[str, Any]  # ``family`` and its options, all paths local
+    # parquet file, schema ``documents``; None where it is trained on a file of pairs
     documents: Path | None
-    vocabulary: Path | None
-    preprocessing: Mapping[str, Any]
+    vocabulary: Path | None  # vocabulary file, for families that have one
+    preprocessing: Mapping[str, Any]  # how the documents were cleaned
     seed: int
-    device: str
+    device: str  # auto, cpu or cuda
     threads: int
-    output: Path
-    checkpoints: Path
+    output: Path  # the folder that is written
+    checkpoints: Path  # folder for unfinished trainings, each in a subfolder of its own
 
     def corpus(self) -> Path:
-        """Return the file of documents.
-
-        Raises
-        ------
-        InputError
-            When there is none.
-        """
+        """Return the file of documents."""
         if self.documents is None:
             raise InputError(
                 f"{self.options['family']}: give --documents, of the corpus to train on"
@@ -69,15 +44,7 @@ class EvaluatorJob:
         return self.documents
 
     def folder(self, *files: Path, **others: Any) -> Path:
-        """Return the folder of the checkpoints of just this training.
-
-        Parameters
-        ----------
-        *files : Path
-            What it reads.
-        **others : JSON-serializable
-            What else it depends on.
-        """
+        """Return the folder of the checkpoints of just this training: by what it depends on."""
         code = fingerprint("scripts/train_evaluator.py", *fit_modules(self.options["family"]))
         determined_by = {
             "options": dict(self.options),
@@ -91,14 +58,7 @@ class EvaluatorJob:
 
 
 def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
-    """Write what a trained evaluator is, last of all its files.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-    held : mapping
-        JSON-serializable; family, seed and cleaning are added.
-    """
+    """Write what a trained evaluator is, last of all its files."""
     about = {
         **held,
         "family": job.options["family"],
@@ -109,19 +69,7 @@ def write_description(job: EvaluatorJob, held: Mapping[str, Any]) -> None:
 
 
 def read_description(folder: Path, family: str | None = None) -> dict[str, Any]:
-    """Read what a folder of a trained evaluator says of it.
-
-    Parameters
-    ----------
-    folder : Path
-    family : str, optional
-        What it has to be of.
-
-    Raises
-    ------
-    InputError
-        When the folder is no such folder, or of another family.
-    """
+    """Read what a folder of a trained evaluator, of a family where one is named, says of it."""
     path = folder / EVALUATOR_FILE
     if not path.is_file():
         raise InputError(f"{folder}: is no evaluator: it has no {EVALUATOR_FILE}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -19,35 +19,20 @@ from beyond_perplexity.storage.json_text import parse_object
 FIRST_NAMES = ("sentence1", "premise", "text1")
 SECOND_NAMES = ("sentence2", "hypothesis", "text2")
 LABEL_NAMES = ("gold_label", "label", "score", "similarity_score", "gold")
-_JSON = (".jsonl", ".json")
-LONGEST_LINE = 1 << 26  # characters
+_USUAL = (FIRST_NAMES, SECOND_NAMES, LABEL_NAMES)
 
 
 class LabelledTexts(NamedTuple):
-    """Two texts as they are in a file.
+    """Two texts as they are in a file."""
 
-    Attributes
-    ----------
-    line : int
-        Where the pair is in the file, from 1.
-    first, second : str
-    label : str
-        Empty where no column of labels is asked for.
-    """
-
-    line: int
+    line: int  # where the pair is in the file, from 1
     first: str
     second: str
     label: str
 
 
 class PairColumns(NamedTuple):
-    """Names of columns; None: those of `FIRST_NAMES` …, or by their place.
-
-    Attributes
-    ----------
-    first, second, label : str or None
-    """
+    """Names of columns; None: those of `FIRST_NAMES` …, or by their place."""
 
     first: str | None = None
     second: str | None = None
@@ -55,9 +40,9 @@ class PairColumns(NamedTuple):
 
 
 def read_labelled_texts(
-    path: str | Path, columns: PairColumns, labelled: bool, account: Account | None = None
+    path: str | Path, columns: PairColumns, account: Account | None = None
 ) -> Iterator[LabelledTexts]:
-    """Read pairs of texts.
+    """Read pairs of texts with their labels.
 
     Parameters
     ----------
@@ -67,8 +52,6 @@ def read_labelled_texts(
         its columns; it may be missing where the third column has a number in it and no column is
         asked for by its name.
     columns : PairColumns
-    labelled : bool
-        Labels are read; where no name says which, the third column of a table holds them.
     account : Account, optional
         Where pairs are counted.
 
@@ -79,61 +62,63 @@ def read_labelled_texts(
         pair; names the line.
     """
     path = Path(path)
-    name = path.name.lower()
-    name = name.removesuffix(next((end for end in PACKED if name.endswith(end)), ""))
-    with _open_text(path) as file:
-        if name.endswith(_JSON):
-            found = _from_objects(path, file, columns, labelled)
-        else:
-            rows = _csv_rows(path, file) if name.endswith(".csv") else _tab_rows(path, file)
-            found = _from_rows(path, rows, columns, labelled)
-        account = account or Account(path, "pairs")
-        for pair in found:
-            account.read += 1
-            yield pair
-        account.close(None if file.read(1) else account.read)
+    refuse_foreign(path)
+    account = account or Account(path, "pairs")
+    try:
+        # what ends a line in CSV is a matter of its reader
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
+            for pair in _read_pairs(path, file, columns):
+                account.read += 1
+                yield pair
+            account.close(None if file.read(1) else account.read)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 ({error.reason}); convert it") from error
     if not account.read:
         raise InputError(f"{path}: holds no pair of texts")
 
 
-@contextmanager
-def _open_text(path: Path) -> Iterator[IO[str]]:
-    refuse_foreign(path)
-    try:
-        # what ends a line in CSV is a matter of its reader
-        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
-            yield file
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is not UTF-8 ({error.reason}); convert it") from error
-
-
-def _lines(path: Path, file: IO[str]) -> Iterator[tuple[int, str]]:
-    """Give the lines of a file with their numbers, from 1; none longer than the limit."""
-    number = 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) > LONGEST_LINE:
-            raise InputError(
-                f"{path}: line {number}: has more than {LONGEST_LINE:,} characters; cut it"
-            )
-        yield number, line
+def _read_pairs(path: Path, file: IO[str], columns: PairColumns) -> Iterator[LabelledTexts]:
+    name = path.name.lower()
+    name = name.removesuffix(next((end for end in PACKED if name.endswith(end)), ""))
+    if name.endswith((".jsonl", ".json")):
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                place = f"{path}: line {number}:"
+                held = parse_object(line, place, "give an object with both texts")
+                parts = zip(_USUAL, columns, strict=True)
+                yield LabelledTexts(number, *(_value(place, held, *part) for part in parts))
+        return
+    rows = (_csv_rows if name.endswith(".csv") else _tab_rows)(path, file)
+    first = next(rows, None)
+    if first is None:
+        return
+    places = [0, 1, 2]
+    if any(columns) or len(first[1]) < 3 or not _is_float(first[1][2]):
+        places = _find_columns(path, first[1], columns)
+    else:  # it has no names
+        rows = chain([first], rows)
+    for number, row in rows:
+        if len(row) <= max(places):
+            wanted = f"expected {max(places) + 1} at least"
+            raise InputError(f"{path}: line {number}: has {len(row)} columns, {wanted}")
+        yield LabelledTexts(number, *(row[place] for place in places))
 
 
 def _tab_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
-    # A text may begin with a quotation mark: only what is quoted as a whole is taken out of quotes.
-    for number, line in _lines(path, file):
-        if line.strip():
-            yield number, [_unquoted(part) for part in line.rstrip("\r\n").split("\t")]
-
-
-def _unquoted(part: str) -> str:
-    inner = part[1:-1]
-    whole = len(part) > 1 and part[0] == part[-1] == '"'
-    return inner.replace('""', '"') if whole and '"' not in inner.replace('""', "") else part
+    """Split lines; only what is quoted as a whole is unquoted: a text may begin with a quote."""
+    for number, line in enumerate(file, 1):
+        parts = line.rstrip("\r\n").split("\t") if line.strip() else []
+        for place, part in enumerate(parts):
+            inner = part[1:-1]
+            whole = len(part) > 1 and part[0] == part[-1] == '"'
+            if whole and '"' not in inner.replace('""', ""):
+                parts[place] = inner.replace('""', '"')
+        if parts:
+            yield number, parts
 
 
 def _csv_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader((line for _, line in _lines(path, file)), strict=True)
+    reader = csv.reader(file, strict=True)
     try:
         for row in reader:
             if any(row):
@@ -142,77 +127,29 @@ def _csv_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
         raise InputError(f"{path}: line {reader.line_num}: is no CSV ({error})") from error
 
 
-def _from_rows(
-    path: Path,
-    rows: Iterator[tuple[int, list[str]]],
-    columns: PairColumns,
-    labelled: bool,
-) -> Iterator[LabelledTexts]:
-    first_row = next(rows, None)
-    if first_row is None:
-        return
-    number, names = first_row
-    bare = not any(columns) and len(names) > 2 and labelled and _is_float(names[2])
-    places = [0, 1, 2][: 2 + labelled] if bare else _places(path, names, columns, labelled)
-    if bare:
-        yield _chosen(path, number, names, places)
-    for number, row in rows:
-        yield _chosen(path, number, row, places)
-
-
-def _chosen(path: Path, number: int, row: list[str], places: list[int]) -> LabelledTexts:
-    if len(row) <= max(places):
-        raise InputError(
-            f"{path}: line {number}: has {len(row)} columns, expected {max(places) + 1} at least"
-        )
-    return LabelledTexts(
-        number, row[places[0]], row[places[1]], row[places[2]] if places[2:] else ""
-    )
-
-
-def _places(path: Path, names: list[str], columns: PairColumns, labelled: bool) -> list[int]:
+def _find_columns(path: Path, names: list[str], columns: PairColumns) -> list[int]:
     """Return where the columns are: by the names asked for, the usual ones, or their order."""
     places = []
-    known: tuple[tuple[str, ...], ...] = (FIRST_NAMES, SECOND_NAMES, LABEL_NAMES)
-    if not labelled:
-        known = known[:2]
-    for usual, asked, otherwise in zip(known, columns, (0, 1, 2), strict=False):
-        found = [names.index(name) for name in usual if name in names]
-        if asked is not None:
-            if asked not in names:
-                raise InputError(f"{path}: has no column '{asked}'; there are {', '.join(names)}")
-            places.append(names.index(asked))
-        else:
-            places.append(found[0] if found else otherwise)
+    for place, (usual, asked) in enumerate(zip(_USUAL, columns, strict=True)):
+        wanted = usual if asked is None else (asked,)
+        found = [names.index(name) for name in wanted if name in names]
+        if asked is not None and not found:
+            raise InputError(f"{path}: has no column '{asked}'; there are {', '.join(names)}")
+        places.append(found[0] if found else place)
     if len(names) <= max(places):
-        wanted = "two texts" + (" and a label" if labelled else "")
         raise InputError(
-            f"{path}: its first line has {len(names)} columns, expected the names of {wanted}, "
-            "separated by tabs (commas in a file named .csv)"
+            f"{path}: its first line has {len(names)} columns, expected the names of two texts "
+            "and a label, separated by tabs (commas in a file named .csv)"
         )
     return places
 
 
-def _from_objects(
-    path: Path, file: IO[str], columns: PairColumns, labelled: bool
-) -> Iterator[LabelledTexts]:
-    wanted = tuple(zip((FIRST_NAMES, SECOND_NAMES, LABEL_NAMES), columns, strict=True))
-    for number, line in _lines(path, file):
-        if not line.strip():
-            continue
-        held = parse_object(line, f"{path}: line {number}:", "give an object with both texts")
-        parts = [_value(path, number, held, *one) for one in wanted[: 2 + labelled]]
-        yield LabelledTexts(number, parts[0], parts[1], parts[2] if labelled else "")
-
-
-def _value(
-    path: Path, number: int, held: Mapping[str, Any], usual: tuple[str, ...], asked: str | None
-) -> str:
-    for name in (asked,) if asked is not None else usual:
+def _value(place: str, held: Mapping[str, Any], usual: tuple[str, ...], asked: str | None) -> str:
+    names = usual if asked is None else (asked,)
+    for name in names:
         if isinstance(held.get(name), str | int | float):
             return str(held[name])
-    names = asked if asked is not None else " or ".join(usual)
-    raise InputError(f"{path}: line {number}: has no text or number '{names}'")
+    raise InputError(f"{place} has no text or number '{' or '.join(names)}'")
 
 
 def _is_float(text: str) -> bool:

@@ -5,9 +5,7 @@ N texts, D numbers of a vector.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,13 +15,13 @@ from numpy.typing import NDArray
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
-from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
-from beyond_perplexity.semantics.evaluators.packages import (
+from beyond_perplexity.semantics.evaluators.families import (
     EXTRA,
+    PACKAGES,
     package_folder,
     package_version,
 )
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
+from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
 from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
@@ -32,37 +30,17 @@ if TYPE_CHECKING:
 
 MODULES = "modules.json"
 PADDED = 32  # tokens: texts are filled up to a multiple, as few groups as are worth their rows
-# The layers whose code is run, by the names that versions of the library have given them. Not
-# WordEmbeddings, whose file names the class of its tokenizer.
-_OLD_NAMES = (
+# The layers whose code is run, wherever a version of the library has them. Not WordEmbeddings,
+# whose file names the class of its tokenizer.
+_LAYERS = (
     *("Transformer", "Pooling", "WeightedLayerPooling", "Normalize", "Dense", "LayerNorm"),
     *("Dropout", "CNN", "LSTM", "StaticEmbedding"),
 )
-_NEW_NAMES = (
-    *("base.modules.transformer.Transformer", "base.modules.dense.Dense"),
-    *("base.modules.normalize.Normalize", "sentence_transformer.modules.pooling.Pooling"),
-    "sentence_transformer.modules.weighted_layer_pooling.WeightedLayerPooling",
-    *("sentence_transformer.modules.layer_norm.LayerNorm", "sentence_transformer.modules.cnn.CNN"),
-    *("sentence_transformer.modules.dropout.Dropout", "sentence_transformer.modules.lstm.LSTM"),
-    "sentence_transformer.modules.static_embedding.StaticEmbedding",
-)
-_LAYERS = {
-    *(f"sentence_transformers.models.{name}" for name in _OLD_NAMES),
-    *(f"sentence_transformers.{name}" for name in _NEW_NAMES),
-}
 _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
 class SentenceTransformerEncoder:
-    """An encoder of sentence-transformers.
-
-    Parameters
-    ----------
-    folder : path
-        A checked folder (`check_folder`).
-    device : str
-        auto, cpu or cuda.
-    """
+    """An encoder of sentence-transformers, of a checked folder (`check_folder`)."""
 
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
@@ -123,23 +101,13 @@ class SentenceTransformerEncoder:
         tokenizer = self._model.tokenizer
         if not callable(tokenizer):
             return np.array([len(text.split()) for text in texts])
-        with _quiet("transformers"):  # warns of texts beyond the limit, which are counted
-            ids = tokenizer(list(texts), truncation=False)["input_ids"]
+        # not verbose: it warns of texts beyond the limit, which are counted
+        ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
         return np.array([len(row) for row in ids])
 
 
 class SentenceTransformerEvaluator(SentenceEvaluator):
-    """The cosine of two texts under an encoder of sentence-transformers.
-
-    Parameters
-    ----------
-    folder : path
-        See `check_folder`.
-    title : str
-        How tables call it.
-    device : str
-        auto, cpu or cuda.
-    """
+    """The cosine of two texts under an encoder of sentence-transformers."""
 
     texts = "raw"
 
@@ -164,19 +132,7 @@ class SentenceTransformerEvaluator(SentenceEvaluator):
 
 
 def check_folder(folder: Path) -> list[Path]:
-    """Check that a folder of sentence-transformers holds no code and no pickles.
-
-    Returns
-    -------
-    list of Path
-        The files of weights, all of them safetensors.
-
-    Raises
-    ------
-    InputError
-        When it is no such folder, names other classes than the known layers or code of its own, or
-        has weights that would be unpickled.
-    """
+    """Return the files of weights of a folder that holds no code and no pickles, or refuse it."""
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder of sentence-transformers: it is not there")
     modules = _read(folder / MODULES)
@@ -184,10 +140,10 @@ def check_folder(folder: Path) -> list[Path]:
         raise InputError(f"{folder / MODULES}: is no list of modules")
     for row in modules:
         kind = str(row.get("type"))
-        if kind not in _LAYERS:
+        if not (kind.startswith("sentence_transformers.") and kind.split(".")[-1] in _LAYERS):
             raise InputError(
                 f"{folder / MODULES}: names {kind}, whose code is not run; give an encoder of "
-                f"{', '.join(_OLD_NAMES)}"
+                f"{', '.join(_LAYERS)}"
             )
     for path in sorted(folder.rglob("config.json")):
         held = _read(path)
@@ -211,17 +167,6 @@ def _read(path: Path) -> Any:
             f"{path.parent}: is no folder of sentence-transformers: it has no {path.name}"
         )
     return read_json(path, "list or description", "fetch the folder again")
-
-
-@contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _load(folder: Path, device: str) -> SentenceTransformer:
@@ -250,22 +195,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
 def load_sentence_transformer(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> SentenceTransformerEvaluator:
-    """Load an evaluator of sentence-transformers.
-
-    Parameters
-    ----------
-    options : mapping
-        ``package``, a key of `PACKAGES`; or ``path``, of a folder.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When the folder or the library is missing, or the folder is refused.
-    """
+    """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")
     if package:
         folder, title = package_folder(package), PACKAGES[package].title

@@ -1,39 +1,145 @@
-"""SkipThought evaluators: official weights of uni-skip and bi-skip, or networks trained here.
+"""SkipThought: a GRU encoder, and decoders of the sentences before and after.
 
-N texts, T words of the longest, E numbers of a word vector, H of a text's.
+Weights are those of uni-skip and bi-skip, or were trained here. N texts, B sentences, T words of
+the longest, V ids, E numbers of a word, H of a sentence, K units of a decoder.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import VOCABULARY, choose_device
-from beyond_perplexity.models.contract import check_finite
+from beyond_perplexity.models.contract import TrainedModel, check_finite
+from beyond_perplexity.models.losses import summed_cross_entropy
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
+from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
-from beyond_perplexity.semantics.evaluators.networks import load_network
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.evaluators.recurrent_reader import RecurrentReader
-from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
+from beyond_perplexity.semantics.evaluators.networks import (
+    RecurrentReader,
+    encode_groups,
+    load_network,
+)
+from beyond_perplexity.semantics.evaluators.training_options import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
-from beyond_perplexity.semantics.evaluators.word_inputs import encode_groups
-from beyond_perplexity.semantics.rows import NO_WORDS
-from beyond_perplexity.storage.inputs import open_archive, read_utf8, said
+from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.storage.inputs import read_utf8, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
-from beyond_perplexity.vocabulary import N_SPECIAL, UNK, load_vocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
+
+
+@dataclass(frozen=True)
+class NeighbourBatch:
+    """Sentences with those before and after them, each of lengths of its own."""
+
+    tokens: Tensor  # int64, (B, T) each, of lengths of their own; behind the end any valid id
+    lengths: Tensor  # int64, (B,), at least 1; of neighbours 0 where there is none
+    before: Tensor
+    before_lengths: Tensor
+    after: Tensor
+    after_lengths: Tensor
+
+    @property
+    def predictions(self) -> int:
+        """The words of the neighbours and their ends: what a loss is divided by."""
+        held = (self.before_lengths, self.after_lengths)
+        return int(sum((part + (part > 0)).sum() for part in held))
+
+    def to(self, device: torch.device) -> NeighbourBatch:
+        """Return the batch on a device."""
+        return NeighbourBatch(*(part.to(device) for part in vars(self).values()))
+
+
+class SkipThoughtNetwork(TrainedModel):
+    """The uni-skip or bi-skip model with its decoders.
+
+    A decoder is a GRU whose gates are biased by the sentence's vector: the vector stands beside
+    each input, which is the same. Source: Kiros et al. (2015). Skip-thought vectors, section 2.
+    """
+
+    def __init__(self, vocabulary_size: int, architecture: Mapping[str, Any]) -> None:
+        super().__init__()
+        options = parse_options(SkipThoughtOptions, architecture, "architecture")
+        self.options, self.vocabulary_size = options, vocabulary_size
+        both = options.directions == "bi"
+        size = options.hidden_size
+        self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
+        self.reader = RecurrentReader("gru", options.embedding_size, size // (1 + both), both)
+        inputs = options.embedding_size + size
+        self.before = nn.GRU(inputs, options.decoder_size, batch_first=True)
+        self.after = nn.GRU(inputs, options.decoder_size, batch_first=True)
+        self.output = nn.Linear(options.decoder_size, vocabulary_size)
+        nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
+        nn.init.zeros_(self.output.bias)
+        self.impossible: Tensor  # <s> is never predicted
+        self.register_buffer("impossible", torch.tensor([BOS]), persistent=False)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Keyword arguments that build the same network, with ``family``."""
+        return {
+            "family": "skipthought",
+            "vocabulary_size": self.vocabulary_size,
+            "architecture": asdict(self.options),
+        }
+
+    def encode(self, vectors: Tensor, lengths: Tensor) -> Tensor:
+        """Return the vectors of sentences, (B, H), of word vectors (B, T, E); lengths (B,)."""
+        return self.reader.last(vectors, lengths)
+
+    def loss(self, batch: NeighbourBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log p of both neighbours given the sentence, nats, float32 scalar."""
+        vectors = self.encode(self.embedding(batch.tokens), batch.lengths)  # (B, H)
+        features, targets = [], []
+        for decoder, tokens, lengths in (
+            (self.before, batch.before, batch.before_lengths),
+            (self.after, batch.after, batch.after_lengths),
+        ):
+            rows = lengths.nonzero()[:, 0]  # (B',): those with such a neighbour
+            if len(rows):
+                found, goal = self._decode(decoder, vectors[rows], tokens[rows], lengths[rows])
+                features.append(found)
+                targets.append(goal)
+        if not features:
+            return vectors.sum() * 0
+        return summed_cross_entropy(
+            torch.cat(features),
+            self.output.weight,
+            self.output.bias,
+            torch.cat(targets),
+            self.impossible,
+            self.products,
+        )
+
+    def _decode(
+        self, decoder: nn.GRU, vectors: Tensor, tokens: Tensor, lengths: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the features, (N, K), of the words and ends of sentences, and those, (N,)."""
+        tokens = tokens[:, : int(lengths.max())]  # (B', T')
+        start = tokens.new_full((len(tokens), 1), BOS)  # (B', 1)
+        inputs = self.embedding(torch.cat([start, tokens], 1))  # (B', T' + 1, E)
+        beside = vectors[:, None].expand(-1, inputs.shape[1], -1)  # (B', T' + 1, H)
+        states, _ = decoder(torch.cat([inputs, beside], 2))  # (B', T' + 1, K)
+        places = torch.arange(inputs.shape[1], device=tokens.device)  # (T' + 1,)
+        goal = torch.cat([tokens, tokens.new_full((len(tokens), 1), EOS)], 1)  # (B', T' + 1)
+        goal = torch.where(places == lengths[:, None], EOS, goal)  # (B', T' + 1)
+        within = places <= lengths[:, None]  # (B', T' + 1)
+        return states[within], goal[within]
+
 
 # Names of the arrays of a direction in the official files, and how one of both is called.
-_MOST_BYTES = 1 << 34  # official files have below 2^31
 _ARRAYS = ("W", "U", "b", "Wx", "Ux", "bx")
 _PREFIXES = {"uni": ("encoder_",), "bi": ("encoder_", "encoder_r_")}
 _UNKNOWN = "UNK"
@@ -61,14 +167,8 @@ class _Words:
 class TrainedSkipThought:
     """Turns texts into vectors by a network that was trained here.
 
-    A word that its vocabulary lacks is read as ``<unk>``.
-
-    Parameters
-    ----------
-    network : SkipThoughtNetwork
-        In evaluation mode.
-    words : sequence of str
-        Of the ids after the special ones.
+    A word that its vocabulary lacks is read as ``<unk>``; `words` are those of ids after special
+    ones.
     """
 
     limit: int | None = None
@@ -91,13 +191,8 @@ class TrainedSkipThought:
 class OfficialSkipThought:
     """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
 
-    A word that the tables lack is read as ``UNK``; a text without a known word has no vector.
-
-    Parameters
-    ----------
-    parts : sequence of (RecurrentReader, ArrayTable)
-        The models: uni-skip, bi-skip or both, with the tables of their word vectors.
-    device : torch.device
+    The models are uni-skip, bi-skip or both, with their tables of word vectors. A word that the
+    tables lack is read as ``UNK``; a text without a known word has no vector.
     """
 
     limit: int | None = None
@@ -106,11 +201,10 @@ class OfficialSkipThought:
     def __init__(
         self, parts: Sequence[tuple[RecurrentReader, ArrayTable]], device: torch.device
     ) -> None:
-        self._parts, self._device = (
-            [(part.to(device).eval(), table) for part, table in parts],
-            device,
-        )
-        self._widths = [_width(reader) for reader, _ in parts]
+        self._parts = [(reader.to(device).eval(), table) for reader, table in parts]
+        self._device = device
+        layers = [reader.layer for reader, _ in parts]
+        self._widths = [int(layer.hidden_size * (1 + layer.bidirectional)) for layer in layers]
         self.width = sum(self._widths)
         self.counts = _Words()
 
@@ -133,15 +227,7 @@ class OfficialSkipThought:
 
 
 class SkipThoughtEvaluator(SentenceEvaluator):
-    """The cosine of two texts' SkipThought vectors.
-
-    Parameters
-    ----------
-    encoder : TrainedSkipThought or OfficialSkipThought
-    about : mapping
-        For `describe`.
-    cleaning : Preprocessing
-    """
+    """The cosine of two texts' SkipThought vectors."""
 
     def __init__(
         self,
@@ -157,48 +243,24 @@ class SkipThoughtEvaluator(SentenceEvaluator):
         return {**self._about, "words": self._counts.words, "unknown": self._counts.unknown}
 
 
-def _width(reader: RecurrentReader) -> int:
-    return int(reader.layer.hidden_size * (1 + reader.layer.bidirectional))
-
-
 def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
-    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz.
+    """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
     Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
     gate stands after the product with the matrix in both.
-
-    Parameters
-    ----------
-    path : path
-    kind : "uni" or "bi"
-    width : int
-        E of the table of word vectors.
-
-    Returns
-    -------
-    RecurrentReader
-
-    Raises
-    ------
-    InputError
-        When the file is a page of HTML, is no archive of plain arrays, lacks one, or they do not
-        fit each other or the word vectors.
     """
     refuse_page(path)
     names = [f"{prefix}{name}" for prefix in _PREFIXES[kind] for name in _ARRAYS]
     try:
-        open_archive(path, _MOST_BYTES).close()
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as held:
-            missing = [name for name in names if name not in held.files]
-            if missing:
-                raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
-            arrays = {name: np.asarray(held[name], np.float32) for name in names}
-    except (OSError, ValueError, AttributeError, EOFError) as error:
-        raise InputError(f"{path}: is no .npz file of plain arrays ({said(error)})") from error
-    except Exception as error:  # of zipfile
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{path}: is damaged ({said(error)}); fetch it again") from error
+            arrays = {name: np.asarray(held[name], np.float32) for name in names if name in held}
+    except Exception as error:  # of NumPy and zipfile
+        raise InputError(
+            f"{path}: is no .npz file of plain arrays, or damaged ({said(error)}); fetch it again"
+        ) from error
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
     hidden = arrays["encoder_Ux"].shape[-1]
     inputs = arrays["encoder_Wx"].shape[0]
     if inputs != width:
@@ -253,22 +315,9 @@ def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvalua
 def load_skipthought(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> SkipThoughtEvaluator:
-    """Load a SkipThought evaluator.
+    """Load a SkipThought evaluator: ``path`` of a folder that was trained here, or official files.
 
-    Parameters
-    ----------
-    options : mapping
-        ``path``, of a folder that was trained here; or the official files ``uni`` with
-        ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or is not what it should be.
+    Those are ``uni`` with ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
     """
     if not options.get("path"):
         if not (options.get("uni") or options.get("bi")):

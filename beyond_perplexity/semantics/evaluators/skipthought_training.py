@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.corpus.latent_instances import InstanceStore
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.courses import NetworkCourse, train_network
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
-from beyond_perplexity.semantics.evaluators.options import EvaluatorTraining
-from beyond_perplexity.semantics.evaluators.sentence_sources import Neighbours, ordered_sentences
-from beyond_perplexity.semantics.evaluators.skipthought_network import SkipThoughtNetwork
+from beyond_perplexity.semantics.evaluators.sentence_training import (
+    following,
+    ordered_sentences,
+    padded,
+    train_network,
+)
+from beyond_perplexity.semantics.evaluators.skipthought import NeighbourBatch, SkipThoughtNetwork
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import load_vocabulary
 
 
 def fit_skipthought(job: EvaluatorJob) -> None:
-    """Train a SkipThought encoder with its decoders and write its folder.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When a file or an option is wrong, or there is nothing to train on.
-    """
+    """Train a SkipThought encoder with its decoders and write its folder."""
     documents = job.corpus()
     if job.vocabulary is None:
         raise InputError("skipthought: give --vocabulary, of words")
@@ -40,12 +40,48 @@ def fit_skipthought(job: EvaluatorJob) -> None:
         return Neighbours(InstanceStore.write(folder, split, found), training.batch_tokens)
 
     architecture = job.options.get("architecture", {})
-    course = NetworkCourse(
-        lambda: SkipThoughtNetwork(vocabulary.size, architecture),
-        (source("train"), source("valid")),
-        training,
-        folder,
-    )
+    sources = (source("train"), source("valid"))
     vocabulary.save(job.output / VOCABULARY)
     about = {"title": "SkipThought", "vocabulary_sha256": vocabulary.hash}
-    train_network(job, course, about)
+
+    def make() -> SkipThoughtNetwork:
+        return SkipThoughtNetwork(vocabulary.size, architecture)
+
+    train_network(job, make, sources, training, folder, about)
+
+
+class Neighbours(BatchSource):
+    """Sentences of `ordered_sentences` with those before and after them in their document."""
+
+    def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
+        self._store = store
+        after = np.zeros(len(store), bool)
+        after[following(store)] = True
+        before = np.concatenate([[False], after[:-1]])
+        self._after, self._before = after, before
+        self._places = np.flatnonzero(after | before)
+        if not len(self._places):
+            raise InputError(
+                "training: no document has two sentences; set training.sentences: documents, or "
+                "train on another corpus"
+            )
+        lengths = store.lengths
+        longest = lengths.copy()
+        longest[:-1] = np.maximum(longest[:-1], lengths[1:] * after[:-1])
+        longest[1:] = np.maximum(longest[1:], lengths[:-1] * before[1:])
+        super().__init__(longest[self._places], batch_tokens)
+
+    def batch(self, pieces: Any) -> NeighbourBatch:
+        """Fetch one batch."""
+        places = self._places[pieces]
+        none = np.zeros(0, np.int64)
+        parts: list[Tensor] = []
+        for shift, there in ((0, None), (-1, self._before), (1, self._after)):
+            rows = [
+                np.asarray(self._store[int(place + shift)].arrays[TOKENS])
+                if there is None or there[place]
+                else none
+                for place in places
+            ]
+            parts += padded(rows)
+        return NeighbourBatch(*parts)

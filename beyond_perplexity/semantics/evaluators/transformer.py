@@ -12,7 +12,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -25,36 +25,30 @@ from beyond_perplexity.models.checkpoint import choose_device, load_model
 from beyond_perplexity.models.contract import LanguageModel, check_finite
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.semantics.evaluators.contract import (
-    Floats,
     SentenceEvaluator,
     TextPair,
     has_vector,
     known_text,
     settle,
 )
-from beyond_perplexity.semantics.evaluators.grouping import groups_of_one_length
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.scaling import logistic
+from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
+from beyond_perplexity.semantics.word_cosines import Floats, logistic
+from beyond_perplexity.storage.json_text import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 class UpperLayers(ABC):
     """Turns texts into the means of the states of a network's upper layers, side by side.
 
-    Attributes
-    ----------
-    layers : int
-        K.
-    width : int
-        D.
-    limit : int or None
-        Tokens of a text that are read at most.
-    truncated, words, unknown : int
-        Texts so far that were longer; tokens that were read, and those of them not known.
+    K layers of D = K W numbers; counts texts so far that were cut, tokens read and those not known.
     """
 
-    limit: int | None
+    limit: int | None  # tokens of a text that are read at most
 
     def __init__(self, layers: int, width: int) -> None:
         self.layers, self.width = layers, layers * width
@@ -93,21 +87,7 @@ class UpperLayers(ABC):
 
 
 class RunLayers(UpperLayers):
-    """The upper blocks of a Transformer of a run; of the uppermost, after the last norm.
-
-    Parameters
-    ----------
-    model : LanguageModel
-        With blocks, in evaluation mode.
-    vocabulary : Vocabulary
-    layers : int
-        K.
-
-    Raises
-    ------
-    InputError
-        When the model has not so many blocks of attention.
-    """
+    """The upper blocks of a Transformer of a run; of the uppermost, after the last norm."""
 
     def __init__(self, model: LanguageModel, vocabulary: Vocabulary, layers: int) -> None:
         blocks: Any = getattr(model, "blocks", None)
@@ -122,13 +102,10 @@ class RunLayers(UpperLayers):
         _check_layers(layers, len(blocks))
         self._kept: list[Tensor] = []
         for layer in [*list(blocks)[-layers:][:-1], norm]:
-            layer.register_forward_hook(self._keep)
+            layer.register_forward_hook(lambda layer, inputs, output: self._kept.append(output))
         super().__init__(layers, model.config["architecture"]["width"])
         self._model, self._vocabulary = model, vocabulary
         self.limit = None if model.context_length is None else model.context_length - 1
-
-    def _keep(self, layer: nn.Module, inputs: Any, output: Tensor) -> None:
-        self._kept.append(output)
 
     def _tokens(self, texts: list[str]) -> list[list[int]]:
         rows = [ids.tolist() for ids in self._vocabulary.encode(texts)]
@@ -146,27 +123,53 @@ class RunLayers(UpperLayers):
         return torch.stack(self._kept, 2)[:, 1:].double().mean(1)  # (B, K, W)
 
 
-class HuggingFaceLayers(UpperLayers):
-    """The upper layers of an encoder or language model in a folder of Hugging Face.
+def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    """Load a network of Hugging Face without its output layer, and its tokenizer.
 
-    Parameters
-    ----------
-    folder : Path
-        With safetensors, without code of its own.
-    layers : int
-        K.
-    device : str
-
-    Raises
-    ------
-    InputError
-        When the folder is refused or cannot be read, or has not so many layers.
+    No code of the folder is run, and nothing unpickled.
     """
+    # late, as transformers takes a second to import
+    from transformers import AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    from beyond_perplexity.models.huggingface.bring import find_weights
+
+    find_weights(folder)
+    config = folder / "config.json"
+    held = read_json(config, "description of a network", "fetch the folder again")
+    if not isinstance(held, dict):
+        raise InputError(f"{config}: is no JSON object; fetch the folder again")
+    if "auto_map" in held:
+        raise InputError(f"{config}: wants code of its own (auto_map); it is not run")
+    logging.disable_progress_bar()
+    try:
+        loaded: Any = AutoModel.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, use_fast=True
+        )
+    except Exception as error:  # whatever the library meets in a foreign folder
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise InputError(f"{folder}: holds no network to load ({reason})") from error
+    model, report = loaded
+    # A pooler is made anew where a checkpoint has none; it is not read here.
+    lacking = [name for name in map(str, report["missing_keys"]) if "pooler" not in name]
+    lacking += map(str, report["mismatched_keys"])
+    if lacking:
+        raise InputError(f"{folder}: its weights do not fit config.json: {min(lacking)} is missing")
+    return tokenizer, model
+
+
+class HuggingFaceLayers(UpperLayers):
+    """The upper layers of an encoder or language model in a folder of Hugging Face."""
 
     def __init__(self, folder: Path, layers: int, device: str) -> None:
-        # Late, as transformers takes a second to import.
-        from beyond_perplexity.semantics.evaluators.huggingface_folder import load_body
-
         self._tokenizer, body = load_body(folder)
         settings = body.config.get_text_config()
         _check_layers(layers, settings.num_hidden_layers)
@@ -212,15 +215,7 @@ class HuggingFaceLayers(UpperLayers):
 
 
 class TransformerEvaluator(SentenceEvaluator):
-    """Equation 9, and with the products divided by the width of a layer.
-
-    Parameters
-    ----------
-    encoder : UpperLayers
-    about : mapping
-        For `describe`.
-    cleaning : Preprocessing
-    """
+    """Equation 9, and with the products divided by the width of a layer."""
 
     measures = ("inner", "inner_scaled")
 
@@ -263,23 +258,7 @@ def _check_layers(wanted: int, there: int) -> None:
 def load_transformer(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
 ) -> TransformerEvaluator:
-    """Load a Transformer evaluator.
-
-    Parameters
-    ----------
-    options : mapping
-        ``model``, the folder of a model of a run, or ``path``, a folder of Hugging Face; and
-        ``layers``.
-    measures : mapping
-        Not used.
-    device : str
-        auto, cpu or cuda.
-
-    Raises
-    ------
-    InputError
-        When a folder is missing or is not what it should be, or has not so many layers.
-    """
+    """Load ``layers`` of ``model``, a folder of a run, or ``path``, one of Hugging Face."""
     layers = options.get("layers", 2)
     encoder: UpperLayers
     if options.get("model"):

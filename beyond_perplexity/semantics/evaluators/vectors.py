@@ -1,8 +1,8 @@
 """Tables of word vectors: GloVe, word2vec and fastText, as text or binary, packed or not.
 
-Only the vectors of the words that are asked for are read, so memory does not grow with the table:
-it is searched once for where each word begins, and of that an array of 16 bytes a word is kept.
-D numbers a vector.
+Binary ones are read by gensim, into memory. Of text only the vectors of the words that are asked
+for are read: it is searched once for where each word begins, and of that 16 bytes a word are kept
+(gensim reads no words with blanks in them, as some of GloVe's). D numbers a vector.
 """
 
 from __future__ import annotations
@@ -11,46 +11,84 @@ import os
 import shutil
 import tempfile
 import weakref
+from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.aligned import Vectors
-from beyond_perplexity.semantics.evaluators.fasttext import MAGIC, FastTextTable
+from beyond_perplexity.semantics.evaluators.families import PACKAGES, package_folder
 from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_foreign
-from beyond_perplexity.semantics.evaluators.packages import package_folder
-from beyond_perplexity.semantics.evaluators.rows import PACKAGES
-from beyond_perplexity.semantics.evaluators.vector_table import VectorTable
+from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8, said
 from beyond_perplexity.storage.parquet_files import ParquetInput
-from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.provenance import content_hash, hash_bytes
 
-_KEPT = 100_000  # vectors of a file that stay in memory, so that frequent words are read once
+_KEPT = 100_000  # vectors of a text that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer
-_LONGEST = 1 << 20  # bytes of a word or a line; more is none
+_LONGEST = 1 << 20  # bytes of a line; more is none
+_FASTTEXT = (793712314).to_bytes(4, "little")
+_PRUNED = slice(84, 92)  # of a model of fastText: −1 where it is whole, not quantized
+
+
+class VectorTable(ABC):
+    """Vectors by word. A word that is not there is looked up in lower case."""
+
+    path: Path
+    width: int  # D
+
+    def find(self, words: Sequence[str]) -> Vectors:
+        """Return the vectors of words, float32, (words, D); rows of NaN where there is none."""
+        found = np.full((len(words), self.width), np.nan, np.float32)
+        for place, word in enumerate(words):
+            if word in NO_WORDS:
+                continue
+            vector = self.symbol(word)
+            if vector is None and word != (lower := word.lower()):
+                vector = self.symbol(lower)
+            if vector is not None:
+                found[place] = vector
+        return found
+
+    def find_exactly(self, words: Sequence[str]) -> Vectors:
+        """Return the vectors of words as they are written, (words, D); NaN where there is none."""
+        found = np.full((len(words), self.width), np.nan, np.float32)
+        for place, word in enumerate(words):
+            vector = self.symbol(word)
+            if vector is not None:
+                found[place] = vector
+        return found
+
+    def symbol(self, word: str) -> Vectors | None:
+        """Return the vector, (D,), of a word or a mark such as ``</s>``; None: there is none."""
+        vector = self._vector(word)
+        if vector is not None and not np.isfinite(vector).all():
+            raise InputError(
+                f"{self.path}: the vector of {word!r:.80} has numbers that are NaN or infinite; "
+                "fetch the file again"
+            )
+        return vector
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the file."""
+        return content_hash(self.path)
+
+    @abstractmethod
+    def _vector(self, word: str) -> Vectors | None:
+        """Return the vector, (D,), of just this word, None where there is none."""
 
 
 class ArrayTable(VectorTable):
-    """A matrix in an .npy file, mapped to memory, and the words of its rows.
+    """A matrix in an .npy file, float (words, D), mapped to memory, and the words of its rows.
 
-    Parameters
-    ----------
-    path : path
-        float, (words, D).
-    words : sequence of str
-        One a row; of a word that stands twice the first row counts.
-    tolerance : int
-        How many more rows or words there may be; what is beyond the shorter of both is left out.
-
-    Raises
-    ------
-    InputError
-        When the file is no such matrix, or has not a row a word.
+    Of a word that stands twice the first row counts. There may be `tolerance` more rows or words;
+    what is beyond the shorter of both is left out.
     """
 
     def __init__(
@@ -63,8 +101,8 @@ class ArrayTable(VectorTable):
         except (OSError, ValueError) as error:
             raise InputError(f"{path}: is no matrix of NumPy ({said(error)})") from error
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
-            raise InputError(f"{path}: holds {self._matrix.dtype} of shape {self._matrix.shape}, "
-                             "expected a matrix of floats")  # fmt: skip
+            held = f"{self._matrix.dtype} of shape {self._matrix.shape}"
+            raise InputError(f"{path}: holds {held}, expected a matrix of floats")
         if abs(len(self._matrix) - len(words)) > tolerance:
             raise InputError(f"{path}: has {len(self._matrix):,} rows for {len(words):,} words")
         self.width = self._matrix.shape[1]
@@ -76,44 +114,54 @@ class ArrayTable(VectorTable):
         return None if row is None else np.asarray(self._matrix[row], np.float32)
 
 
-class FileTable(VectorTable):
-    """A file in the layout of word2vec or GloVe.
+class KeyedTable(VectorTable):
+    """What gensim reads: word2vec's binary layout, and whole models of fastText (``.bin``).
 
-    text: a word and D numbers a line, separated by blanks; a first line with the numbers of words
-    and of D may be there or not. binary: that line, then for each word its bytes, a blank and D
-    float32. A packed file is unpacked to the folder for temporary files first. Of a word that
-    stands twice the first vector counts.
-
-    Parameters
-    ----------
-    path : path
-    width : int, optional
-        D, where it is known; another one is an error.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, is something else, or is damaged: names the word or the line.
+    A word's vector in fastText is the mean of its own and of those of its parts, runs of characters
+    of the word between ``<`` and ``>``. A word that the model lacks has its parts alone; it has no
+    vector where the model was trained without parts. Source: Bojanowski et al. (2017). Enriching
+    word vectors with subword information.
     """
 
-    def __init__(self, path: str | os.PathLike[str], width: int | None = None) -> None:
+    def __init__(self, path: str | os.PathLike[str], fasttext: bool) -> None:
+        from gensim.models import KeyedVectors
+        from gensim.models.fasttext import load_facebook_vectors
+
         self.path = Path(path)
-        refuse_foreign(self.path)
+        try:
+            self._held: Any = (
+                load_facebook_vectors(str(path))
+                if fasttext
+                else KeyedVectors.load_word2vec_format(
+                    str(path), binary=True, unicode_errors="replace"
+                )
+            )
+        except Exception as error:  # whatever a damaged file makes the library raise
+            raise InputError(f"{path}: gensim cannot read it ({said(error)})") from error
+        self.width = self._held.vector_size
+
+    def _vector(self, word: str) -> Vectors | None:
+        try:
+            vector = np.asarray(self._held[word], np.float32)
+        except KeyError:
+            return None
+        return vector if word in self._held.key_to_index or vector.any() else None
+
+
+class TextTable(VectorTable):
+    """A text in the layout of GloVe or word2vec: a word and D numbers a line, with blanks between.
+
+    A first line with the numbers of words (`count`) and of D may be there or not. A packed file is
+    unpacked to the folder for temporary files first. Of a word that stands twice the first vector
+    counts.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], count: int | None, width: int) -> None:
+        self.path, self.width = Path(path), width
         self._file = _open_plain(self.path)
         weakref.finalize(self, self._file.close)
-        self._kept: dict[str, Vectors] = {}
-        self._size = self._file.seek(0, os.SEEK_END)
-        self._file.seek(0)
-        start = self._file.read(1 << 16)
-        count, self.width = _read_header(start, self.path)
-        begin = start.find(b"\n") + 1 if count is not None else 0
-        if count is not None and not begin:
-            raise InputError(f"{path}: ends after its first line; fetch it again")
-        self.binary = count is not None and _is_binary(start[begin:], self.width)
-        self._file.seek(begin)
-        found = self._binary_words(count or 0) if self.binary else self._text_words(begin)
         hashes, places = array("q"), array("q")
-        for word, place in found:
+        for word, place in self._words(0 if count is None else len(self._file.readline())):
             hashes.append(hash_bytes(word))
             places.append(place)
         if not hashes:
@@ -122,78 +170,44 @@ class FileTable(VectorTable):
             raise InputError(
                 f"{path}: says that it has {count:,} words, but has {len(hashes):,}; fetch it again"
             )
-        if width is not None and width != self.width:
-            raise InputError(f"{path}: its vectors have {self.width} numbers, expected {width}")
         order = np.argsort(np.asarray(hashes), kind="stable")
         self._hashes, self._places = np.asarray(hashes)[order], np.asarray(places)[order]
+        self._kept = lru_cache(_KEPT)(self._look_up)
 
-    def _text_words(self, begin: int) -> Iterator[tuple[bytes, int]]:
-        place, blanks = begin, self.width
+    def _words(self, begin: int) -> Iterator[tuple[bytes, int]]:
+        """List the words and where their lines begin."""
+        place = begin
         lines = iter(lambda: self._file.readline(_LONGEST), b"")
         for number, line in enumerate(lines, 2 if begin else 1):
             # Some words of GloVe have blanks in them: the last D parts are the numbers.
-            word = line.rstrip().rsplit(b" ", blanks)
-            if len(word) == blanks + 1:
+            word = line.rstrip().rsplit(b" ", self.width)
+            if len(word) == self.width + 1:
                 yield word[0], place
             elif line.strip():
                 raise InputError(
                     f"{self.path}: line {number} has {len(word) - 1} numbers, but the first has "
-                    f"{blanks}; fetch it again"
+                    f"{self.width}; fetch it again"
                 )
             place += len(line)
 
-    def _binary_words(self, count: int) -> Iterator[tuple[bytes, int]]:
-        size = 4 * self.width
-        if size > self._size:
-            raise InputError(f"{self.path}: is too short for vectors of {self.width:,} numbers")
-        for number in range(1, count + 1):
-            place, word = self._file.tell(), self._next_word()
-            if word is None:
-                raise InputError(f"{self.path}: ends or is damaged at word {number:,}")
-            if len(self._file.read(size)) != size:
-                raise InputError(f"{self.path}: ends within the vector of word {number:,}")
-            yield word, place
-
-    def _next_word(self) -> bytes | None:
-        """Read a word of a binary file with the blank after it; None where there is none."""
-        word = bytearray()
-        while (letter := self._file.read(1)) != b" ":
-            word += letter
-            if not letter or len(word) > _LONGEST:
-                return None
-        return bytes(word).lstrip(b"\n")
-
     def _vector(self, word: str) -> Vectors | None:
-        if word in self._kept:
-            return self._kept[word]
+        return self._kept(word)
+
+    def _look_up(self, word: str) -> Vectors | None:
         sought = word.encode("utf-8", "surrogatepass")
         key = hash_bytes(sought)
-        first, last = (
-            np.searchsorted(self._hashes, key),
-            np.searchsorted(self._hashes, key, "right"),
-        )
-        for place in self._places[first:last]:
-            held, vector = self._read(int(place))
+        first, last = (np.searchsorted(self._hashes, key, side) for side in ("left", "right"))
+        for place in self._places[first:last].tolist():
+            self._file.seek(place)
+            held, *numbers = self._file.readline().rstrip().rsplit(b" ", self.width)
             if held == sought:
-                if len(self._kept) >= _KEPT:
-                    self._kept.clear()
-                self._kept[word] = vector
-                return vector
+                try:
+                    return np.array([float(part) for part in numbers], np.float32)
+                except ValueError as error:
+                    raise InputError(
+                        f"{self.path}: the vector of {word!r:.80} is damaged ({said(error)})"
+                    ) from error
         return None
-
-    def _read(self, place: int) -> tuple[bytes, Vectors]:
-        self._file.seek(place)
-        if self.binary:
-            held = self._next_word() or b""
-            return held, np.frombuffer(self._file.read(4 * self.width), "<f4").astype(np.float32)
-        parts = self._file.readline().rstrip().rsplit(b" ", self.width)
-        try:
-            return parts[0], np.array([float(part) for part in parts[1:]], np.float32)
-        except ValueError as error:
-            word = parts[0].decode(errors="replace")
-            raise InputError(
-                f"{self.path}: the vector of {word!r:.80} is damaged ({said(error)})"
-            ) from error
 
 
 def _open_plain(path: Path) -> IO[bytes]:
@@ -202,26 +216,48 @@ def _open_plain(path: Path) -> IO[bytes]:
     if not is_packed(packed):
         packed.close()
         return open(path, "rb")
-    with packed, ExitStack() as stack:
-        plain = stack.enter_context(tempfile.TemporaryFile())
+    plain = tempfile.TemporaryFile()  # noqa: SIM115  # closed with its table
+    with packed:
         shutil.copyfileobj(packed, plain, 1 << 24)
-        stack.pop_all()
     plain.seek(0)
     return plain
 
 
-def _read_header(start: bytes, path: Path) -> tuple[int | None, int]:
+def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorTable:
+    """Open a file in the layout of GloVe, word2vec (text or binary) or fastText.
+
+    Of a `width`, where it is known, another one is an error.
+    """
+    refuse_foreign(path)
+    start = beginning(path)
+    table: VectorTable
+    if start.startswith(_FASTTEXT):
+        if int.from_bytes(start[_PRUNED], "little", signed=True) >= 0:
+            raise InputError(f"{path}: is cut off or quantized; give the whole model (.bin)")
+        table = KeyedTable(path, fasttext=True)
+    else:
+        with open_input(path, again=True) as file:
+            first, second = file.readline(_LONGEST), file.read(1 << 16)
+        count, numbers = _read_header(first.rstrip(b"\n"), path)
+        if count is not None and not second:
+            raise InputError(f"{path}: ends after its first line; fetch it again")
+        last = second.split(b"\n", 1)[0].rstrip().split(b" ")[-numbers - 1 :]
+        text = len(last) > numbers and all(map(_is_number, last[1:]))  # else a word and float32
+        whole = text or count is None
+        table = TextTable(path, count, numbers) if whole else KeyedTable(path, fasttext=False)
+    if width not in (None, table.width):
+        raise InputError(f"{path}: its vectors have {table.width} numbers, expected {width}")
+    return table
+
+
+def _read_header(line: bytes, path: str | os.PathLike[str]) -> tuple[int | None, int]:
     """Return the number of words, None where no line says it, and D."""
-    line = start.split(b"\n", 1)[0]
     parts = line.split()
     if len(line) <= _HEADER and len(parts) == 2 and all(part.isdigit() for part in parts):
         count, width = int(parts[0]), int(parts[1])
-    else:
-        count, width = None, len(line.rstrip().split(b" ")) - 1
-        # The first line of a file without a header: a word and numbers.
-        numbers = line.split(b" ")[1:]
-        if not all(_is_number(part) for part in numbers):
-            width = 0
+    else:  # a word and numbers
+        numbers = line.rstrip().split(b" ")[1:]
+        count, width = None, len(numbers) if all(map(_is_number, numbers)) else 0
     if width < 1:
         raise InputError(
             f"{path}: is no table of word vectors: its first line is {line[:40]!r}, expected a "
@@ -238,39 +274,28 @@ def _is_number(part: bytes) -> bool:
     return True
 
 
-def _is_binary(start: bytes, width: int) -> bool:
-    """Tell whether words and float32 follow a first line, not a line of text a word."""
-    line = start.split(b"\n", 1)[0].rstrip().split(b" ")
-    return not (len(line) > width and all(_is_number(part) for part in line[-width:]))
-
-
-def _packaged_words(path: Path) -> list[str]:
-    """Read the words of a package's table: the one column of a Parquet file."""
-    with ParquetInput(path) as file:
-        words: list[str] = file.read().column(0).to_pylist()
-    return words
-
-
 def load_table(options: Mapping[str, Any]) -> VectorTable:
     """Open a table of word vectors.
 
     Parameters
     ----------
     options : mapping
-        ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``sha256``, ``width``, where
-        they are known.
+        ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is known.
+        An .npy file has its words, one a line, in ``words.txt`` beside it.
 
     Raises
     ------
     InputError
-        When it cannot be read, or is not what it should be.
+        When it cannot be read, or is not what it should be; names the file, and the line or word.
     """
     package = options.get("package")
     if package:
         folder, files = package_folder(package), PACKAGES[package].files
         if "vectors" not in files:
             raise InputError(f"package: {package} has no word vectors; allowed is glove")
-        return ArrayTable(folder / files["vectors"], _packaged_words(folder / files["words"]))
+        with ParquetInput(folder / files["words"]) as file:  # of one column
+            words: list[str] = file.read().column(0).to_pylist()
+        return ArrayTable(folder / files["vectors"], words)
     if not options.get("path"):
         raise InputError("vectors: give path, of a file of word vectors, or package: glove")
     path = Path(options["path"])
@@ -279,10 +304,4 @@ def load_table(options: Mapping[str, Any]) -> VectorTable:
         if not names.is_file():
             raise InputError(f"{names}: is missing; it has the words of the rows of {path.name}")
         return ArrayTable(path, read_utf8(names).split("\n")[:-1])
-    if beginning(path).startswith(MAGIC):
-        table = FastTextTable(path)
-        if options.get("width") not in (None, table.width):
-            wanted = options["width"]
-            raise InputError(f"{path}: its vectors have {table.width} numbers, expected {wanted}")
-        return table
-    return FileTable(path, options.get("width"))
+    return open_file(path, options.get("width"))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
-from beyond_perplexity.semantics.evaluators.packages import package_version
-from beyond_perplexity.semantics.rows import NO_WORDS
+from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.job import (
+    EVALUATOR_FILE,
+    EvaluatorJob,
+    read_description,
+    write_description,
+)
+from beyond_perplexity.semantics.evaluators.vectors import load_table
+from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_options
+from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import read_texts
@@ -20,13 +29,7 @@ _TRAINED = ("width", "window", "minimum_count", "negatives", "epochs")
 
 
 class TrainingTexts:
-    """The documents of a training split as lists of words; can be read again and again.
-
-    Parameters
-    ----------
-    documents : Path
-        Parquet file, schema ``documents``.
-    """
+    """The documents of a training split as lists of words; can be read again and again."""
 
     def __init__(self, documents: Path) -> None:
         self._documents = documents
@@ -40,21 +43,8 @@ class TrainingTexts:
 def fit_word2vec(job: EvaluatorJob) -> None:
     """Train word vectors and write their folder: ``vectors.npy``, ``words.txt``, the description.
 
-    One thread works, so that the vectors do not depend on which one is faster.
-
-    Parameters
-    ----------
-    job : EvaluatorJob
-
-    Raises
-    ------
-    InputError
-        When no word is frequent enough.
-
-    References
-    ----------
-    Mikolov et al. (2013). Distributed representations of words and phrases and their
-    compositionality.
+    One thread works, so that the vectors do not depend on which one is faster. Source: Mikolov et
+    al. (2013). Distributed representations of words and phrases and their compositionality.
     """
     from gensim.models import Word2Vec
 
@@ -69,7 +59,7 @@ def fit_word2vec(job: EvaluatorJob) -> None:
         epochs=epochs,
         workers=1,
         seed=stream_key(job.seed, "train/word2vec") % 2**31,
-        hashfxn=_hash,
+        hashfxn=lambda text: stream_key(0, text) % 2**31,  # alike in every process
     )
     model.build_vocab(texts)
     if not len(model.wv):
@@ -89,6 +79,18 @@ def fit_word2vec(job: EvaluatorJob) -> None:
     write_description(job, about)
 
 
-def _hash(text: str) -> int:
-    """Hash a text alike in every process; gensim seeds nothing by it any more, but asks."""
-    return stream_key(0, text) % 2**31
+def load_word2vec(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> WordVectorEvaluator:
+    """Load the evaluator of word vectors that `fit_word2vec` trained: ``path`` of its folder."""
+    folder = Path(str(options.get("path")))
+    held = read_description(folder, "word2vec")
+    table = load_table({"path": folder / "vectors.npy"})
+    about = {key: held[key] for key in ("title", "versions")}
+    about["sha256"] = table.sha256
+    if about["sha256"] != held["sha256"]:
+        raise InputError(
+            f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
+        )
+    cleaning = Preprocessing.from_config(held["preprocessing"])
+    return WordVectorEvaluator(table, about, measure_options(measures), cleaning)

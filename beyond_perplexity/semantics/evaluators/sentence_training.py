@@ -1,0 +1,110 @@
+"""How networks of evaluators are trained on sentences of a corpus in their order.
+
+B sentences of a batch, T words of the longest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
+from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
+from beyond_perplexity.corpus.token_batches import BatchSource
+from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, save_tensors
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.random_streams import stream_key
+from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
+from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
+from beyond_perplexity.storage.provenance import content_hash, run_record
+from beyond_perplexity.storage.shards import read_rows, write_shard
+from beyond_perplexity.training.loop import train
+from beyond_perplexity.vocabulary import UNK, Vocabulary
+
+
+def train_network(
+    job: EvaluatorJob,
+    make: Callable[[], TrainedModel],
+    sources: tuple[BatchSource, BatchSource],
+    options: EvaluatorTraining,
+    folder: Path,
+    about: Mapping[str, Any],
+) -> None:
+    """Train a network, or go on with it, and write its folder; `about` joins its description.
+
+    `sources` are the training and the validation split, `folder` has the checkpoints.
+    """
+    device = choose_device(job.device)
+    record = run_record(
+        "scripts/train_evaluator.py", dict(job.options), seed=job.seed, device=str(device)
+    )
+    torch.manual_seed(stream_key(job.seed, "train/initialize") % 2**63)
+    network = make()
+    result = train(network, sources, options, job.seed, folder, device)
+    columns = {name: [row[name] for row in result.rows] for name in result.rows[0]}
+    columns["phase"] = ["fit"] * len(result.rows)
+    write_shard(job.output / "training.parquet", TRAINING, columns, record)
+    save_tensors(job.output / WEIGHTS, network.cpu().state_dict())
+    write_description(
+        job,
+        {
+            **about,
+            "config": network.config,
+            "sha256": content_hash(job.output / WEIGHTS),
+            "parameters": network.parameter_count(),
+            "versions": {"torch": package_version("torch")},
+            "valid_loss": result.valid_loss,
+            "best_step": result.best_step,
+            "steps": result.steps,
+        },
+    )
+
+
+def ordered_sentences(
+    documents: str | os.PathLike[str],
+    split: str,
+    vocabulary: Vocabulary,
+    options: EvaluatorTraining,
+    keep_unknown: bool,
+) -> Iterator[Instance]:
+    """Read the sentences of a split: the number after a sentence's is that of the next one.
+
+    Words that the vocabulary lacks are read as ``<unk>``, or left out unless `keep_unknown`; so are
+    sentences without a known word.
+    """
+    whole = options.sentences == "documents"
+    for batch in read_rows([documents], ["doc_id", "text"], split):
+        numbers, texts = (batch.column(name).to_pylist() for name in ("doc_id", "text"))
+        for doc_id, text, ids in zip(numbers, texts, vocabulary.encode(texts), strict=True):
+            first = 0
+            for place, part in enumerate(cut_sentences(text, whole)):
+                own = ids[first : first + len(part)]
+                first += len(part)
+                known = own[own != UNK]
+                if len(known):
+                    number = doc_id if whole else sentence_item(doc_id, place)
+                    own = own if keep_unknown else known
+                    yield Instance(number, {TOKENS: own[: options.maximum_length]})
+
+
+def following(store: InstanceStore) -> NDArray[np.int64]:
+    """Return the places of the sentences that the next one of their document comes after."""
+    return np.flatnonzero(np.diff(store.ids) == 1)
+
+
+def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
+    """Return rows of ids, int64, (B, T), filled up with their own last one, and lengths, (B,)."""
+    lengths = np.array([len(row) for row in rows])
+    tokens = np.zeros((len(rows), max(1, int(lengths.max()))), np.int64)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)] = row
+    return torch.from_numpy(tokens), torch.from_numpy(lengths)

@@ -1,0 +1,131 @@
+"""Evaluators made of word vectors alone: cosines, Word Mover's Distance, alignments.
+
+N pairs of texts, V words of a block of texts, D numbers of a vector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES, package_version
+from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.movers import movers_distances
+from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.word_cosines import (
+    Floats,
+    TextIds,
+    WordIndex,
+    aligned_cosines,
+    cosines,
+    greedy_alignments,
+    logistic,
+    mean_vectors,
+    movers_similarity,
+    pairwise_cosines,
+    scaled_cosine,
+    unit_rows,
+)
+
+VECTOR_MEASURES = (
+    "aligned_cosine",
+    "cosine",
+    "cosine_scaled",
+    "pairwise_cosine",
+    "wmd",
+    "greedy_f1",
+    "greedy_precision",
+    "greedy_recall",
+    "average",
+)
+
+
+def measure_vectors(
+    vectors: NDArray[np.float32], predicted: TextIds, target: TextIds, options: MeasureOptions
+) -> dict[str, NDArray[np.float64]]:
+    """Measure N pairs of texts by the vectors (V, D) of their words, as they are.
+
+    Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
+    a vector.
+    """
+    units = unit_rows(vectors)
+    aligned = aligned_cosines(units, predicted, target)
+    greedy = greedy_alignments(units, predicted, target)
+    pairwise = pairwise_cosines(units, predicted, target, options.window, options.weighting)
+    means = [mean_vectors(vectors, texts) for texts in (predicted, target)]
+    found = (
+        aligned,
+        logistic(aligned),
+        scaled_cosine(aligned, options.temperature, options.bias),
+        pairwise,
+        movers_similarity(movers_distances(units, predicted, target), options),
+        greedy.f1,
+        greedy.precision,
+        greedy.recall,
+        cosines(*means),
+    )
+    return dict(zip(VECTOR_MEASURES, found, strict=True))
+
+
+class WordVectorEvaluator(Evaluator):
+    """All measures that word vectors give."""
+
+    measures = EVALUATORS["vectors"].measures
+    needs_words = True
+
+    def __init__(
+        self,
+        table: VectorTable,
+        about: Mapping[str, Any],
+        options: MeasureOptions,
+        cleaning: Preprocessing,
+    ) -> None:
+        self.table, self.cleaning = table, cleaning
+        self._about, self._options = about, options
+        self._words = self._unknown = 0
+
+    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
+        """Score pairs by every measure; each word's vector is looked up once."""
+        words = sorted({word for pair in pairs for text in pair for word in text.split()})
+        vectors = self.table.find(words)  # (V, D)
+        rows = np.flatnonzero(~np.isnan(vectors[:, 0])) if words else np.zeros(0, np.int64)
+        vectors = vectors[rows]
+        index = WordIndex({words[row]: place for place, row in enumerate(rows)})
+        predicted, target = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
+        for texts in (predicted, target):
+            self._words += len(texts.ids)
+            self._unknown += int((texts.ids < -1).sum())
+        found = measure_vectors(vectors, predicted, target, self._options)
+        known = [
+            np.diff(np.concatenate([[0], np.cumsum(texts.ids >= 0)])[texts.starts]) > 0
+            for texts in (predicted, target)
+        ]  # which texts have a word with a vector, 2 x (N,)
+        return {name: settle(name, found[name], known) for name in self.measures}
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256, versions, and how many words so far had no vector."""
+        return {**self._about, "words": self._words, "unknown": self._unknown}
+
+
+def measure_options(given: Mapping[str, Any]) -> MeasureOptions:
+    """Read the constants of measures."""
+    return parse_options(MeasureOptions, dict(given), "measures")
+
+
+def load_vectors(
+    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
+) -> WordVectorEvaluator:
+    """Load the evaluator of a table of word vectors, by the options of `load_table`."""
+    table, package = load_table(options), options.get("package")
+    about: dict[str, Any] = {"title": table.path.name, "sha256": table.sha256}
+    if package:
+        row = PACKAGES[package]
+        about["title"] = row.title
+        about["versions"] = {row.distribution: package_version(row.distribution)}
+    return WordVectorEvaluator(table, about, measure_options(measures), Preprocessing())

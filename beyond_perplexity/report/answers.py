@@ -10,11 +10,12 @@ import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_signed
-from beyond_perplexity.figures.verdicts import DIFFERS, effect_table, verdict
+from beyond_perplexity.figures.verdicts import effect_table, verdict
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.findings import Compared, body_name
 from beyond_perplexity.report.perplexities import ByteBits, bits_per_byte
 from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.verdicts import DIFFERS
 
 
 class Standing(NamedTuple):

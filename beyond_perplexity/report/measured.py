@@ -358,7 +358,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
     if any(compares_texts(column.measure) for column in specification.columns):
-        few = too_few_permutations(row["note"] for row in found.values())
+        few = too_few_permutations(found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]
     said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))

@@ -37,6 +37,11 @@ TENDENCY_MEASURES = columns(
     floor_low=pa.float64(),
     floor_high=pa.float64(),
     value_all=pa.float64(),
+    verdict=pa.string(),
+    reason=pa.string(),
+    exchanged=pa.string(),
+    family=pa.int64(),
+    draws=pa.int64(),
     vocabulary=pa.string(),
 )
 

@@ -59,7 +59,6 @@ reduction of a type-token curve to its mean is defined in `type_token`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -161,20 +160,14 @@ def measure_table(
 
     `vocabulary` names the closed vocabulary that both sides are read in.
     """
-    n = len(rows)
-    columns: dict[str, list[object]] = {
-        "source": [source] * n,
-        "n_reference": [pair.reference.n_documents] * n,
-        "n_samples": [pair.samples.n_documents] * n,
-        "groups_reference": [pair.n_groups(0)] * n,
-        "note": [row.note or None for row in rows],
-        "vocabulary": [vocabulary] * n,
+    of_body = {
+        "source": source,
+        "n_reference": pair.reference.n_documents,
+        "n_samples": pair.samples.n_documents,
+        "groups_reference": pair.n_groups(0),
+        "vocabulary": vocabulary,
     }
-    schema = TENDENCY_MEASURES
-    for name in set(schema.names) - set(columns):
-        values = [getattr(row, name) for row in rows]
-        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
-    return pa.table({name: columns[name] for name in schema.names}, schema)
+    return pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
 
 
 def measured_tendencies(

@@ -44,7 +44,7 @@ from beyond_perplexity.tendencies.tokens import (
     tokenize_batch,
 )
 from beyond_perplexity.tendencies.word_classes import ClassOptions
-from beyond_perplexity.verdicts import REASON_FOLLOWS
+from beyond_perplexity.verdicts import reason
 
 TEXT = "text"
 GRAM_DOCUMENTS = 10_000
@@ -261,9 +261,9 @@ class TextComparison:
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
         rows = text_rows(bodies, self._facts, (reference, samples))
-        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
-            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            MeasureRow(name, row.distance, math.nan, reason=why)
             for name, row in SHARES.items()
             if resolve_name(row.word_class)(self.classes) is None
         ]

@@ -16,18 +16,7 @@ _SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
 
 
 class EmbeddingComparison:
-    """Compares documents by their vectors; the encoder is loaded at once: errors come first.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        With ``embedding``.
-
-    Raises
-    ------
-    InputError
-        When there is no such encoder, it cannot be loaded, or the number of documents is wrong.
-    """
+    """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
 
     def __init__(self, options: CompareOptions) -> None:
         self._options, self._most = options, options.most_embedded()

@@ -58,25 +58,7 @@ def _distance_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of embeddings.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies``; takes the tendency ``embedding``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row per source.
-
-    Raises
-    ------
-    InputError
-        When no document was embedded.
-    """
+    """Make the table of embeddings: a row per source."""
     rows = measures[measures["tendency"] == EMBEDDING]
     if rows.empty:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")

@@ -159,26 +159,7 @@ def _beside_rows(
 
 
 def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out perplexity by proposal and temperature (paper 000, Table 1).
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of all models and proposals.
-    beside : pandas.DataFrame or None
-        Schema ``instance_scores``: models without latent variables on the same instances.
-    labels : Labels
-        What each model is evaluated on, and the families whose published values stand beside.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When there are no importance sampling estimates.
-    """
+    """Lay out perplexity by proposal and temperature (paper 000, Table 1)."""
     paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
     chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
@@ -221,8 +202,8 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
 def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
 
-    Parameters and errors as `sampling_table`; of several proposals of a model the one with the
-    lowest bound is shown, the others are in the CSV.
+    Of several proposals of a model the one with the lowest bound is shown, the others are in the
+    CSV.
     """
     strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
@@ -254,8 +235,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out how far each instance-level estimate can be trusted.
 
-    Parameters and errors as `sampling_table`; with `gaps`, schema ``importance_gaps``, brackets
-    that simulated documents refute make no claim.
+    Brackets that simulated documents (`gaps`) refute make no claim.
     """
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]

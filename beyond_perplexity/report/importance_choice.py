@@ -58,26 +58,10 @@ def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
     """Choose the estimate that speaks for each model, among those that say how far to trust them.
 
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of the split that is reported.
-    choices : pandas.DataFrame or None
-        The same of the validation split. The setting that is lowest there is chosen; a bound that
-        was so chosen stays a bound in expectation. Without, it is the lowest of those that need no
-        choice of a temperature or a size: of several it is chosen by its own numbers, and
-        ``chosen_by`` says so.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row of `estimates` for each model, in their order, with the column ``chosen_by``; of a
-        model without finite stochastic bound, or none that was also estimated on validation, none.
-
-    Raises
-    ------
-    NothingToShowError
-        When no model has one.
+    It is the setting that is lowest on the validation split (`choices`), which stays a bound in
+    expectation. Without, it is the lowest of those that need no choice of a temperature or a size:
+    of several it is chosen by its own numbers, and ``chosen_by`` says so. A model without a finite
+    stochastic bound, or none that was also estimated on validation, has no row.
     """
     bounds, found = _trusted(estimates), []
     known = None if choices is None else _trusted(choices)
@@ -138,26 +122,7 @@ def _part(title: str, rows: pd.DataFrame, valid: dict[tuple[str, ...], float]) -
 
 
 def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out first what needs no choice, then what the validation split chooses, then strict.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of the split that is reported.
-    choices : pandas.DataFrame or None
-        The same of the validation split.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    NothingToShowError
-        As `choose_estimates`.
-    """
+    """Lay out first what needs no choice, then what the validation split chooses, then strict."""
     bounds = finite_bounds(estimates, [STOCHASTIC])
     by_value = ["model", "value"]
     free = without_choice(bounds).sort_values(by_value, kind="stable")

@@ -30,24 +30,7 @@ _COLUMNS = (
 
 
 def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out log p of simulated documents from both sides, for every setting.
-
-    Parameters
-    ----------
-    gaps : pandas.DataFrame
-        Schema ``importance_gaps``, of all models and proposals.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When no document could be estimated.
-    """
+    """Lay out log p of simulated documents from both sides, for every setting."""
     held = gaps[gaps["forward"].notna()]
     if held.empty:
         raise NothingToShowError(

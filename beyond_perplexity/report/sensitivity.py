@@ -54,25 +54,7 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
 
 
 def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of sensitivity.
-
-    Parameters
-    ----------
-    sensitivity : pandas.DataFrame
-        Schema ``sensitivity``.
-    labels : Labels
-        Names.
-
-    Returns
-    -------
-    Table
-        A row for each test, a column for each number of documents.
-
-    Raises
-    ------
-    InputError
-        When there is no row.
-    """
+    """Make the table of sensitivity: a row for each test, a column for each number of documents."""
     if sensitivity.empty:
         raise NothingToShowError("the sensitivity has no row to show")
     sizes = sorted(set(sensitivity["n"]))

@@ -215,10 +215,7 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ),
         ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
         ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
-        (
-            {name: column[:0] for name, column in MINIMAL.items()},
-            "there are no rows",
-        ),
+        ({name: column[:0] for name, column in MINIMAL.items()}, "there are no rows"),
     ],
 )
 def test_a_wrong_row_is_named(weights, columns, message):

@@ -5,6 +5,7 @@ Needs no data. Oracles: the rows that were written, and the parser of HTML.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -145,8 +146,8 @@ def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     monkeypatch.chdir(tmp_path)
-    arguments = ["--table", "tendencies/samples", "--example-samples", files[0]]
-    arguments += ["--example-documents", files[1]]
+    given = {"example_samples": [files[0]], "example_documents": [files[1]]}
+    arguments = ["--table", "tendencies/samples", "--inputs", json.dumps(given)]
     arguments += ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
     monkeypatch.setattr("sys.argv", ["tabulate", *arguments])
     tabulate.main()

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.sensitivity import sensitivity as draw_sensitivity
+from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.distances import rank_ks
 from beyond_perplexity.inference.histogram_draws import PairedHistogram

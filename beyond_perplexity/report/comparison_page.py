@@ -27,8 +27,7 @@ from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.comparison_text import EXPLANATION, FIGURE_TEXTS
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 from beyond_perplexity.report.text_shares import TEXT_TITLES
-from beyond_perplexity.tendencies.definitions import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
-from beyond_perplexity.tendencies.text_comparison import TEXT
+from beyond_perplexity.tendencies.definitions import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES, TEXT
 from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 
 

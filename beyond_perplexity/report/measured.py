@@ -32,12 +32,12 @@ from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import (
     SHARE_NOUNS,
     SHARES,
+    TEXT,
     compares_texts,
     is_distance,
     of_counts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.text_comparison import TEXT
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."

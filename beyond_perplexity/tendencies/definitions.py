@@ -28,6 +28,7 @@ TendencyKind = Literal[
 ]
 LENGTH = "length"
 EMBEDDING = "embedding"
+TEXT = "text"  # what is described and not tested
 _CLASSES = "beyond_perplexity.tendencies.word_classes"
 DISTANCE_NAMES = {
     "ks": "KS",
@@ -111,7 +112,7 @@ TENDENCIES = {
     ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
-    "text": Tendency("Text", "text"),
+    TEXT: Tendency("Text", "text"),
 }
 
 

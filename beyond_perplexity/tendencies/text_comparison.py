@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
@@ -46,7 +46,6 @@ from beyond_perplexity.tendencies.tokens import (
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
-TEXT = "text"
 GRAM_DOCUMENTS = 10_000
 _GRAMS = 4_000_000
 _FILTER_BITS = 24

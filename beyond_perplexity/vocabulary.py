@@ -346,7 +346,7 @@ VOCABULARY_KINDS = {
     "closed": VocabularyKind(ClosedVocabulary, ClosedOptions),
     "bpe": VocabularyKind(BPEVocabulary, BPEOptions),
     "huggingface": VocabularyKind(
-        "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
+        "beyond_perplexity.models.huggingface_vocabulary:HuggingFaceVocabulary"
     ),
 }
 BUILT_KINDS = {kind: row for kind, row in VOCABULARY_KINDS.items() if row.options}

@@ -15,8 +15,8 @@ import torch
 
 from beyond_perplexity.commands import contrast, perplexity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import opening
-from beyond_perplexity.models.opening import open_any, open_scorer
+from beyond_perplexity.models import checkpoint as opening
+from beyond_perplexity.models.checkpoint import open_any, open_scorer
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS
 
@@ -88,7 +88,7 @@ def test_pairs_under_a_folder_of_hugging_face(
 
 
 def test_a_name_is_looked_for_on_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from beyond_perplexity.models.huggingface import bring
+    from beyond_perplexity.models import huggingface_bring as bring
 
     asked = []
 
@@ -129,7 +129,7 @@ def test_what_cannot_be_opened_is_told_in_a_line(
             assert "\n" not in str(caught.value)
     text = tmp_path / "a.txt"
     text.write_text("a\n")
-    with pytest.raises(InputError, match="--cleaned: this model has no corpus"):
+    with pytest.raises(InputError, match="cleaned: this model has no corpus"):
         run(monkeypatch, perplexity, "--model", folder, "--text", text, "--cleaned")
     assert opening.is_foreign(str(folder))
     assert END not in str(caught.value)

@@ -21,7 +21,7 @@ from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import outputs, shards
-from beyond_perplexity.training.resume import save_checkpoint
+from beyond_perplexity.training.interruptions import save_checkpoint
 
 ROOT = Path(__file__).parents[2]
 ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}

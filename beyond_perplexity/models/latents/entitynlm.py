@@ -25,8 +25,14 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.ends import check_ends, counted_units
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
+from beyond_perplexity.models.latent import (
+    FILLING,
+    LatentModel,
+    Simulated,
+    check_ends,
+    counted_units,
+)
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
@@ -43,7 +49,6 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     TextStates,
     advance_mentions,
 )
-from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 

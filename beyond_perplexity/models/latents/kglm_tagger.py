@@ -39,7 +39,7 @@ from beyond_perplexity.models.latents.kglm_steps import (
     linked_entities,
 )
 from beyond_perplexity.models.latents.kglm_words import GraphModule
-from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 

@@ -22,7 +22,7 @@ from beyond_perplexity.corpus.latent_instances import (
     find_classes,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.ends import counted_units
+from beyond_perplexity.models.latent import counted_units
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches

@@ -23,8 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
-from beyond_perplexity.models.ends import check_ends
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
     ACTIONS,
     FIRST_LABEL,
@@ -57,7 +56,7 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     known_actions,
     readable_labelled_tree,
 )
-from beyond_perplexity.models.layers.word_scores import Words, score_words, word_log_probs
+from beyond_perplexity.models.word_scores import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 

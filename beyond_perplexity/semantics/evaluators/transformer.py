@@ -132,7 +132,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    from beyond_perplexity.models.huggingface.bring import find_weights
+    from beyond_perplexity.models.huggingface_bring import find_weights
 
     find_weights(folder)
     config = folder / "config.json"

@@ -1,6 +1,5 @@
 """What a model says of documents: log P of each, in windows where its context is limited."""
 
-
 from __future__ import annotations
 
 import math

@@ -1,6 +1,5 @@
 """Score a text that a user brings under a model that a user brings."""
 
-
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping

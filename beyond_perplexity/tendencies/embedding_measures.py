@@ -15,13 +15,13 @@ embedded, cut        documents that were embedded, share of them of which the en
                      beginning alone (and each with _reference)
 ==================== =============================================================================
 
-Groups against independent documents are swapped as for the largest difference (`inference.units`).
-That is sound here, unlike for the total variation: with d_g the difference of the sums over group g
-and its pseudo-group, the squared distance is |sum d_g|^2 up to a factor, a swap changes the sign of
-d_g, and what remains besides the constant sum |d_g|^2 are products of independent terms of mean 0,
-of which random signs keep mean and variance: a degenerate U-statistic under a wild bootstrap
-(Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton 2014). It is asymptotic in the
-number of groups.
+Groups against independent documents are swapped as for the largest difference
+(`inference.exchanged_units`). That is sound here, unlike for the total variation: with d_g the
+difference of the sums over group g and its pseudo-group, the squared distance is |sum d_g|^2 up to
+a factor, a swap changes the sign of d_g, and what remains besides the constant sum |d_g|^2 are
+products of independent terms of mean 0, of which random signs keep mean and variance: a degenerate
+U-statistic under a wild bootstrap (Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton
+2014). It is asymptotic in the number of groups.
 """
 
 from __future__ import annotations

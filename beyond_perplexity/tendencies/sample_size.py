@@ -8,7 +8,7 @@ percentile; `p_value` is the median of the permutation tests against the referen
 band of no width. Subsets overlap, the more the closer they come to all samples: there the band is
 narrower than that of independent samples of n documents. `floor`, with `floor_low` and
 `floor_high`, says how far n documents of further human text are from the reference (see
-`inference.floors`): what is not above it at n says nothing.
+`human_baselines`): what is not above it at n says nothing.
 
 Documents are read once, by `pairs.paired`, for all of this and for the table of measures.
 """

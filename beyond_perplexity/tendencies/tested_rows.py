@@ -1,10 +1,10 @@
-"""Samples with groups against single documents: measures averaged over draws of one document each.
+"""P-values of the rows that compare two texts, adjusted, or the reason why there is none.
 
-See `inference.units` for the draws and for what a randomization swaps. Every draw is a pair of
-texts of its own, which is measured and randomized as any other; then measures are averaged over
-draws, those of the texts and those of each randomization. Types by length are of the first draw
-alone, which is exact: at single lengths there are so few documents that their average would reject
-up to 10% at .05 with 60 groups.
+Where the samples alone have groups, measures are averaged over draws of one document of each group.
+
+Primary tests of a body are its distances to the reference. Further tests of the same null are
+children of one of them: a child is rejected only together with its parent, so a false rejection of
+a child is one of the parent, and the error over all is that of the primary tests.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ import pyarrow as pa
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
+from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
@@ -151,10 +152,6 @@ def score_pairs(evaluator: Evaluator, pairs: Iterable[ScoredPair]) -> HumanScore
     return HumanScored(np.concatenate(gold), joined)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
     """Correlate the scores of a measure, float64 (N,), with those of people.
 
@@ -164,8 +161,8 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
     row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
     for name, correlate in (("pearson", pearson), ("spearman", spearman)):
         found = correlate(gold[known], values[known])
-        limits = _number(found.low), _number(found.high)
-        row |= {name: _number(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
+        limits = finite(found.low), finite(found.high)
+        row |= {name: finite(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
     few = known.sum() < EFFECTIVE_GROUPS
     note = joined_facts(
         f"fewer than {EFFECTIVE_GROUPS} pairs: no interval" if few else "",

@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.intervals import RatioInterval, finite, jackknife_interval
 from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,
@@ -142,10 +141,6 @@ def _find(
     return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float]) -> _Row:
     """Write a value and its limits, which no further than the range go; not known is null."""
     names = ("low", "high") if prefix == "value" else (f"{prefix}_low", f"{prefix}_high")
@@ -164,7 +159,6 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
         return f"not defined: {why}"
     value = found.value.value
-    few = found.value.effective < EFFECTIVE_GROUPS
     unseen = ""
     if name in BLEU_NAMES:
         order = BLEU_NAMES[name]
@@ -174,7 +168,7 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
         unseen = few_words if missing else ""
     return joined_facts(
         "" if math.isfinite(value) else "the model finds a sentence impossible: no value",
-        f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
+        found.value.few_groups(),
         f"{sums.undefined:,} sentences have no value" if sums.undefined else "",
         "no unrelated sentences: no floor" if measure.floor and found.floor is None else "",
         unseen,
@@ -196,8 +190,8 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
         **_limits(found.value, "value", bounds),
         **_limits(found.floor, "floor", bounds),
         **_limits(found.excess, "excess", (-width, width)),
-        "sentence_mean": _number(float(sums.total.sum()) / defined) if plain else None,
-        "scaled": _number(float(sums.scaled.sum()) / defined) if plain else None,
+        "sentence_mean": finite(float(sums.total.sum()) / defined) if plain else None,
+        "scaled": finite(float(sums.scaled.sum()) / defined) if plain else None,
         "sentences": defined,
         "undefined": sums.undefined,
         "groups": found.value.groups,

@@ -31,7 +31,7 @@ from beyond_perplexity.semantics.scored_pairs import (
     ScoredPair,
     choose_measure,
     read_scored_pairs,
-    score_text_pairs,
+    score_pairs,
 )
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
@@ -132,9 +132,8 @@ def similarity(
     chosen = choose_measure(judge, measure)
     pairs = _pairs(references, hypotheses, gold)
     with torch_kept(threads):
-        blocks = list(score_text_pairs(pairs, judge, chosen, tokenized))
-    scores = np.concatenate([block[0] for block in blocks])
-    people = None if gold is None else np.concatenate([block[1] for block in blocks])
+        scored = score_pairs(judge, pairs, tokenized)
+    scores, people = scored.values[chosen], None if gold is None else scored.gold
     table = _score_table(scores, people)
     if output is not None:
         _write(Path(output), table)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 
@@ -111,3 +114,10 @@ def check_refusals(call, cases):
         with pytest.raises(InputError, match=words) as error:
             call(*given)
         assert "\n" not in str(error.value)
+
+
+def run_script(name, *arguments):
+    """Run the main function of a script in this process."""
+    main = importlib.import_module(f"scripts.{name}").main
+    with patch("sys.argv", [name, *map(str, arguments)]):
+        main()

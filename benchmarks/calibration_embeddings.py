@@ -24,18 +24,20 @@ import numpy as np
 from benchmarks.calibration import FEWEST, REPEATS, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.exchanged_units import Groups
-from beyond_perplexity.invariance.streams import stream, stream_key
-from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
-from beyond_perplexity.tendencies.embeddings.discrepancy import distances
-from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
-from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel
-from beyond_perplexity.tendencies.embeddings.measures import (
+from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
+from beyond_perplexity.tendencies.embedded_documents import (
+    EmbeddedPair,
+    EmbeddedText,
+    chosen_documents,
+)
+from beyond_perplexity.tendencies.embedding_measures import (
     embedding_rows,
     human_shift,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.topic_shifts import TopicShift
 
 SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8

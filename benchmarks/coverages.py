@@ -19,11 +19,11 @@ import numpy as np
 from benchmarks.levels import SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
 from benchmarks.zipf_laws import split_intervals
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import SHARES
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.rows import SHARES
 
 INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population

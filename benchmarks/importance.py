@@ -24,12 +24,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from beyond_perplexity.importance.drawing.job import take_instances
-from beyond_perplexity.importance.drawing.log_q import score_temperatures
-from beyond_perplexity.importance.drawing.pair import Pair, load_pair
-from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.options import LogQOptions, WeightOptions
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.importance.drawing_job import take_instances
+from beyond_perplexity.importance.model_pair import Pair, load_pair
+from beyond_perplexity.importance.sample_draws import score_temperatures, weigh
+from beyond_perplexity.importance.ways_to_draw import LogQOptions, WeightOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS
 from tests.unit import entitynlm_reference, kglm_reference, rnng_reference

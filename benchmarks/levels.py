@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from benchmarks.populations import Articles, Drawn, Topics, count
-from beyond_perplexity.invariance.streams import stream, stream_key
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired

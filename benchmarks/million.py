@@ -23,7 +23,7 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.inference.floors import reference_floors
+from beyond_perplexity.tendencies.human_baselines import reference_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,

@@ -18,8 +18,8 @@ from scipy.stats import permutation_test
 
 from benchmarks.statistics import synthetic_texts
 from beyond_perplexity.inference import histogram_draws
+from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.unigrams import DocumentCounts
 from beyond_perplexity.tendencies.word_distances import permuted_distances
 
 

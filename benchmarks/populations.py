@@ -18,9 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.stats import nbinom
 
-from beyond_perplexity.tendencies.counting import count_classes, count_types
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
-from beyond_perplexity.tendencies.statistics import Histogram, Statistics
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
+from beyond_perplexity.tendencies.statistics import (
+    Histogram,
+    Statistics,
+    count_classes,
+    count_types,
+)
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 

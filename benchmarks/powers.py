@@ -21,15 +21,14 @@ from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.invariance.streams import stream, stream_key
-from beyond_perplexity.tendencies import histograms
+from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.tendencies import document_measures
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
-from beyond_perplexity.tendencies.measured import SIGNED
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
 from beyond_perplexity.tendencies.tested_rows import without_verdict
 from beyond_perplexity.tendencies.word_classes import ClassOptions
@@ -153,7 +152,7 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
     sizes = pair.reference.n_documents, pair.samples.n_documents
     units = exchanged_units(pair.groups, sizes, seed)
     drawn = randomized_documents(pair, units, TESTS, seed)[key]
-    held = histograms.pair(*pair.bodies, key[0])
+    held = document_measures.paired_histogram(*pair.bodies, key[0])
     value = histogram_draws.compare_histograms(held.support, held.reference, held.samples)[key[1]]
     return permutation_p(float(value), drawn, two_sided=key[1] == SIGNED)
 

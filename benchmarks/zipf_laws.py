@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 
 from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn
-from beyond_perplexity.invariance.streams import stream, stream_key
-from beyond_perplexity.tendencies.equal_tokens import equal_tokens
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.power_laws import Halves, rank_order
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from beyond_perplexity.tendencies.word_distances import equal_tokens
 from beyond_perplexity.tendencies.word_measures import split_fits
 from beyond_perplexity.tendencies.zipf_law import law_p
-from beyond_perplexity.tendencies.zipf_split import Halves, rank_order
 
 EXPONENTS = (1.1, 1.2, 1.5)
 DRAWS = 199

@@ -12,13 +12,12 @@ sys.path.insert(0, str(workflow.basedir))
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import EXTERNAL, reference_in
-from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_lines import print_job_lines
 from beyond_perplexity.planning.notes import take_over, watch
 from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
-from beyond_perplexity.planning.report import INPUT_FLAGS
 from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.run_record import RunRecord
@@ -26,7 +25,7 @@ from beyond_perplexity.planning.summary import Expectations, summarize_jobs
 from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
-from beyond_perplexity.report import INPUTS, TABLES
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.requeue import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint

@@ -9,7 +9,7 @@
 #           <results>/latents/{model}.json
 # steps     embed_graph -> train -> draw -> reduce_weights, score_beside, describe_latents -> tables and figures (report.smk)
 #
-# The ways to draw, weights and others, are the rows of beyond_perplexity/importance/drawing/draws.py. A shard is
+# The ways to draw, weights and others, are the rows of beyond_perplexity/importance/ways_to_draw.py. A shard is
 # a block of instances by a block of samples (of particles: runs), counted by their sizes: no job knows how
 # many there are in all.
 

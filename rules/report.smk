@@ -12,6 +12,11 @@
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 
+def files_by_kind(wildcards, input):
+    """The input files by their kind, as JSON, in few words: there may be thousands."""
+    return parameters.as_json({kind: as_ranges(files) for kind, files in input.items()})
+
+
 rule tabulate:
     """Lay out a table, with published values beside where its paper has them."""
     input:
@@ -36,7 +41,7 @@ rule tabulate:
         mem_mb=growing(1000),
         runtime=lasting(10),
     params:
-        **all_in_ranges(INPUTS),
+        inputs=files_by_kind,
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
         table=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(TABLES, **wildcards),
@@ -45,13 +50,13 @@ rule tabulate:
         """
         python -m scripts.tabulate \
             --table {params.table} \
-            INPUT_FLAGS \
+            --inputs {params.inputs:q} \
             --labels {params.labels:q} \
             --csv {output.csv:q} \
             --latex {output.latex:q} \
             --html {output.html:q} \
             2>&1 | tee -a {log:q}
-        """.replace("INPUT_FLAGS", INPUT_FLAGS)
+        """
 
 
 rule plot:
@@ -77,7 +82,7 @@ rule plot:
         mem_mb=growing(1000),
         runtime=lasting(10),
     params:
-        **all_in_ranges(INPUTS),
+        inputs=files_by_kind,
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
         figure=lambda wildcards: RUN.report.name(**wildcards),
         caption=lambda wildcards: RUN.report.caption(FIGURES, **wildcards),
@@ -86,11 +91,11 @@ rule plot:
         """
         python -m scripts.plot \
             --figure {params.figure} \
-            INPUT_FLAGS \
+            --inputs {params.inputs:q} \
             --labels {params.labels:q} \
             --output {output.svg:q} {output.pdf:q} \
             2>&1 | tee -a {log:q}
-        """.replace("INPUT_FLAGS", INPUT_FLAGS)
+        """
 
 
 rule write_overview:

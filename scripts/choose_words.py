@@ -8,9 +8,8 @@ from beyond_perplexity.arguments import ITEM, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.tendencies.bodies import DocumentFiles
-from beyond_perplexity.tendencies.shared_words import shared_words
-from beyond_perplexity.tendencies.views import TextView, vocabulary_words
+from beyond_perplexity.tendencies.document_files import DocumentFiles, shared_words
+from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 
 
 def main() -> None:

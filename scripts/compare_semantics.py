@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.schemas.semantic_comparisons import (
+from beyond_perplexity.schemas.semantics import (
     SEMANTIC_CORRELATIONS,
     SEMANTIC_DIFFERENCES,
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file
+from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.drawing.description import describe
-from beyond_perplexity.importance.drawing.pair import load_pair
-from beyond_perplexity.instances.store import CorpusFiles
+from beyond_perplexity.importance.model_pair import load_pair
+from beyond_perplexity.importance.readable_latents import describe
 from beyond_perplexity.storage.outputs import write_json
 
 

@@ -1,6 +1,6 @@
 """Draw from a proposal for one block of instances, in one of several ways; write one shard.
 
-The ways, and the schema of the shard of each, are in beyond_perplexity/importance/drawing/draws.py.
+The ways, and the schema of the shard of each, are in beyond_perplexity/importance/ways_to_draw.py.
 A number depends on (seed, name, options, instance, sample) and the two models alone, not on the
 shard.
 """
@@ -13,9 +13,8 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.drawing.costs import Costs
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.drawing.job import open_job
+from beyond_perplexity.importance.drawing_job import Costs, open_job
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
@@ -32,7 +31,12 @@ def main() -> None:
     add("--split", required=True, help="train, valid or test")
     add("--name", required=True, help="MODEL/PROPOSAL: keys the random streams")
     add("--seed", type=SEED, required=True, help="seed of the run")
-    add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add(
+        "--options",
+        type=json_object,
+        default={},
+        help="JSON object; see importance/ways_to_draw.py",
+    )
     add("--instances", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
     add("--samples", type=ITEM, nargs="*", help="first, number, of samples or runs; empty: none")
     add("--threads", type=THREADS, default=1, help="CPU threads")

@@ -9,18 +9,25 @@ from pathlib import Path
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.ranges import FileRanges
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.tendencies.bodies import DocumentFiles
-from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
-from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedText, TextEncoder
-from beyond_perplexity.tendencies.embeddings.reading import embedded_documents, further_documents
-from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, TextKey, vectors_table
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.embedded_documents import (
+    FURTHER,
+    HUMAN,
+    EmbeddedText,
+    TextEncoder,
+    TextKey,
+    chosen_documents,
+    embedded_documents,
+    further_documents,
+    vectors_table,
+)
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 
 
 def main() -> None:

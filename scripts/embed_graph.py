@@ -7,9 +7,9 @@ from pathlib import Path
 import torch
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path
+from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.instances.store import CorpusFiles
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions, embed_corpus_graph
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record

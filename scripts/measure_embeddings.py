@@ -15,17 +15,23 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.tendencies.embeddings.embedded import EmbeddedPair, EmbeddedText
-from beyond_perplexity.tendencies.embeddings.joined import joined_measures, of_source
-from beyond_perplexity.tendencies.embeddings.measures import (
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.embedded_documents import (
+    FURTHER,
+    HUMAN,
+    EmbeddedPair,
+    EmbeddedText,
+    read_embeddings,
+)
+from beyond_perplexity.tendencies.embedding_measures import (
     embedding_rows,
     further_floor,
     human_shift,
+    joined_measures,
+    of_source,
     smallest_topic_share,
     without_vectors,
 )
-from beyond_perplexity.tendencies.embeddings.store import FURTHER, HUMAN, read_embeddings
-from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import shift_table
 

@@ -6,22 +6,24 @@ from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.style import empty_figure
+from beyond_perplexity.figures.style import empty_figure, save
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.report.inputs import add_input_flags, read_inputs
+from beyond_perplexity.options import json_object
+from beyond_perplexity.report.inputs import read_inputs
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--figure", required=True, choices=list(FIGURES), help="which figure")
-    add_input_flags(parser)
+    parser.add_argument(
+        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
+    )
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument(
         "--output", type=output_file, nargs="+", required=True, help="files: .svg, .pdf, .png"
     )
     options = parser.parse_args()
-    given = read_inputs(options.figure, FIGURES[options.figure], options)
+    given = read_inputs(options.figure, FIGURES[options.figure], options.inputs)
     labels = Labels.from_json(options.labels)
     try:
         figure = draw_figure(options.figure, given, labels)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.side_files import add_draw_flags
-from beyond_perplexity.importance.reduction import reduce_files
-from beyond_perplexity.importance.tables import REDUCED_TABLES, gaps_table
+from beyond_perplexity.importance.draw_files import add_draw_flags
+from beyond_perplexity.importance.reduction import REDUCED_TABLES, gaps_table, reduce_files
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
@@ -25,7 +24,12 @@ def main() -> None:
     add("--log-q", nargs="*", default=[], action=FileRanges, help=files)
     add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
-    add("--options", type=json_object, default={}, help="JSON object; see importance/options.py")
+    add(
+        "--options",
+        type=json_object,
+        default={},
+        help="JSON object; see importance/ways_to_draw.py",
+    )
     add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--estimates", type=output_file, help="table of estimates to write")
     add(

@@ -6,8 +6,9 @@ from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import NothingToShowError, run_command
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark
+from beyond_perplexity.options import json_object
 from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.inputs import add_input_flags, read_inputs
+from beyond_perplexity.report.inputs import read_inputs
 from beyond_perplexity.report.latex import write_table
 from beyond_perplexity.report.layout import empty_table
 
@@ -15,7 +16,9 @@ from beyond_perplexity.report.layout import empty_table
 def main() -> None:
     parser = CommandParser(description=__doc__)
     parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
-    add_input_flags(parser)
+    parser.add_argument(
+        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
+    )
     parser.add_argument("--labels", help="names and order of models and decodings, JSON")
     parser.add_argument(
         "--csv", type=output_file, required=True, help="full precision, one number a row"
@@ -25,7 +28,7 @@ def main() -> None:
         "--html", type=output_file, required=True, help="rounded, a page of its own"
     )
     options = parser.parse_args()
-    given = read_inputs(options.table, TABLES[options.table], options)
+    given = read_inputs(options.table, TABLES[options.table], options.inputs)
     try:
         table = tabulate(options.table, given, Labels.from_json(options.labels))
     except NothingToShowError as error:

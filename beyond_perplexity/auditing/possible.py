@@ -8,8 +8,8 @@ import torch
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject, distributions
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS
 
 _ROWS, _LONGEST = 4, 128  # texts that the model writes, and how long they may become

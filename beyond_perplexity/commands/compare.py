@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_folder, whole
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
+from beyond_perplexity.tendencies.options import EmbeddingOptions
 
 
 def _parser() -> CommandParser:

@@ -19,8 +19,8 @@ from dataclasses import fields
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.importance.options import ReductionOptions as Options
-from beyond_perplexity.importance.reading.side_files import add_draw_flags
+from beyond_perplexity.importance.draw_files import add_draw_flags
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions as Options
 from beyond_perplexity.options import json_object
 
 

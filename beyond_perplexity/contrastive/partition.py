@@ -23,8 +23,7 @@ from torch import Tensor
 
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.invariant_tensors import invert, uniforms
 from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.particle_resampling import effective_size, systematic

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.quantum import QUANTUM, padded_width, rows_of_batch
+from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.likelihoods import (
     POOL,

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.options import Limited, Share
 
 EVENTS = ("substitution", "transposition", "deletion", "insertion")
@@ -140,8 +141,6 @@ def distort(
     language models, section 5.
     """
     import torch  # late: plans read the options alone
-
-    from beyond_perplexity.invariance.uniforms import uniforms
 
     check_level(level)
     if not len(candidates):

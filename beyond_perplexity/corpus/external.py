@@ -28,7 +28,7 @@ from beyond_perplexity.corpus.suffixes import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import EMPTY_LINE, NO_TOKEN, Account
 from beyond_perplexity.storage.inputs import check_input
 from beyond_perplexity.storage.json_text import JSONTextError, parse_json

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.vocabulary import split_words
 

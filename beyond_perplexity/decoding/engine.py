@@ -38,7 +38,7 @@ from beyond_perplexity.decoding.memory import is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rooms import Rooms, Window
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel, State
 
 WINDOW = 64  # random numbers of a document drawn at once, at least

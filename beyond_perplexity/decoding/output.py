@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.models.latent import Simulated
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.invariant_tensors import uniforms
 
 
 class Window:

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
-from beyond_perplexity.figures.titles import with_drawable_texts
-from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit, with_drawable_texts
+from beyond_perplexity.tendencies.definitions import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -118,7 +117,7 @@ FIGURES: Rows[Exhibit] = {
         "1 / (B + 1): a line at the bottom says no more. Dotted: 0.05 and 0.005.",
     ),
     "tendencies/sensitivity": Exhibit(
-        "figures.sensitivity:sensitivity",
+        "figures.sample_size:sensitivity",
         ("sensitivity",),
         "Smallest shift that documents detect",
         "The smallest shift that two samples of n documents detect at p < 0.005 with a "
@@ -185,7 +184,7 @@ FIGURES: Rows[Exhibit] = {
         f"{TERMS_OF_ESTIMATES}",
     ),
     "importance/figure_gaps": Exhibit(
-        "figures.gaps:true_gaps",
+        "figures.bounds:true_gaps",
         ("gaps",),
         "Gaps on simulated documents",
         "What each setting lacks of log p, nats per token, on documents that the model generated: "
@@ -193,7 +192,7 @@ FIGURES: Rows[Exhibit] = {
         "best estimates of the model from below and from above).",
     ),
     "importance/figure_costs": Exhibit(
-        "figures.importance_costs:gap_by_cost",
+        "figures.importance:gap_by_cost",
         ("estimates", "importance_curves", "costs"),
         "Gap to the best bound against cost",
         "How far every stochastic bound lies above the best bound of its model, in nats a token, "
@@ -268,26 +267,7 @@ FIGURES: Rows[Exhibit] = {
 
 
 def draw_figure(name: str, given: Mapping[str, Any], labels: Labels) -> Figure:
-    """Draw the figure of a name.
-
-    Parameters
-    ----------
-    name : str
-        A key of `FIGURES`.
-    given : dict of str to object
-        What the files of each of its kinds of input hold, such as ``curves`` a table.
-    labels : Labels
-        How models and decodings are called and in which order they stand.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When there is no such figure, or what is given lacks what the figure shows.
-    """
+    """Draw the figure of a name, a key of `FIGURES`, of what files of each kind hold."""
     shown = with_drawable_texts(given)
     figure: Figure = make_exhibit("figure", FIGURES, name, shown, labels)
     return figure

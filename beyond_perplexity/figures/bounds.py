@@ -8,22 +8,23 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import PALETTE, Labels
-from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
-from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
-from beyond_perplexity.importance.estimators.contract import (
-    STOCHASTIC,
-    STRICT,
-    TWO_SIDED,
-    TWO_SIDED_UNSURE,
+from beyond_perplexity.figures.labels import PALETTE, Labels, short_proposal
+from beyond_perplexity.figures.style import (
+    PAGE_WIDTH,
+    AxisPoint,
+    cut_outliers,
+    handle,
+    legend_below,
+    package_style,
 )
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.wording import sampling_error
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.bound_claims import finite_bounds, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import sampling_error
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED, TWO_SIDED_UNSURE
+from beyond_perplexity.importance.estimator_registry import load_estimators
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
 BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of those with two ends
@@ -70,35 +71,19 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
 def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``. Of several temperatures (and sizes of the beam whose tail is
-        sampled) the lowest is shown. Chosen by the numbers it is shown among, the lowest of several
-        stochastic bounds is no such bound any more: its logarithm may lie below the true one's in
-        expectation, by up to the errors of those that it is chosen from.
-    gaps : pandas.DataFrame or None
-        Schema ``importance_gaps``: brackets that it refutes make no claim.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model, a line per method, a mark per proposal; two errors over the samples
-        on both sides where they are known (`wording.sampling_error`). Brackets that no temperature
-        was chosen for are lines between their ends, which may lie outside of the panel.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no finite bound.
+    Of several temperatures (and sizes of the beam whose tail is sampled) the lowest is shown.
+    Chosen by the numbers it is shown among, the lowest of several stochastic bounds is no such
+    bound any more: its logarithm may lie below the true one's in expectation, by up to the errors
+    of those that it is chosen from. Bars are two errors over the samples
+    (`wording.sampling_error`). Brackets that no temperature was chosen for are lines between their
+    ends, which may lie outside of the panel; those that `gaps` refutes make no claim.
     """
     chosen, brackets = _best(estimates), _brackets(withdraw_claims(estimates, gaps))
     order = list(dict.fromkeys(estimates["model"]))
     models = [name for name in order if name in set(chosen["model"])]
     lines = list(dict.fromkeys([*chosen["row"], *brackets["row"]]))
-    names = list(dict.fromkeys(_short(*key) for key in _keys(estimates)))
+    keys = zip(estimates["model"], estimates["proposal"], strict=True)
+    names = list(dict.fromkeys(short_proposal(*key) for key in keys))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
     with package_style():
         height = 0.24 * len(lines) + 1.3
@@ -116,7 +101,7 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
         several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
         lowest = " (the lowest over τ)" if several else ""
         kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
-        shown += [_mark(text, MARKS[kind]) for kind, text in kinds.items()]
+        shown += [handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
         shown += [
             handle(f"bracket, {label}", "0.3", None, line)
             for label, line in BRACKETS.items()
@@ -126,54 +111,27 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     return figure
 
 
-def _keys(table: pd.DataFrame) -> list[tuple[str, str]]:
-    return list(zip(table["model"], table["proposal"], strict=True))
-
-
-def _short(model: str, proposal: str) -> str:
-    """Name a proposal without its model."""
-    return proposal.removeprefix(f"{model}-").replace("-", " ")
-
-
-def _mark(label: str, marker: str) -> Line2D:
-    entry = handle(label, "0.3", marker)
-    entry.set_linestyle("none")
-    return entry
-
-
 def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, str]) -> None:
     proposals = list(dict.fromkeys(rows["proposal"]))
-    for (model, proposal), group in rows.groupby(["model", "proposal"], sort=False):
-        shift = _shift(proposals, str(proposal))
+    points = []
+    for _, group in rows.groupby(["model", "proposal"], sort=False):
         for row in group.to_dict("records"):
+            value, error = row["value"], 2 * (sampling_error(row)[0] or 0.0)
+            height = lines.index(row["row"]) + _shift(proposals, row["proposal"])
+            colour = colours[short_proposal(row["model"], row["proposal"])]
             axis.errorbar(
-                row["value"],
-                lines.index(row["row"]) + shift,
-                xerr=2 * (sampling_error(row)[0] or 0.0),
-                color=colours[_short(str(model), str(proposal))],
+                value,
+                height,
+                xerr=error,
+                color=colour,
                 marker=MARKS[row["bound"]],
                 markersize=4,
                 linestyle="none",
             )
-    shifts = (_shift(proposals, proposal) for proposal in rows["proposal"])
-    cut_outliers(
-        axis,
-        [
-            AxisPoint(
-                _with_error(row),
-                lines.index(row["row"]) + shift,
-                f"{row['value']:,.0f}",
-                colours[_short(row["model"], row["proposal"])],
-            )
-            for row, shift in zip(rows.to_dict("records"), shifts, strict=True)
-        ],
-    )
+            limits = (value - error, value, value + error)
+            points.append(AxisPoint(limits, height, f"{value:,.0f}", colour))
+    cut_outliers(axis, points)
     axis.grid(axis="y", visible=False)
-
-
-def _with_error(row: dict[Any, Any]) -> tuple[float, float, float]:
-    error = 2 * (sampling_error(row)[0] or 0.0)
-    return row["value"] - error, row["value"], row["value"] + error
 
 
 def _draw_brackets(
@@ -186,7 +144,7 @@ def _draw_brackets(
         axis.plot(
             [row["low"], row["high"]],
             [lines.index(row["row"]) + shift] * 2,
-            color=colours[_short(row["model"], row["proposal"])],
+            color=colours[short_proposal(row["model"], row["proposal"])],
             linestyle=BRACKETS[row["bound"]],
             linewidth=2,
             marker="|",
@@ -202,3 +160,63 @@ def _draw_brackets(
 def _shift(proposals: list[str], proposal: str) -> float:
     """Return how far from its line a proposal is drawn."""
     return 0.22 * (proposals.index(proposal) - (len(proposals) - 1) / 2)
+
+
+LEAST_SHOWN = 1e-3  # nats per token: where the logarithmic axis begins
+MOST_SHOWN = 1.0  # where it ends at the least
+ROW_HEIGHT = 0.16
+
+
+def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw from where to where the gap of each setting may be, a panel per model.
+
+    What it may lack of log p, nats per token: a bar between what is known from either side, a point
+    where the two agree, an arrow where there is no most.
+    """
+    held = gaps[gaps["forward"].notna()]
+    if held.empty:
+        raise NothingToShowError("no simulated document was estimated")
+    rows = held.to_dict("records")
+    ranges = gap_ranges(rows)
+    known = [found.most for found in ranges if np.isfinite(found.most)]
+    limits = LEAST_SHOWN / 1.5, 2 * max([MOST_SHOWN, *known])
+    models = list(dict.fromkeys(row["model"] for row in rows))
+    proposals = list(dict.fromkeys(short_proposal(row["model"], row["proposal"]) for row in rows))
+    colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(proposals)}
+    panels = [
+        [pair for pair in zip(rows, ranges, strict=True) if pair[0]["model"] == model]
+        for model in models
+    ]
+    with package_style():
+        height = ROW_HEIGHT * max(map(len, panels)) + 1.2
+        figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
+        grid = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
+        for model, panel, axis in zip(models, panels, grid, strict=True):
+            _draw_bars(axis, panel, colours, limits)
+            axis.set_title(model)
+            axis.set_xlabel("Missing of log p,\nnats per token")
+        legend_below(figure, [handle(name, colours[name], None) for name in proposals])
+    return figure
+
+
+def _draw_bars(
+    axis: Axes,
+    panel: list[tuple[dict[Any, Any], GapRange]],
+    colours: dict[str, str],
+    limits: tuple[float, float],
+) -> None:
+    for place, (row, found) in enumerate(panel):
+        ends = [found.least, found.most if np.isfinite(found.most) else limits[1] / 1.2]
+        low, high = sorted(max(end, LEAST_SHOWN) for end in ends)
+        colour = colours[short_proposal(row["model"], row["proposal"])]
+        axis.plot([low, high], [place, place], color=colour, linewidth=2, solid_capstyle="butt")
+        mark = ("o", (low * high) ** 0.5) if np.isfinite(found.most) else (">", high)
+        axis.plot(mark[1], place, marker=mark[0], color=colour, markersize=4)
+    axis.set_xscale("log")
+    axis.set_xlim(limits)
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    names = [f"τ = {row['temperature']:g}, K = {row['n_samples']:,.0f}" for row, _ in panel]
+    runs = [f" × {row['runs']:.0f} runs" if row["runs"] > 1 else "" for row, _ in panel]
+    axis.set_yticks(range(len(panel)), map("".join, zip(names, runs, strict=True)))
+    axis.set_ylim(len(panel) - 0.5, -0.5)
+    axis.grid(axis="y", visible=False)

@@ -13,14 +13,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.figures.labels import Labels, Looks
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
     training_margins,
 )
-from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -67,23 +67,8 @@ def _say(text: str) -> Figure:
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``contrasts``, of all models.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each unit, and one of its own for models whose scores have no likelihood: their
-        scale is arbitrary. Values that are not finite are left out.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no contrastive entropy.
+    A panel for each unit, and one of its own for models whose scores have no likelihood: their
+    scale is arbitrary. Values that are not finite are left out.
     """
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
@@ -112,25 +97,7 @@ def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw contrastive entropy of the training text against epochs (the paper's Figure 2).
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``training`` with one more column, ``model``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A line per model and split.
-
-    Raises
-    ------
-    NothingToShowError
-        When no model was measured in training.
-    """
+    """Draw contrastive entropy against epochs, a line a model and split (the paper's Figure 2)."""
     measured = table[np.isfinite(table["contrastive_entropy"].astype(float))]
     if measured.empty:
         raise NothingToShowError("the training curves hold no contrastive entropy to draw")
@@ -151,24 +118,7 @@ def entropy_by_margin(
 ) -> Figure:
     """Draw test contrastive entropy of each training distortion (the paper's Figure 3).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``contrasts``, of all models.
-    models : dict
-        Content of ``model.json`` of the models that are trained against distorted sentences.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel for each latent size, a line for each training distortion.
-
-    Raises
-    ------
-    NothingToShowError
-        When none of these models has a contrastive entropy.
+    A panel for each latent size, a line for each training distortion.
     """
     with package_style():
         rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)

@@ -13,7 +13,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from beyond_perplexity.figures.clusters import Merge, average_linkage, leaf_order
 from beyond_perplexity.figures.numbers import MINUS
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
@@ -49,14 +48,7 @@ def either_way(held: ShownCorrelations, first: str, second: str) -> ShownCorrela
 def cluster_measures(
     held: ShownCorrelations, names: Sequence[str]
 ) -> tuple[list[Merge], list[int]]:
-    """Cluster measures by 1 − |correlation|; an unknown one counts as 0.
-
-    Returns
-    -------
-    merges : list of Merge
-    order : list of int
-        Places in `names`.
-    """
+    """Cluster measures by 1 − |correlation| (unknown: 0); also returns their order."""
     size = [[abs(either_way(held, one, two).value) for two in names] for one in names]
     distances = 1 - np.nan_to_num(np.array(size).reshape(len(names), len(names)))
     np.fill_diagonal(distances, 0)
@@ -121,16 +113,9 @@ def draw_correlations(
     below: Sequence[Sequence[ShownCorrelation]],
     above: Sequence[Sequence[ShownCorrelation]],
 ) -> None:
-    """Draw a matrix whose lower and upper triangle are of two kinds.
+    """Draw a matrix whose lower and upper triangle are of two kinds, each of shape (n, n).
 
-    Parameters
-    ----------
-    axis : Axes
-    titles : sequence of str, length n
-        Of the measures, in the order of the rows; columns have their numbers.
-    below, above : sequences of shape (n, n)
-        Of which the lower and the upper triangle are drawn. A cell is coloured where the interval
-        leaves 0 out.
+    Rows have the titles, columns their numbers. A cell is coloured where the interval leaves 0 out.
     """
     n = len(titles)
     for row in range(n):
@@ -176,3 +161,42 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
     axis.spines["left"].set_visible(False)
     axis.grid(axis="y", visible=False)
     axis.set_xlabel("1 − |correlation|")
+
+
+class Merge(NamedTuple):
+    """Two clusters become one, at the mean distance of the leaves of one to those of the other.
+
+    The leaves are 0 to n − 1, the cluster of merge k is n + k; that which holds the leaf with the
+    lowest number comes first.
+    """
+
+    first: int
+    second: int
+    height: float
+
+
+def average_linkage(distances: np.ndarray) -> list[Merge]:
+    """Cluster by the mean distance of leaves, symmetric of shape (n, n) (Sokal, Michener 1958).
+
+    Merges are from the nearest on; of equal distances that of the lower leaves is first.
+    """
+    members = {leaf: [leaf] for leaf in range(len(distances))}
+    merges: list[Merge] = []
+    while len(members) > 1:
+        names = sorted(members, key=lambda name: members[name])
+        pairs = [(one, two) for place, one in enumerate(names) for two in names[place + 1 :]]
+        heights = [float(distances[np.ix_(members[a], members[b])].mean()) for a, b in pairs]
+        nearest = int(np.argmin(heights))
+        first, second = pairs[nearest]
+        merges.append(Merge(first, second, heights[nearest]))
+        joined = members.pop(first) + members.pop(second)
+        members[len(distances) + len(merges) - 1] = joined
+    return merges
+
+
+def leaf_order(merges: list[Merge], leaves: int) -> list[int]:
+    """Return the leaves as they stand in the tree, so that no two branches cross."""
+    members = {leaf: [leaf] for leaf in range(leaves)}
+    for place, merge in enumerate(merges):
+        members[leaves + place] = members.pop(merge.first) + members.pop(merge.second)
+    return [leaf for held in members.values() for leaf in held]

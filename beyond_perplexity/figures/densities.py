@@ -9,13 +9,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.style import (
-    draw_by_decoding,
-    legend_below,
-    select,
-    styled,
-)
-from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES
+from beyond_perplexity.figures.style import draw_by_decoding, legend_below, select, styled
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES
 
 VISIBLE = 0.005  # of the highest density: below it the axis is cut
 
@@ -31,24 +26,7 @@ def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
 def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
     """Draw the density over documents of the share of a class of tokens (paper, Figs. 8 and 9).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``{tendency}_density``: x fraction, y density.
-    labels : Labels
-        Names and order.
-    tendency : str
-        A key of `tendencies.rows.TENDENCIES`, of kind share.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per decoding, a line per model, the test set in black.
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes curve ``{tendency}_density`` (x fraction, y density); the test set is black.
     """
     curves = select(table, f"{tendency}_density")
     figure, axes, entries = draw_by_decoding(

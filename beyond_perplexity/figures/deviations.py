@@ -16,15 +16,8 @@ _SOUND, _ALARM = "#0072B2", "#D55E00"
 def draw_deviations(table: pd.DataFrame) -> Figure:
     """Draw how large each deviation of an audit is, as a multiple of its tolerance.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        With ``check``, ``sound``, ``worst`` and ``tolerance``. A deviation that is no number, or
-        one where none is tolerated, is drawn at the right edge.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
+    Takes ``check``, ``sound``, ``worst`` and ``tolerance``. A deviation that is no number, or one
+    where none is tolerated, is drawn at the right edge.
     """
     with package_style():
         figure = Figure(figsize=(COLUMN_WIDTH, 0.6 + 0.17 * len(table)), layout="constrained")

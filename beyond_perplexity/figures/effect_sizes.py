@@ -26,7 +26,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {
@@ -96,26 +96,11 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess over the floor.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``tendencies``; takes the distances named in `EFFECTS`, as far as they are there.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A row per source, a column per tendency, above them the floor in each vocabulary: how far
-        human text is from human text of that size. The number is the distance, with stars of
-        adjusted p-values or the mark of a withheld verdict. White lies in the middle 95% of human
-        text against itself and does not differ; violet lies there and differs; blue is farther, the
-        darker the larger the excess; orange is closer; grey has no floor.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is none of the distances.
+    A row per source, a column per tendency, above them the floor in each vocabulary: how far human
+    text is from human text of that size. The number is the distance, with stars of adjusted
+    p-values or the mark of a withheld verdict. White lies in the middle 95% of human text against
+    itself and does not differ; violet lies there and differs; blue is farther, the darker the
+    larger the excess; orange is closer; grey has no floor.
     """
     rows = effect_table(table)
     if rows.empty:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pandas as pd
+
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.titles import with_titles
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import drawable
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
@@ -47,28 +52,93 @@ class Exhibit(NamedTuple):
 def make_exhibit(
     kind: str, rows: Mapping[str, Exhibit], name: str, given: Mapping[str, Any], labels: Labels
 ) -> Any:
-    """Make a table or a figure by its name.
-
-    Parameters
-    ----------
-    kind : str
-        ``"table"`` or ``"figure"``, for the message.
-    rows : dict of str to Exhibit
-        All of that kind.
-    name : str
-        ``paper/name``, a key of `rows`.
-    given : dict of str to object
-        What the files of each kind of input hold.
-    labels : Labels
-        How models and decodings are called and in which order they stand.
-
-    Raises
-    ------
-    InputError
-        When there is none of that name, or what is given lacks what it shows.
-    """
+    """Make a table or a figure by its name, a key of `rows`; `kind` is for the message."""
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
     make = resolve_name(f"beyond_perplexity.{rows[name].code}")
     shown, named = with_titles(given, labels)
     return make(*(shown[kind] for kind in rows[name].inputs), named)
+
+
+MODEL, PROPOSAL = "model", "proposal"
+
+
+def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace what acts in texts of tables, such as escapes in names, for who saves a figure."""
+    seen = cache(drawable)
+
+    def shown(table: pd.DataFrame) -> pd.DataFrame:
+        texts = table.select_dtypes(["object", "str"])
+        return table.assign(
+            **{
+                str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
+                for name, column in texts.items()
+            }
+        )
+
+    return {
+        kind: shown(held) if isinstance(held, pd.DataFrame) else held
+        for kind, held in given.items()
+    }
+
+
+def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
+    """Put titles for the names of models and proposals, in tables, lists of objects and labels.
+
+    No two names of one kind that stand together share a title.
+    """
+    if not labels.titles:
+        return dict(given), labels
+    renamed = {
+        kind: {labels.titles.get(name, name): value for name, value in held.items()}
+        for kind, held in (("families", labels.families), ("data", labels.data))
+    }
+    return {kind: _titled(held, labels.titles) for kind, held in given.items()}, replace(
+        labels, families=renamed["families"], data=renamed["data"]
+    )
+
+
+def _titled(held: Any, titles: Mapping[str, str]) -> Any:
+    if isinstance(held, pd.DataFrame):
+        columns = [name for name in (MODEL, PROPOSAL) if name in held]
+        return held.assign(
+            **{name: held[name].map(lambda value: titles.get(value, value)) for name in columns}
+        )
+    if isinstance(held, list):
+        return [
+            {**one, MODEL: titles.get(one[MODEL], one[MODEL])} if MODEL in one else one
+            for one in held
+        ]
+    return held
+
+
+def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels) -> pd.DataFrame:
+    """Put the names that stood together in `given` back into a table that was made of titles."""
+    if not labels.titles or MODEL not in tidy:
+        return tidy
+    titles = labels.titles
+    models = {titles.get(name, name): name for name in titles}
+    named = tidy.assign(**{MODEL: tidy[MODEL].map(lambda title: models.get(title, title))})
+    if PROPOSAL not in tidy:
+        return named
+    pairs = {
+        (model, titles.get(proposal, proposal)): proposal
+        for held in given.values()
+        if isinstance(held, pd.DataFrame) and {MODEL, PROPOSAL} <= set(held.columns)
+        for model, proposal in set(zip(held[MODEL], held[PROPOSAL], strict=True))
+    }
+    keys = zip(named[MODEL], named[PROPOSAL], strict=True)
+    return named.assign(**{PROPOSAL: [pairs.get(key, key[1]) for key in keys]})
+
+
+def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
+    """Add column ``data``: what each model is evaluated on, and its caps, for readers of the CSV.
+
+    By the names of models in ``model``, or in ``source`` before a slash; where the labels know
+    nothing of any of them, the table stays.
+    """
+    names = tidy.get(MODEL, tidy.get("source"))
+    if names is None or "data" in tidy:
+        return tidy
+    found = names.map(lambda name: labels.data.get(str(name).partition("/")[0]))
+    return tidy.assign(data=found) if found.notna().any() else tidy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -10,15 +11,20 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import NullFormatter
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import MARKERS, NEUTRAL_COLOUR, PALETTE, Labels
-from beyond_perplexity.figures.style import (
-    PAGE_WIDTH,
-    handle,
-    legend_below,
-    package_style,
+from beyond_perplexity.figures.labels import (
+    MARKERS,
+    NEUTRAL_COLOUR,
+    PALETTE,
+    Labels,
+    short_proposal,
 )
+from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
+from beyond_perplexity.importance.equal_cost import bounds_with_costs
+from beyond_perplexity.importance.estimator import STOCHASTIC
+from beyond_perplexity.importance.estimator_registry import load_estimators
 
 AGGREGATIONS = ("instance", "corpus")
 # Axes end at so many times the smallest perplexity, logarithmic ones of curves and linear ones.
@@ -77,7 +83,7 @@ def _label(model: str, proposal: str, temperature: float, *, main: str, alone: b
     degrees = f"τ = {temperature:g}"
     if proposal == main:
         return degrees
-    short = proposal.removeprefix(f"{model}-").replace("-", " ")
+    short = short_proposal(model, proposal)
     return short if alone else f"{short}, {degrees}"
 
 
@@ -168,22 +174,8 @@ def _require(table: pd.DataFrame, what: str) -> None:
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Schema ``importance_curves``; the mean over random subsets of the samples.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model, a line per proposal and temperature.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
+    The mean over random subsets of the samples; a panel per model, a line per proposal and
+    temperature.
     """
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
@@ -198,24 +190,6 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
 
     It is the model with the most proposals, which has most to compare; of several the first.
-
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Schema ``importance_curves``.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel at the level of instances, one at that of the corpus, with the bands of the
-        table.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
     """
     _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
@@ -227,25 +201,9 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density of independent estimates of the same size (paper 000, Fig. 4).
+    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4).
 
-    Parameters
-    ----------
-    replicates : pandas.DataFrame
-        Schema ``importance_replicates``: perplexities of disjoint blocks of samples.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per model; a Gaussian kernel density where there are at least 8 replicates, and a
-        tick for each of them.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
+    A Gaussian kernel density where there are at least 8 replicates, and a tick for each of them.
     """
     chosen = replicates[
         (replicates["aggregation"] == "instance") & np.isfinite(replicates["value"])
@@ -269,16 +227,7 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
 def kernel_density(values: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Sum Gaussian kernels over values, with the width of Scott's rule (1992); not normalized.
 
-    Parameters
-    ----------
-    values : numpy.ndarray of float64, shape (N,)
-        Not all alike.
-    at : numpy.ndarray of float64, shape (X,)
-        Where.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (X,)
+    Values, not all alike, have shape (N,), places and densities (X,), float64.
     """
     width = values.std(ddof=1) * len(values) ** -0.2
     return np.exp(-0.5 * ((at[:, None] - values) / width) ** 2).sum(1)  # (X, N) to (X,)
@@ -307,3 +256,79 @@ def _draw_densities(axis: Axes, rows: pd.DataFrame, settings: Settings) -> None:
         _note(axis, text, colour, 1 - NOTE_HEIGHT * place / (high - low))
     axis.set_ylim(low, high)
     axis.set_yticks([0, 0.5, 1])
+
+
+SMALLEST_GAP = 1e-3  # nats a token: what is nearer stands there
+_DRAWN_AS_LINES = "importance_sampling"
+
+
+def gap_by_cost(
+    estimates: pd.DataFrame, curves: pd.DataFrame, costs: pd.DataFrame, labels: Labels
+) -> Figure:
+    """Draw the gap to the best bound of each model against seconds and against evaluations."""
+    found = bounds_with_costs(estimates, costs)
+    found = found[found["bound"] == STOCHASTIC]
+    models = list(dict.fromkeys(found["model"]))
+    names = list(dict.fromkeys(zip(found["model"], found["proposal"], strict=True)))
+    shorts = list(dict.fromkeys(short_proposal(*name) for name in names))
+    colours = {name: PALETTE[shorts.index(short_proposal(*name)) % len(PALETTE)] for name in names}
+    methods = [name for name in load_estimators() if name in set(found["method"])]
+    with package_style():
+        figure = Figure(figsize=(PAGE_WIDTH, 2.2 * len(models) + 0.8), layout="constrained")
+        grid = figure.subplots(len(models), 2, squeeze=False, sharey="row")
+        for model, (left, right) in zip(models, grid, strict=True):
+            own = found[found["model"] == model]
+            _draw_panel(left, own, curves, colours, methods, "seconds")
+            _draw_panel(right, own, curves, colours, methods, "evaluations")
+            left.set_title(model)
+            left.set_ylabel("Gap, nats a token")
+            left.set_xlabel(f"Seconds of one {own['seconds_of'].iloc[0]}, an instance")
+            right.set_xlabel("Evaluations of p and of q, an instance")
+        first = {
+            short: colours[name] for name in reversed(names) for short in [short_proposal(*name)]
+        }
+        shown = [handle(short, first[short], None) for short in shorts]
+        for place, name in enumerate(methods):
+            title = load_estimators()[name].title
+            shown.append(handle(title, NEUTRAL_COLOUR, MARKERS[place], "none"))
+        legend_below(figure, shown)
+    return figure
+
+
+def _draw_panel(
+    axis: Axes,
+    own: pd.DataFrame,
+    curves: pd.DataFrame,
+    colours: dict[tuple[str, str], str],
+    methods: list[str],
+    cost: str,
+) -> None:
+    """Draw the bounds of a model: lines over K for plain samples, a mark for each as a whole."""
+    for row in own.to_dict("records"):
+        colour = colours[row["model"], row["proposal"]]
+        spent = row["seconds"] if cost == "seconds" else row["evaluations_p"] + row["evaluations_q"]
+        marker = MARKERS[methods.index(row["method"])]
+        gap = max(row["gap"], SMALLEST_GAP)
+        axis.plot(spent, gap, marker, color=colour, markersize=4, linestyle="none")
+        if row["method"] == _DRAWN_AS_LINES:
+            x, y = _line(row, curves, spent)
+            axis.plot(x, np.maximum(y, SMALLEST_GAP), color=colour, lw=0.8, alpha=0.7)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    for side in (axis.xaxis, axis.yaxis):  # the powers of ten are room enough for words
+        side.set_minor_formatter(NullFormatter())
+    low, high = axis.get_xlim()
+    axis.set_xlim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
+    axis.set_ylim(0.8 * SMALLEST_GAP, max(axis.get_ylim()[1], 20 * SMALLEST_GAP))
+
+
+def _line(row: dict[Any, Any], curves: pd.DataFrame, spent: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return costs and gaps of ever more samples: costs in proportion to their number."""
+    same = curves["aggregation"] == "instance"
+    for name in SETTING_KEYS:
+        same &= curves[name] == row[name]
+    points = curves[same & np.isfinite(curves["mean"])].sort_values("n_samples")
+    share = points["n_samples"].to_numpy() / row["n_samples"]
+    # log p̂ / T of the best bound is that of this one plus the gap; ln of the mean over subsets.
+    above = np.log(points["mean"].to_numpy() / row["value"]) + row["gap"]
+    return share * spent, above

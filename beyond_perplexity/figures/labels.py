@@ -60,24 +60,10 @@ class SourceName(NamedTuple):
 
 
 def parse_source(name: str) -> SourceName:
-    """Split the name of a source.
+    """Split ``reference[/{vocabulary}]``, ``{model}/{decoding}`` or ``external/{name}``.
 
-    Parameters
-    ----------
-    name : str
-        ``"reference"``, ``"reference/{vocabulary}"``, ``"{model}/{decoding}"`` or
-        ``"external/{name}"``.
-
-    Returns
-    -------
-    SourceName
-        Brought samples stand in the column of decodings as ``external``, under their own name; the
-        test set has no decoding, whatever vocabulary it is read in.
-
-    Raises
-    ------
-    InputError
-        When the name has another form.
+    Brought samples stand in the column of decodings as ``external``, under their own name; the test
+    set has no decoding, whatever vocabulary it is read in.
     """
     first, slash, second = name.partition("/")
     if name == REFERENCE or (first == REFERENCE and second):
@@ -102,6 +88,11 @@ def reference_in(vocabulary: str) -> str:
 def _in_vocabulary(source: str) -> str:
     vocabulary = source.partition("/")[2]
     return f" in the vocabulary {vocabulary}" if vocabulary else ""
+
+
+def short_proposal(model: str, proposal: str) -> str:
+    """Name a proposal without its model."""
+    return proposal.removeprefix(f"{model}-").replace("-", " ")
 
 
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:
@@ -155,18 +146,7 @@ class Labels:
 
     @classmethod
     def from_json(cls, text: str | None) -> Labels:
-        """Read labels from the JSON of a command line.
-
-        Parameters
-        ----------
-        text : str, optional
-            A JSON object with the attributes as its keys, all optional; None gives empty labels.
-
-        Raises
-        ------
-        InputError
-            When it is no JSON object, or a key is unknown or not of the right kind.
-        """
+        """Read labels from the JSON of a command line, its attributes as keys, all optional."""
         if text is None:
             return cls()
         return parse_options(cls, json_object(text), "labels")
@@ -227,12 +207,7 @@ class Labels:
 class Looks:
     """The fixed colour and mark of each model, and the line style of each decoding.
 
-    Parameters
-    ----------
-    labels : Labels
-        The listed models come first, whether the table has them or not.
-    sources : iterable of str
-        The sources of the table.
+    The models that the labels list come first, whether the sources of the table have them or not.
     """
 
     def __init__(self, labels: Labels, sources: Iterable[str]) -> None:

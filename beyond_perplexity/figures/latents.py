@@ -30,22 +30,11 @@ _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
-    """Draw the latents of one instance of each model.
+    """Draw the latents of one instance of each model; without any the figure says so.
 
-    Parameters
-    ----------
-    described : sequence of dict
-        For each model ``model``, ``title`` (which latents these are), ``tokens`` and either
-        ``tree`` (Penn brackets over ``#0 #1 ...``) or ``mentions``; see `LatentModel.readable`.
-        May be empty: the figure says so.
-    labels : Labels
-        Of no concern here: models go by their own names.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        One panel per entry: a tree over its words, or the words with their mentions underlined,
-        one colour an entity.
+    Each has ``model``, ``title`` (which latents these are), ``tokens`` and either ``tree`` (Penn
+    brackets over ``#0 #1 ...``) or ``mentions``, which are underlined, one colour an entity; see
+    `LatentModel.readable`.
     """
     with package_style():
         if not described:
@@ -86,8 +75,8 @@ def _height(entry: Mapping[str, Any]) -> float:
         depth = 1 + max(accumulate((c == "(") - (c == ")") for c in entry["tree"]))
         return TITLE + LEVEL * (depth + 0.6)
     lines = _lines(entry["tokens"])[-1][0] + 1
-    names = bool(_names(entry["mentions"]))
-    return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * names
+    named = any(not name.isdigit() for name in _entities(entry["mentions"]))
+    return TITLE + LINE_HEIGHT * lines + NAMES_HEIGHT * named
 
 
 def _draw_tree(axis: Axes, tree: str, tokens: Sequence[str]) -> None:
@@ -130,11 +119,6 @@ def _draw_node(
 def _entities(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
     """List the entities in the order of their first mention."""
     return list(dict.fromkeys(str(mention["entity"]) for mention in mentions))
-
-
-def _names(mentions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """List the names of numbered entities; entities that are numbers have none."""
-    return [name for name in _entities(mentions) if not name.isdigit()]
 
 
 def _tag(mention: Mapping[str, Any], entities: Sequence[str]) -> str:

@@ -15,13 +15,6 @@ from beyond_perplexity.figures.style import COLUMN_WIDTH, select, single_panel, 
 BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 
 
-def _box(quantiles: pd.DataFrame, mean: float) -> dict[str, float]:
-    """Describe one box by the quantiles of the levels; between the given levels interpolate."""
-    levels, values = quantiles["x"].to_numpy(), quantiles["y"].to_numpy()
-    ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
-    return {**ends, "mean": mean}
-
-
 def _draw_box(axis: Axes, box: dict[str, float], place: int, colour: str) -> None:
     drawn = axis.bxp(
         [box],
@@ -62,32 +55,18 @@ def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw a box of document lengths per model and decoding under the test set's (paper, Fig. 5).
 
-    Boxes span the quartiles, whiskers the 5th to the 95th percentile; the line is the median, the
-    diamond the mean, and the shade behind the boxes the test set's quartiles.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``length_quantiles`` (x level in [0, 1], y tokens) and, where it is
-        there, ``length_mean`` (y tokens).
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes ``length_quantiles`` (x level in [0, 1], y tokens) and ``length_mean``. Boxes span the
+    quartiles, whiskers the 5th to the 95th percentile; the line is the median, the diamond the
+    mean, and the shade behind the boxes the test set's quartiles.
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
-    boxes = {
-        name: _box(curves[curves["source"] == name], means.get(name, np.nan))
-        for name in labels.sort_sources(curves["source"])
-    }
+    boxes = {}
+    for name in labels.sort_sources(curves["source"]):
+        own = curves[curves["source"] == name]
+        levels, values = own["x"].to_numpy(), own["y"].to_numpy()
+        ends = {key: float(np.interp(level, levels, values)) for key, level in BOX_LEVELS.items()}
+        boxes[name] = {**ends, "mean": means.get(name, np.nan)}
     sources = _without_repeats(boxes)
     looks = Looks(labels, sources)
     figure, axis = single_panel(COLUMN_WIDTH * 1.4, 0.65 + 0.2 * len(sources))

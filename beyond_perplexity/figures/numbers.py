@@ -20,20 +20,10 @@ def stars(p_value: float | None) -> str:
 
 
 def shown(value: object, digits: int = 3) -> str:
-    """Round a number for a reader.
+    """Round a number for a reader; None and NaN give nothing, a text stays as it is.
 
-    Parameters
-    ----------
-    value : object
-        A number; None and NaN give an empty string, and a text stays as it is.
-    digits : int
-        Decimals of a number below 100.
-
-    Returns
-    -------
-    str
-        Integers from 1,000 with separators; numbers from 100 with one decimal, others with `digits`
-        decimals; below ``10**-digits`` in scientific notation. A real minus sign.
+    Integers from 1,000 with separators; numbers from 100 with one decimal, others with `digits`
+    decimals; below ``10**-digits`` in scientific notation. A real minus sign.
     """
     if isinstance(value, str):
         return value
@@ -73,20 +63,7 @@ def shown_interval(low: float | None, high: float | None, digits: int = 3) -> st
 
 
 def shown_range(values: Iterable[float], write: Callable[[float], str] = shown) -> str:
-    """Write the smallest and the largest of some numbers, or the one that all are shown as.
-
-    Parameters
-    ----------
-    values : iterable of float
-        NaN counts for nothing.
-    write : callable
-        How a number is written.
-
-    Returns
-    -------
-    str
-        Empty where there is no number.
-    """
+    """Write the least and the most of numbers without NaN, or what all are shown as."""
     held = [value for value in values if not pd.isna(value)]
     return "–".join(dict.fromkeys(write(pick(held)) for pick in (min, max))) if held else ""
 

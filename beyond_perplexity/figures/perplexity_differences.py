@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
-from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers
-from beyond_perplexity.figures.style import PAGE_WIDTH, styled
+from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
@@ -126,23 +125,8 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
 def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw bits per byte with their intervals, and beside them the differences of all pairs.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``perplexity_differences``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        For each text that models are scored on a panel of the models, the best on top, and one of
-        the pairs: blue where the model of the row is better, white where no difference was found.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is no model.
+    For each text that models are scored on a panel of the models, the best on top, and one of the
+    pairs: blue where the model of the row is better, white where no difference was found.
     """
     if table.empty:
         raise NothingToShowError("the differences have no model to draw")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Style, is_reference
@@ -22,32 +21,11 @@ FIT_STYLES: tuple[Style, ...] = ((0, (2, 2)), (0, (0.8, 1.6)))
 FIT_COLOURS = (NEUTRAL_COLOUR, "#999999")
 
 
-def _draw_fit(axis: Axes, fit: pd.DataFrame, place: int) -> None:
-    colour, style = FIT_COLOURS[place % 2], FIT_STYLES[place % 2]
-    axis.plot(fit["x"], fit["y"], color=colour, linestyle=style, linewidth=1, zorder=4)
-
-
 @styled
 def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``rank_frequency`` (x rank, y relative frequency) and, where it is
-        there, ``zipf_fit`` of the reference.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per decoding, a line per model.
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
+    Takes ``rank_frequency`` (x rank, y relative frequency) and ``zipf_fit`` of the reference.
     """
     curves = select(table, "rank_frequency")
     human = table["source"].map(is_reference)
@@ -63,7 +41,9 @@ def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
     for axis in axes:
         axis.set(xscale="log", yscale="log")
         for place, (_, fit) in enumerate(fits):
-            _draw_fit(axis, thin(fit, log=True), place)
+            x, y = (thin(fit, log=True)[name] for name in ("x", "y"))
+            colour, style = FIT_COLOURS[place % 2], FIT_STYLES[place % 2]
+            axis.plot(x, y, color=colour, linestyle=style, linewidth=1, zorder=4)
     for place, (name, _) in enumerate(fits):
         title = f"Zipf fit, {labels.human(name)}"
         entries.append(handle(title, FIT_COLOURS[place % 2], None, FIT_STYLES[place % 2]))

@@ -15,7 +15,7 @@ from beyond_perplexity.figures.correlation_matrix import (
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.semantic_rows import relation_titles
+from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.style import package_style
 from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
 
@@ -23,24 +23,7 @@ from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the rank correlations of all measures with the tree of their clusters.
 
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    correlations : pandas.DataFrame
-        Schema ``relation_correlations``.
-    labels : Labels
-        Names of evaluators.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Below the diagonal over all rows, above it within decodings.
-
-    Raises
-    ------
-    NothingToShowError
-        When there are fewer than two measures.
+    Below the diagonal over all rows, above it within decodings.
     """
     titles = relation_titles(measures, labels)
     pairs = {(row["first"], row["second"]) for row in correlations.to_dict("records")}

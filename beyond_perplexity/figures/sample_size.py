@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,17 +13,26 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks, parse_source
+from beyond_perplexity.figures.labels import (
+    MARKERS,
+    NEUTRAL_COLOUR,
+    PALETTE,
+    Labels,
+    Looks,
+    parse_source,
+)
 from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.figures.style import (
+    COLUMN_WIDTH,
     PAGE_WIDTH,
     handle,
     legend_below,
     model_handles,
+    single_panel,
     styled,
 )
 from beyond_perplexity.figures.vocabulary import short_number
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
 
 
 class Panel(NamedTuple):
@@ -96,13 +106,6 @@ def _floor(axis: Axes, rows: pd.DataFrame) -> bool:
     return True
 
 
-def _label_sizes(axis: Axes, sizes: list[int]) -> None:
-    """Label the sizes themselves where there are few, else every other one; for all panels."""
-    axis.set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])
-    axis.xaxis.set_major_formatter(FuncFormatter(short_number))
-    axis.xaxis.set_minor_locator(NullLocator())
-
-
 def _legend(sources: list[str], labels: Labels, looks: Looks, floors: bool) -> list[Line2D]:
     entries = model_handles(sources, labels, looks, marks=False)
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
@@ -143,7 +146,10 @@ def _draw(
         if place + PANEL_COLUMNS >= len(shown):
             axis.set_xlabel("Documents")
             axis.tick_params(labelbottom=True)
-    _label_sizes(axes[0], sorted(set(defined["n"])))
+    sizes = sorted(set(defined["n"]))
+    axes[0].set_xticks(sizes[:: 1 if len(sizes) <= MANY else 2])  # of all panels, as they share it
+    axes[0].xaxis.set_major_formatter(FuncFormatter(short_number))
+    axes[0].xaxis.set_minor_locator(NullLocator())
     legend_below(figure, _legend(sources, labels, looks, floors))
     return figure, axes[: len(shown)]
 
@@ -152,50 +158,69 @@ def _draw(
 def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw every measure against the number of documents, with its band over subsets.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``sample_size``; takes the measures of `PANELS`, as far as they are there.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per measure; colour by model, line style by decoding. Behind the distances a grey
-        band and line: what two human texts of these sizes differ by.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is none of the measures.
+    Colour by model, line style by decoding. Behind the distances a grey band and line: what two
+    human texts of these sizes differ by.
     """
     return _draw(table, labels, ("value", "low", "high"))[0]
 
 
 @styled
 def p_values(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the p-value of every test against the number of documents, on a logarithmic axis.
-
-    Parameters
-    ----------
-    table, labels
-        As for `sample_size`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Horizontal lines stand at the levels of the stars.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is no p-value.
-    """
+    """Draw the p-value of every test against the number of documents, with the stars' levels."""
     figure, axes = _draw(table, labels, ("p_value", "p_low", "p_high"))
     for axis in axes:
         axis.set_yscale("log")
         axis.set_ylim(top=1.2)
         for level, _ in STAR_LEVELS:
             axis.axhline(level, color=NEUTRAL_COLOUR, linewidth=0.7, linestyle=":")
+    return figure
+
+
+# Beside the test of the whole distribution, which is solid.
+DASHED = ("mean_difference", "max_difference")
+SOLID, DASH = "-", "--"
+
+
+def _percent(value: float, _place: object = None) -> str:
+    return f"{100 * value:g}%"
+
+
+@styled
+def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic.
+
+    Solid for the distance of whole distributions, dashed for the difference of means and the
+    largest difference.
+    """
+    found = table[table["relative"].notna()]
+    if found.empty:
+        raise NothingToShowError("the sensitivity has no shift to draw")
+    figure, axis = single_panel(COLUMN_WIDTH * 1.4, 3.6)
+    entries = []
+    tendencies = [name for name in TENDENCIES if name in set(found["tendency"])]
+    for place, tendency in enumerate(tendencies):
+        colour, marker = PALETTE[place % len(PALETTE)], MARKERS[place % len(MARKERS)]
+        entries.append(handle(TENDENCIES[tendency].title, colour, marker))
+        for measure, rows in found[found["tendency"] == tendency].groupby("measure"):
+            points = rows.sort_values("n")
+            style = DASH if measure in DASHED else SOLID
+            axis.plot(
+                points["n"].to_numpy(),
+                points["relative"].to_numpy(),
+                color=colour,
+                marker=marker,
+                linestyle=style,
+                linewidth=1.1,
+            )
+    grouped = bool(found["groups"].iloc[0])
+    label = "Documents in each sample, the human one of whole groups"
+    axis.set(xscale="log", yscale="log")
+    axis.set_xlabel(label if grouped else "Documents in each of two samples")
+    axis.set_ylabel(f"Smallest detectable shift\n(relative to the {labels.reference.lower()})")
+    axis.yaxis.set_major_formatter(FuncFormatter(_percent))
+    axis.set_xticks(np.unique(found["n"]))
+    axis.minorticks_off()
+    entries.append(handle("KS, total variation", NEUTRAL_COLOUR, None, SOLID))
+    entries.append(handle("Mean, largest difference", NEUTRAL_COLOUR, None, DASH))
+    legend_below(figure, entries)
     return figure

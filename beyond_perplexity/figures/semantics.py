@@ -17,7 +17,7 @@ from beyond_perplexity.figures.correlation_matrix import (
     matrix_figure,
 )
 from beyond_perplexity.figures.labels import Labels, Looks
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SHORT_OF,
     SPLIT_TITLES,
     measure_title,
@@ -26,13 +26,7 @@ from beyond_perplexity.figures.semantic_rows import (
     sort_measures,
     sort_splits,
 )
-from beyond_perplexity.figures.style import (
-    COLUMN_WIDTH,
-    handle,
-    legend_below,
-    single_panel,
-    styled,
-)
+from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
 from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
@@ -85,23 +79,8 @@ def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
 def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the correlations of measures over models (the paper's Figures 1 and 2).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``semantic_correlations``.
-    labels : Labels
-        Names of evaluators.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A matrix for each split, the validation split above the test split; in the order of a tree
-        by Spearman's correlation in the last.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has none.
+    A matrix for each split, the validation split above the test split; in the order of a tree by
+    Spearman's correlation in the last.
     """
     return _draw_over(table, labels, "models")
 
@@ -116,23 +95,8 @@ def correlations_over_sentences(table: pd.DataFrame, labels: Labels) -> Figure:
 def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw what scaling does to similarities (the paper's Figure 3), and where the models are.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``semantics``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Equations 12 and 13 with the paper's constants; on the latter the mean cosine of each
-        model, where aligned words were compared.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table is empty.
+    Equations 12 and 13 with the paper's constants; on the latter the mean cosine of each model,
+    where aligned words were compared.
     """
     if table.empty:
         raise NothingToShowError("there are no semantic measures to show")

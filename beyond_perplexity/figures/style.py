@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from textwrap import fill
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
@@ -14,9 +16,13 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.text import Text
+from matplotlib.ticker import LogFormatter
 
-from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import EXTERNAL, Labels, Looks, is_reference, parse_source
+from beyond_perplexity.foreign_text import drawable
+from beyond_perplexity.storage.outputs import atomic_path
 
 COLUMN_WIDTH = 3.3  # inches, one column of a two-column paper
 PAGE_WIDTH = 6.8  # inches, both columns
@@ -77,13 +83,7 @@ def literal(text: str) -> str:
 
 
 def select(curves: pd.DataFrame, *names: str) -> pd.DataFrame:
-    """Take the points of some curves, in the order of x within each source.
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no value of these.
-    """
+    """Take the points of some curves, in the order of x within each source."""
     chosen = curves[curves["curve"].isin(names)]
     if chosen["y"].isna().all():
         held = ", ".join(sorted(set(curves["curve"][curves["y"].notna()]))) or "none"
@@ -101,32 +101,11 @@ def panels(
     ylabels: Sequence[str],
     height: float = 2.1,
 ) -> tuple[Figure, dict[str, list[Axes]]]:
-    """Lay out one column of panels per decoding; one row of more than four panels is wrapped.
+    """Lay out one column of panels per decoding of the sources; a row of more than four is wrapped.
 
-    Parameters
-    ----------
-    sources : sequence of str
-        The sources to be drawn; their decodings are the columns.
-    labels : Labels
-        Order and titles of the decodings.
-    xlabel : str
-        What all panels have on their x axis.
-    ylabels : sequence of str
-        What the panels of each row have on their y axis; its length is the number of rows. They may
-        hold mathematics; see `literal`.
-    height : float
-        Height of a panel, inches.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : dict of str to list of Axes
-        For each decoding its panels, from top to bottom; all share their axes row by row.
-
-    Raises
-    ------
-    InputError
-        When there is no source but the reference.
+    There is a row for each of `ylabels`, which may hold mathematics (see `literal`); panels are
+    `height` inches high and share their axes row by row. Returns for each decoding its panels, from
+    top to bottom.
     """
     decodings = labels.sort_decodings({parse_source(name).decoding for name in sources} - {""})
     if not decodings:
@@ -180,20 +159,9 @@ def draw_line(
     band: bool = False,
     marks: bool = True,
 ) -> None:
-    """Draw one source's line, with its band between ``low`` and ``high`` when asked.
+    """Draw one source's line (x, y), with its band between ``low`` and ``high`` when asked.
 
-    Parameters
-    ----------
-    axis : Axes
-        The panel.
-    points : pandas.DataFrame
-        Columns x, y, and low, high for the band; in the order of x.
-    source : str
-        Name of the source: colour and mark by its model, line style by its decoding.
-    looks : Looks
-        Where the colours come from.
-    band, marks : bool
-        Whether to fill the band, and to mark a few points of the line.
+    Colour and mark are by its model, the line style by its decoding; `marks`: on a few points.
     """
     model, decoding = parse_source(source)
     colour = looks.colour(model)
@@ -262,31 +230,9 @@ def draw_by_decoding(
 ) -> tuple[Figure, list[Axes], list[Line2D]]:
     """Draw a panel per decoding with a line per model and the test set in each of them.
 
-    Parameters
-    ----------
-    curves : pandas.DataFrame
-        Points of one curve, as `select` gives them.
-    labels : Labels
-        Names and order.
-    xlabel, ylabel : str
-        What the axes have.
-    prepare : callable, optional
-        Makes what is drawn from the points of one source.
-    band : bool
-        Whether the test set has its band: of several vocabularies the first, raw where it is there.
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-    axes : list of Axes
-        The panels; they share their axes, so limits are set after all are drawn.
-    entries : list of Line2D
-        For the legend.
-
-    Raises
-    ------
-    InputError
-        When there is no source but the reference.
+    `prepare` makes what is drawn from the points of one source; the test set has a `band`: of
+    several vocabularies the first, raw where it is there. Returns the panels, which share their
+    axes, so that limits are set after all are drawn, and entries for the legend.
     """
     sources = labels.sort_sources(curves["source"])
     looks = Looks(labels, sources)
@@ -305,17 +251,136 @@ def draw_by_decoding(
 def thin(points: pd.DataFrame, n: int = 250, *, log: bool = False) -> pd.DataFrame:
     """Keep about n points: what the eye can tell apart, so that the files stay small.
 
-    Parameters
-    ----------
-    points : pandas.DataFrame
-        In the order of x.
-    n : int
-        Points to keep at most.
-    log : bool
-        Space them evenly in the logarithm of their place, for a logarithmic axis.
+    With `log` evenly in the logarithm of their place, for a logarithmic axis.
     """
     if len(points) <= n:
         return points
     space = np.geomspace if log else np.linspace
     places = np.unique(space(1, len(points), n).round().astype(int) - 1)
     return points.iloc[places]
+
+
+def save(figure: Figure, paths: Sequence[str | Path]) -> None:
+    """Write a figure atomically as svg, pdf or png; the same figure gives the same bytes."""
+    undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
+    for path in map(Path, paths):
+        if path.suffix not in undated:
+            raise InputError(f"{path}: a figure's name ends in .svg, .pdf or .png")
+    with package_style(), _texts_alone(figure), _powers_of_ten(figure), _one_layout(figure):
+        for path in map(Path, paths):
+            how: dict[str, Any] = {
+                "format": path.suffix[1:],
+                "metadata": undated[path.suffix],
+                "dpi": 200,
+            }
+            with atomic_path(path) as temporary:
+                figure.savefig(temporary, **how)
+            figure.set_layout_engine(None)
+
+
+@contextmanager
+def _one_layout(figure: Figure) -> Iterator[None]:
+    """Let the layout, which takes as long as the drawing, be that of the first file for all."""
+    layout = figure.get_layout_engine()
+    try:
+        yield
+    finally:
+        if layout is not None:
+            figure.set_layout_engine(layout)
+
+
+@contextmanager
+def _texts_alone(figure: Figure) -> Iterator[None]:
+    """Replace what no file of a figure may hold, such as control characters in names.
+
+    Ticks get their texts anew whenever they are drawn, so what gives them is replaced, too.
+    """
+    plain = Text.set_text
+
+    def set_text(text: Text, shown: Any) -> None:
+        plain(text, None if shown is None else drawable(str(shown)))
+
+    setattr(Text, "set_text", set_text)  # noqa: B010
+    try:
+        for text in figure.findobj(Text):
+            text.set_text(text.get_text())
+        yield
+    finally:
+        setattr(Text, "set_text", plain)  # noqa: B010
+
+
+@contextmanager
+def _powers_of_ten(figure: Figure) -> Iterator[None]:
+    """Let the numbers of logarithmic axes be markup, also of ticks that drawing adds."""
+    for panel in figure.axes:
+        for axis in (panel.xaxis, panel.yaxis):
+            if isinstance(axis.get_major_formatter(), LogFormatter):
+                for tick in (*axis.majorTicks, *axis.minorTicks):
+                    tick.label1.set_parse_math(True)
+                    tick.label2.set_parse_math(True)
+    with mpl.rc_context({"text.parse_math": True}):
+        yield
+
+
+FEWEST_NEAR = 3  # values that an axis is made for
+FAR = 4.0  # times the range of the others that one must add to be cut off
+EDGE_MARGIN = 0.12  # of the range, on either side
+
+
+class AxisPoint(NamedTuple):
+    """A point with its interval: lower limit (or NaN), value and upper limit; its place on y.
+
+    The text, in a colour, is written instead where it is far.
+    """
+
+    x: tuple[float, float, float]
+    y: float
+    text: str
+    colour: str
+
+
+def range_without_outliers(values: Iterable[float]) -> tuple[float, float] | None:
+    """Return the range of finite values without those that are far from all others; None: none is.
+
+    From the end with the larger gap, up to a quarter of the values (one at least) are left out
+    where the range with them is more than `FAR` times that without.
+    """
+    ordered = sorted(value for value in values if math.isfinite(value))
+    most = max(1, len(ordered) // 4)
+    whole = ordered[-1] - ordered[0] if ordered else 0.0
+    for left_out in range(1, most + 1):
+        rest = len(ordered) - left_out
+        if rest < FEWEST_NEAR:
+            break
+        starts = range(left_out + 1)
+        start = min(starts, key=lambda place: ordered[place + rest - 1] - ordered[place])
+        low, high = ordered[start], ordered[start + rest - 1]
+        if high > low and whole > FAR * (high - low):
+            return low, high
+    return None
+
+
+def cut_outliers(axis: Axes, points: Iterable[AxisPoint]) -> None:
+    """Limit the x axis of a finished drawing to near values, and write the others at its edge."""
+    held = [point for point in points if math.isfinite(point.x[1])]
+    kept = range_without_outliers(point.x[1] for point in held)
+    if kept is None:
+        return
+    near = [point for point in held if kept[0] <= point.x[1] <= kept[1]]
+    ends = [end for point in near for end in point.x if math.isfinite(end)]
+    margin = EDGE_MARGIN * (max(ends) - min(ends))
+    axis.set_xlim(min(ends) - margin, max(ends) + margin)
+    for point in held:
+        if point in near:
+            continue
+        right = point.x[1] > kept[1]
+        axis.text(
+            0.99 if right else 0.01,
+            point.y,
+            f"{point.text} →" if right else f"← {point.text}",
+            transform=axis.get_yaxis_transform(),
+            ha="right" if right else "left",
+            va="center",
+            fontsize=7,
+            color=point.colour,
+        )

@@ -53,24 +53,7 @@ def split_handles(table: pd.DataFrame) -> list[Line2D]:
 
 @styled
 def training(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw perplexity per token against epochs: a line per model and split.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``training`` with one more column, ``model``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    NothingToShowError
-        When the table has no finite perplexity.
-    """
+    """Draw perplexity per token against epochs: a line per model and split."""
     finite = table[table["perplexity"].notna() & (table["perplexity"] < float("inf"))]
     if finite.empty:
         raise NothingToShowError("the training curves hold no finite perplexity to draw")

@@ -83,24 +83,8 @@ def type_token_overview(
 ) -> Figure:
     """Draw mean types against length of a few sources, each with its band (paper, Fig. 1).
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``type_token_unigrams``: x tokens, y mean types, low and high.
-    labels : Labels
-        Names and order.
-    sources : sequence of str, optional
-        What to draw beside the test set; default: the two closest to it and the two farthest, by
-        the mean relative error of the number of types.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When the curve or a source is missing.
+    Takes ``type_token_unigrams`` (x tokens, y mean types). Without `sources` they are the two
+    closest to the test set and the two farthest, by the mean relative error of the number of types.
     """
     curves = select(table, CURVE)
     chosen = _choose(curves, labels, sources)
@@ -125,24 +109,7 @@ def type_token_overview(
 
 @styled
 def type_token(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw mean types against length: a panel per decoding, a line per model (paper, Fig. 3).
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``type_token_unigrams``: x tokens, y mean types.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
-    """
+    """Draw mean types against length: a panel per decoding, a line per model (paper, Fig. 3)."""
     return _by_decoding(table, labels, CURVE, "Types (distinct tokens)")
 
 
@@ -152,22 +119,6 @@ def bigram_type_token(table: pd.DataFrame, labels: Labels) -> Figure:
 
     The relation that Table 4 of the paper fits beside that of unigrams. The text of the paper at
     hand has no captions and names no Figure 7, so this one takes its number.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``type_token_bigrams``: x tokens, y mean distinct bigrams.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    InputError
-        When the curve is missing.
     """
     return _by_decoding(table, labels, "type_token_bigrams", "Types (distinct bigrams)")
 
@@ -188,10 +139,6 @@ def _by_decoding(table: pd.DataFrame, labels: Labels, curve: str, ylabel: str) -
     return figure
 
 
-def _running_median(values: pd.Series) -> pd.Series:
-    return values.rolling(SMOOTHING, center=True, min_periods=1).median()
-
-
 @styled
 def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the KS distance of the number of types at every length (paper, Fig. 4).
@@ -200,23 +147,6 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
     parameters, and against the test set's documents of that length. A column per decoding. The
     faint line has every length, the strong one is the running median of 15 lengths. Where no text
     has a length of the test set, the last row has no data.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``curves``; takes ``ks_types_model``, ``ks_types_reference`` and
-        ``ks_types_empirical``: x tokens, y distance in [0, 1].
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    NothingToShowError
-        When there is none of the curves.
     """
     drawn = select(table, *KS_ROWS)
     rows = [drawn[drawn["curve"] == curve] for curve in KS_ROWS]
@@ -235,8 +165,8 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
                     continue
                 colour = looks.colour(parse_source(name).model)
                 axis.plot(points["x"], points["y"], color=colour, alpha=0.2, linewidth=0.6)
-                smooth = points.assign(y=_running_median(points["y"]))
-                draw_line(axis, smooth, name, looks)
+                smooth = points["y"].rolling(SMOOTHING, center=True, min_periods=1).median()
+                draw_line(axis, points.assign(y=smooth), name, looks)
     # The panels share their axes: a limit that is set too early cuts off what comes later.
     for axis in chain.from_iterable(placed.values()):
         axis.set_ylim(0, 1.02)

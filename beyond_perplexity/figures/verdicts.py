@@ -8,8 +8,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown, shown_range, stars
-from beyond_perplexity.tendencies.measured import compares_texts
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts
 from beyond_perplexity.verdicts import (
     REASON_FOLLOWS,
     draws_too_few,

@@ -46,26 +46,8 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
 def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the number of types and tokens of every source, and what it shares with the test set.
 
-    A token of the test set is known to a source that has its type.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Schema ``tendencies``; takes the tendency ``vocabulary``, measures ``types``,
-        ``tokens``, ``novel_types``, ``coverage`` (as far as they are there); the test set's own
-        end in ``_reference``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A panel per measure, a bar per source.
-
-    Raises
-    ------
-    NothingToShowError
-        When there is none of the measures.
+    A token of the test set is known to a source that has its type; the test set's own measures end
+    in ``_reference``.
     """
     rows = table[table["tendency"] == "vocabulary"]
     held = [name for name in _MEASURES if name in set(rows["measure"])]

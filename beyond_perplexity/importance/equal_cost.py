@@ -14,38 +14,23 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.estimators.contract import ALL_TEMPERATURES, SAMPLES
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.wording import sampling_error
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimate_wording import sampling_error
+from beyond_perplexity.importance.estimator import ALL_TEMPERATURES, SAMPLES
+from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 
 TARGET = 0.01  # standard error, nats a token
 
 
 def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
-    """Put gap, cost and error beside the bounds of perplexity at instance level.
+    """Put gap, cost and error beside the finite bounds of perplexity at instance level.
 
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``.
-    costs : pandas.DataFrame
-        Schema ``draw_costs``, of all jobs that they are made of.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Their rows that are finite, with the columns ``gap`` (nats a token above the best bound of
-        the model), ``seconds`` (of an instance), ``seconds_of``, ``evaluations_p`` and
-        ``evaluations_q`` (of an instance), ``error`` (nats a token; NaN: not known),
-        ``error_by``, and ``needed`` (K, or runs of sequential Monte Carlo, for an error of
-        `TARGET`: as the error of a mean falls with the root of their number).
-
-    Raises
-    ------
-    InputError
-        When there is no finite bound, or a job's costs are missing.
+    Costs are of schema ``draw_costs``, of all jobs that the estimates are made of. Added are
+    ``gap`` (nats a token above the best bound of the model), ``seconds`` (of an instance),
+    ``seconds_of``, ``evaluations_p`` and ``evaluations_q`` (of an instance), ``error`` (nats a
+    token; NaN: not known), ``error_by``, and ``needed`` (K, or runs of sequential Monte Carlo, for
+    an error of `TARGET`: as the error of a mean falls with the root of their number).
     """
     held = finite_bounds(estimates)
     if held.empty:
@@ -80,15 +65,7 @@ def _costs(row: dict[Any, Any], costs: pd.DataFrame | None) -> dict[str, Any]:
 
 
 def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:
-    """Count how often p and q are asked for an instance.
-
-    Parameters
-    ----------
-    row : mapping
-        Of schema ``estimates``.
-    costs : pandas.DataFrame
-        Schema ``draw_costs``, of its proposal: says how many temperatures there are.
-    """
+    """Count how often p and q are asked for an instance; its proposal's costs say how."""
     needs = find_estimator(row["method"]).needs
     p = q = 0
     if any(DRAWS[need].sequential for need in needs if need in DRAWS):
@@ -107,7 +84,6 @@ def seconds_of_instance(row: Mapping[Any, Any], costs: pd.DataFrame) -> float:
     """Return the seconds that an estimate took for an instance, on average.
 
     The search of the largest beam gives the smaller ones too: all are charged with it.
-    Parameters are those of `evaluations`.
     """
     needs = find_estimator(row["method"]).needs
     draws = {need for need in needs if need in set(costs["draw"])}

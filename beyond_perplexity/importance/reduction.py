@@ -1,34 +1,49 @@
-"""Reduce the samples of all instances: one pass over them, of each a few numbers are kept."""
+"""Reduce the samples of all instances, in one pass, to estimates, curves, replicates, diagnostics.
+
+What the columns mean stands in `schemas.estimates`.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.importance.estimators.contract import Estimator, Inputs
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.side_files import read_draws
-from beyond_perplexity.importance.reading.weights import WeightReader
+from beyond_perplexity.importance.bidirectional_gaps import gap_rows
+from beyond_perplexity.importance.bound_claims import (
+    is_above_strict,
+    least_strict,
+    refuted_settings,
+    withdrawn,
+)
+from beyond_perplexity.importance.draw_files import read_draws
+from beyond_perplexity.importance.estimator import CorpusEstimate, Estimator, Fields, Inputs
+from beyond_perplexity.importance.estimator_registry import load_estimators
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.inference.log_space import to_perplexity
+from beyond_perplexity.inference.weight_diagnostics import bootstrap_instances, delta_variance
+from beyond_perplexity.schemas.estimates import (
+    ESTIMATES,
+    IMPORTANCE_CURVES,
+    IMPORTANCE_DIAGNOSTICS,
+    IMPORTANCE_GAPS,
+    IMPORTANCE_REPLICATES,
+)
 
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduced samples of one model and proposal; `tables` turns them into tables.
+    """The reduced samples of one model and proposal: every estimator with a setting, by its method.
 
-    Attributes
-    ----------
-    inputs : Inputs
-        What was reduced.
-    estimators : tuple of (str, Estimator)
-        Every estimator whose needs are met, one for each of its settings, after its method.
-    penalized : Reduction or None
-        The same of log p(x, z) with unknown words penalized; None where each costs ln U.
+    `penalized` is the same of log p(x, z) with unknown words penalized; None where each costs ln U.
     """
 
     inputs: Inputs
@@ -45,27 +60,8 @@ def reduce_weights(
 ) -> Reduction:
     """Reduce all samples of one model and one proposal.
 
-    Parameters
-    ----------
-    reader : WeightReader
-        The samples.
-    draws : dict of str to object, optional
-        Other kinds of draws of the same instances, `reading.rows.DRAW_READERS`.
-    options : ReductionOptions, optional
-        How much is drawn.
-    seed : int
-        Seed of the subsets, pairings and bootstraps.
-    progress : bool
-        Whether to show a bar on stderr.
-
-    Returns
-    -------
-    Reduction
-
-    Raises
-    ------
-    InputError
-        When a row of the files is not as it must be.
+    `draws` are other draws of the same instances, as `read_draws` reads them; the seed is that of
+    the subsets, pairings and bootstraps; `progress` shows a bar on stderr.
     """
     inputs = Inputs(reader, draws or {}, options or ReductionOptions(), seed)
     estimators = tuple(
@@ -85,18 +81,8 @@ def reduce_files(
 ) -> Reduction:
     """Reduce the files that flags name: twice where copies are spared the unknown penalty.
 
-    Parameters
-    ----------
-    given : argparse.Namespace
-        With ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`.
-    labels : WeightLabels
-        In place of the footers'.
-    options : ReductionOptions
-
-    Raises
-    ------
-    InputError
-        When a row of the files is not as it must be.
+    `given` has ``weights``, ``log_q``, ``seed`` and the flags of `add_draw_flags`; `labels` stand
+    in place of the footers'.
     """
     reader = WeightReader(given.weights, labels, log_q=given.log_q)
     found = reduce_weights(reader, read_draws(given, reader), options, given.seed, True)
@@ -105,3 +91,243 @@ def reduce_files(
     other = WeightReader(given.weights, labels, log_q=given.log_q, penalized=True)
     charged = reduce_weights(other, read_draws(given, other), options, given.seed, True)
     return replace(found, penalized=charged)
+
+
+def band(values: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order statistics of replicates, (R, ...), with at least a share between them."""
+    ordered = np.sort(values, axis=0)
+    last = len(values) - 1
+    below = math.floor((1 - confidence) / 2 * last)
+    return ordered[below], ordered[last - below]
+
+
+def _deviation(values: np.ndarray) -> float:
+    enough = len(values) > 1 and np.isfinite(values).all()
+    return float(values.std(ddof=1)) if enough else math.nan
+
+
+class _Measures:
+    """Turn an estimate into a row of ``estimates`` for each measure."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self._inputs = inputs
+        self._t = inputs.reader.n_tokens
+        self._total = int(self._t.sum())
+
+    def rows(self, estimate: CorpusEstimate, own: Fields | None) -> Iterator[Fields]:
+        """Give the row of each measure; `own` are its numbers where they are estimated."""
+        unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
+        yield {"measure": "perplexity", **self.numbers(estimate)}
+        penalized = {"measure": "unknown_penalized_perplexity"}
+        if own is not None:
+            yield own | penalized
+        elif unknown is None or types is None:
+            note = "the number of unknown tokens or of unknown types is not known"
+            yield {**penalized, **estimate.labels, "note": note}
+        else:
+            yield penalized | self.numbers(estimate, unknown * math.log(max(1, types)))
+
+    def numbers(self, estimate: CorpusEstimate, penalty: np.ndarray | None = None) -> Fields:
+        """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
+        options = self._inputs.options
+        penalty = np.zeros(len(self._t)) if penalty is None else penalty
+        if estimate.ends is not None:
+            ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
+            low, high = to_perplexity(ends, self._total)
+            return {**estimate.labels, "low": low, "high": high}
+        charged = estimate.log_likelihood - penalty.sum()
+        value = float(to_perplexity(charged, self._total))
+        row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
+        if estimate.pairings is not None:
+            values = to_perplexity(estimate.pairings - penalty.sum(), self._total)  # (R,)
+            low, high = band(values, options.confidence)
+            return row | {
+                "value": values.mean(),
+                "low": low,
+                "high": high,
+                "standard_deviation": _deviation(values),
+                "replicates": len(values),
+            }
+        if math.isfinite(value):
+            variance = delta_variance(estimate.variances)
+            row["standard_error"] = value * math.sqrt(variance) / self._total
+        if not np.isnan(estimate.variances).all():  # resamples of single samples do not vary
+            samples = to_perplexity(estimate.samples - penalty.sum(), self._total)
+            row["standard_error_samples"] = _deviation(samples)
+        if estimate.instances is not None and len(self._t) > 1:
+            random = self._inputs.random("bootstrap over instances")
+            charged_ones = estimate.instances - penalty  # (N,)
+            resampled = bootstrap_instances(charged_ones, self._t, options.bootstrap, random)
+            row["standard_error_instances"] = _deviation(resampled)
+        return row
+
+
+def _table(schema: pa.Schema, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
+    """Make a table; what all rows share is added, missing columns and NaN become null."""
+    reader = inputs.reader
+    common: Fields = {
+        "model": reader.labels.model,
+        "proposal": reader.labels.proposal,
+        "n_instances": len(reader.n_tokens),
+        "n_tokens": int(reader.n_tokens.sum()),
+        "t_definition": reader.labels.t_definition,
+        "n_unknown": None if reader.n_unknown is None else int(reader.n_unknown.sum()),
+        "unknown_types": reader.labels.unknown_types,
+    }
+
+    listed = [common | row for row in rows]
+    columns = {name: [_clean(row.get(name)) for row in listed] for name in schema.names}
+    return pa.table(columns, schema)
+
+
+def _clean(value: object) -> object:
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _charged(reduction: Reduction) -> Sequence[Sequence[Fields] | None]:
+    """Give the numbers of every estimator with unknown words penalized, if they are estimated."""
+    if reduction.penalized is None:
+        return [None] * len(reduction.estimators)
+    measures = _Measures(reduction.penalized.inputs)
+    held = reduction.penalized.estimators
+    return [[measures.numbers(one) for one in estimator.estimates()] for _, estimator in held]
+
+
+def estimates_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``estimates``.
+
+    Sorted by temperature, then by beam, then by level; else as in the list of estimators.
+    """
+    measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
+    charged: Sequence[Sequence[Fields] | None] = _charged(reduction)
+    found: list[tuple[tuple[int, ...], list[Fields]]] = []
+    for (method, estimator), numbers in zip(reduction.estimators, charged, strict=True):
+        group = last if estimator.group is None else estimator.group
+        estimates = list(estimator.estimates())
+        own: Sequence[Fields | None] = [None] * len(estimates) if numbers is None else numbers
+        for estimate, penalized in zip(estimates, own, strict=True):
+            level = estimator.levels.index(estimate.labels["aggregation"])
+            rows = [{"method": method, **row} for row in measures.rows(estimate, penalized)]
+            found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
+    found.sort(key=lambda entry: entry[0])
+    rows = [row for _, listed in found for row in listed]
+    return _table(ESTIMATES, reduction.inputs, _warned(_refuted(rows, reduction), reduction.inputs))
+
+
+def _refuted(rows: list[Fields], reduction: Reduction) -> list[Fields]:
+    """Take the claim from brackets that fail on the simulated documents of this proposal."""
+    own = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
+    refuted = refuted_settings(_gap_rows(reduction))
+    return [row | withdrawn(own | row, refuted) if row.get("basis") else row for row in rows]
+
+
+def _named_pair(inputs: Inputs) -> Fields:
+    labels = inputs.reader.labels
+    return {"model": labels.model, "proposal": labels.proposal}
+
+
+def _gap_rows(reduction: Reduction) -> list[Fields]:
+    """Give the rows of schema ``importance_gaps``; none without simulated documents."""
+    found = reduction.inputs.draws.get("bidirectional")
+    return [_named_pair(reduction.inputs) | row for row in (gap_rows(found) if found else ())]
+
+
+def _warned(rows: list[Fields], inputs: Inputs) -> list[Fields]:
+    """Add a note to the stochastic bounds that lie above a strict one."""
+    empty = {"model": inputs.reader.labels.model, "proposal": None, "value": None}
+    least = least_strict([empty | row for row in rows])
+    for row in rows:
+        if strict := is_above_strict(empty | row, least):
+            warning = f"above the strict bound {strict.value:.2f} by {strict.words}: that is better"
+            row["note"] = "; ".join(filter(None, [warning, row["note"]]))
+        if is_below_one(row):
+            row["note"] = "; ".join(filter(None, [BELOW_ONE, row["note"]]))
+    return rows
+
+
+def is_below_one(row: Fields) -> bool:
+    """Tell a perplexity that no distribution over texts has: a text would have P > 1."""
+    value = row.get("value")
+    return "perplexity" in row["measure"] and value is not None and value < 1
+
+
+BELOW_ONE = (
+    "below 1, which no probability of a text gives: check that log_p is a natural logarithm of "
+    "p(x, z), log_q of q(z | x), and the samples drawn from q"
+)
+
+
+def curves_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_curves``.
+
+    Each row is the mean perplexity over random subsets of ``n_samples`` samples of every instance,
+    without replacement, and the band of them; at the corpus level the pairing is random too. With
+    all samples the subsets are the same, and so the instance level has no band there.
+    """
+    total = int(reduction.inputs.reader.n_tokens.sum())
+    rows: list[Fields] = []
+    for _, estimator in reduction.estimators:
+        for level, log_likelihoods in estimator.curves().items():
+            values = to_perplexity(log_likelihoods, total)  # (R, S)
+            low, high = band(values, reduction.inputs.options.confidence)
+            rows += [
+                {
+                    **estimator.labels,
+                    "aggregation": level,
+                    "bound": estimator.bound,
+                    "n_samples": size,
+                    "mean": values[:, column].mean(),
+                    "low": low[column],
+                    "high": high[column],
+                    "replicates": len(values),
+                }
+                for column, size in enumerate(estimator.sizes.tolist())
+            ]
+    return _table(IMPORTANCE_CURVES, reduction.inputs, rows)
+
+
+def replicates_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_replicates``: perplexities of disjoint blocks."""
+    total = int(reduction.inputs.reader.n_tokens.sum())
+    rows = (
+        {
+            **estimator.labels,
+            "aggregation": level,
+            "bound": estimator.bound,
+            "n_samples": reduction.inputs.options.replicate_samples,
+            "replicate": replicate,
+            "value": value,
+        }
+        for _, estimator in reduction.estimators
+        for level, log_likelihoods in estimator.replicates().items()
+        for replicate, value in enumerate(to_perplexity(log_likelihoods, total))
+    )
+    return _table(IMPORTANCE_REPLICATES, reduction.inputs, rows)
+
+
+def instances_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_diagnostics``, a row an instance and estimator."""
+    rows = (
+        {"method": method, **found}
+        for method, estimator in reduction.estimators
+        for found in estimator.diagnosed()
+    )
+    return _table(IMPORTANCE_DIAGNOSTICS, reduction.inputs, rows)
+
+
+def gaps_table(reduction: Reduction) -> pa.Table:
+    """Make the table of schema ``importance_gaps``; empty without simulated documents."""
+    rows = _gap_rows(reduction)
+    columns = {name: [_clean(row.get(name)) for row in rows] for name in IMPORTANCE_GAPS.names}
+    return pa.table(columns, IMPORTANCE_GAPS)
+
+
+# By the flag that names its file: the schema and what makes it.
+REDUCED_TABLES = {
+    "estimates": (ESTIMATES, estimates_table),
+    "curves": (IMPORTANCE_CURVES, curves_table),
+    "replicates": (IMPORTANCE_REPLICATES, replicates_table),
+    "diagnostics": (IMPORTANCE_DIAGNOSTICS, instances_table),
+}

@@ -38,7 +38,7 @@ from typing import Literal
 import numpy as np
 
 from beyond_perplexity.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 SIDE_BY_SIDE = 32  # randomizations at a time: 32 numbers of 16 bits are a line of the cache
 Scheme = Literal["documents", "groups", "swaps", "draws"]

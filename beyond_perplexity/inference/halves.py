@@ -25,7 +25,7 @@ from beyond_perplexity.inference.exchanged_units import (
     scheme_of,
 )
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
 EXCESS_SPLITS = 20  # of them, whose halves are compared with the samples

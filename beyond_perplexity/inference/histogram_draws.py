@@ -19,7 +19,7 @@ import numpy as np
 from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import ExchangedUnits
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix

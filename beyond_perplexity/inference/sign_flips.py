@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 
 # With so many groups all 2^G signs are tried.
 EXACT_GROUPS = 20

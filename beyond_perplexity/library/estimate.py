@@ -14,18 +14,19 @@ import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, safe_cell
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.rows import DRAW_READERS
-from beyond_perplexity.importance.reduction import Reduction, reduce_files
-from beyond_perplexity.importance.tables import (
+from beyond_perplexity.importance.estimate_wording import report
+from beyond_perplexity.importance.estimator_registry import DRAW_READERS
+from beyond_perplexity.importance.reduction import (
     BELOW_ONE,
     REDUCED_TABLES,
+    Reduction,
     estimates_table,
     gaps_table,
     is_below_one,
+    reduce_files,
 )
-from beyond_perplexity.importance.wording import report
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.library.calls import library_function
 from beyond_perplexity.library.given import (
     GivenFiles,

@@ -117,7 +117,7 @@ RESULT_KINDS = {
     "semantic_differences": ResultKind(
         "difference of two models in it, tested",
         ("semantics/{corpus}/differences.parquet",),
-        "semantic_comparisons:SEMANTIC_DIFFERENCES",
+        "semantics:SEMANTIC_DIFFERENCES",
     ),
     "semantic_probes": ResultKind(
         "what a measure notices of a changed sentence",

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.corpus.token_batches import IGNORED
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import IGNORED
 from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.models.read_tensors import build_bounded
 from beyond_perplexity.options import parse_options

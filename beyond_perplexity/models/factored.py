@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.batches import IGNORED
+from beyond_perplexity.corpus.token_batches import IGNORED
 from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, State
 from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
 

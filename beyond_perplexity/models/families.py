@@ -64,7 +64,7 @@ class Family:
     training : str
         ``module:Dataclass`` of the options of its training, where it is trained.
     unit : "document" or "sentence"
-        What a latent model gives one probability and writes: see `instances.store.document_of`.
+        What a latent model gives one probability and writes: see `latent_instances.document_of`.
     plain : bool
         Whether latent models are held against it where the configuration names no other.
     """

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.contract import ConfiguredModel
 from beyond_perplexity.vocabulary import Vocabulary
 
@@ -166,7 +166,7 @@ class LatentModel(LatentModule):
         seed : int
             Of the run.
         purpose : str
-            What the documents are for; keys the random streams, as `invariance.streams.stream`.
+            What the documents are for; keys the random streams, as `random_streams.stream`.
         numbers : range
             Of the documents; a document depends on its own number, the seed and the purpose alone.
         maximum_words : int

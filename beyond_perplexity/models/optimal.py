@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.vocabulary import Vocabulary
 

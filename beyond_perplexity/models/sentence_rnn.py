@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.layers.elman import SigmoidLayer
 from beyond_perplexity.models.layers.recurrent_state import RecurrentState

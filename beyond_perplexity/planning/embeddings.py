@@ -13,7 +13,7 @@ from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.planning.samples import Samples
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 KEY = "tendencies.embedding"
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.estimators.registry import estimator_files
-from beyond_perplexity.importance.options import SimulationOptions
+from beyond_perplexity.importance.estimator_registry import estimator_code
+from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
@@ -253,7 +252,7 @@ class ImportancePlan:
     def reduction_code(self, script: str, proposal: str) -> str:
         """Return the fingerprint of a script with that of the estimators that it can make."""
         kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
-        return fingerprint(script, *estimator_files(kinds))
+        return fingerprint(script, *estimator_code(kinds))
 
     def gap_files(self) -> list[str]:
         """List the gaps on simulated documents of all proposals; none where there are none."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from beyond_perplexity.corpus.rows import formats_giving
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.options import ReductionOptions
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.parameters import Config

@@ -56,17 +56,7 @@ class Run:
         self.embeddings = EmbeddingPlan(config, self.samples, self.evaluators)
         measured = (self.models, self.embeddings, self.contrastive, self.semantics)
         self.relations = RelationPlan(config, *measured)
-        self.report = Report(
-            config,
-            self.models,
-            self.samples,
-            self.importance,
-            self.contrastive,
-            self.embeddings,
-            self.evaluators,
-            self.semantics,
-            self.relations,
-        )
+        self.report = Report(self)
 
 
 def prepare_environment(folder: str | Path) -> None:

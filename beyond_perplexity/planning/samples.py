@@ -9,15 +9,10 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import (
-    Config,
-    as_json,
-    base_corpus,
-    split_unit,
-)
+from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.tendencies.rows import SHARES
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
 class Samples:
@@ -190,12 +185,6 @@ class Samples:
     def measures(self, corpus: str) -> list[str]:
         """List the measures of every body of text that is compared with a corpus."""
         return [f"<results>/tendencies/{s}/measures.parquet" for s in self.sources(corpus)]
-
-    def resample_measures(self, corpus: str) -> list[str]:
-        """List the measures of the random subsets of a corpus' training split."""
-        count = self.config["tendencies"]["resamples"]
-        folder = f"<results>/references/{corpus}/resamples"
-        return [f"{folder}/{resample:03d}/measures.parquet" for resample in range(count)]
 
     @staticmethod
     def counting_code(script: str) -> str:

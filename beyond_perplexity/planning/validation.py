@@ -21,7 +21,7 @@ from beyond_perplexity.corpus.split import SENTENCES, SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
-from beyond_perplexity.importance.options import SMCOptions
+from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.contrastive import check_contrastive
@@ -37,7 +37,7 @@ from beyond_perplexity.tendencies.options import (
     SampleSizeOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.views import RAW_TEXT
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.
 UNGENERATING = {"unnormalized": "scores sentences alone"}

@@ -66,22 +66,12 @@ def _within(pairs: Mapping[_Place, tuple[float, float]]) -> float:
 
 
 def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Correlate the ranks of all pairs of measures.
+    """Correlate the ranks of all pairs of measures, over all rows and within decodings.
 
     The rows of a model are not independent, so that an interval counts models and not rows: it is
     that of as many independent items (`few_items_interval`), which is what rows of perfectly
     dependent models would give, and too wide where they depend less. Decodings are taken as given:
     over rows of several, a measure that tells decodings apart correlates with any other that does.
-
-    Parameters
-    ----------
-    rows : sequence of mapping
-        Schema ``relation_measures``.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``relation_correlations``: over all rows, and within decodings.
     """
     held = _by_measure(rows)
     found = []

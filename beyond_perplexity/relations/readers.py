@@ -1,9 +1,13 @@
-"""What each paper's files say of models, as sums over test documents, and of their texts."""
+"""Measures of models that are functions of sums over test documents, and so can be resampled.
+
+G groups of documents, M models, R resamples, P parts, K counts.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +17,92 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.contrastive.entropy import ContrastSums, read_sums
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.relations.document_sums import DocumentSums
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey, read_paired_scores
 from beyond_perplexity.storage.shards import check_schema
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
+
+_BLOCK = 64  # resamples that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentSums:
+    """Sums of one measure over groups of documents, of models in order.
+
+    `groups` (G,) are sorted keys; `numerators` and `denominators` (G, M) make a ratio of sums;
+    corpus BLEU of order `order` has `counts` (G, M, K) in their place. `higher` says whether more
+    is better.
+    """
+
+    measure: str
+    subject: str
+    title: str
+    higher: bool
+    models: list[str]
+    groups: np.ndarray
+    numerators: np.ndarray
+    denominators: np.ndarray
+    counts: np.ndarray | None = None
+    order: int = 0
+
+    @property
+    def effective(self) -> float:
+        """Effective number of groups, by the sizes of the first model."""
+        return effective_groups(self.denominators[:, 0])
+
+    def values(self, weights: np.ndarray) -> np.ndarray:
+        """Return the measure where groups count so often: weights (R, G) give (R, M)."""
+        if self.counts is not None:
+            total = np.tensordot(weights, self.counts, 1)
+            return bleu_of(total, self.order)
+        held = np.where(np.isfinite(self.numerators), self.numerators, 0.0)
+        above, below = weights @ held, weights @ self.denominators
+        infinite = weights @ ~np.isfinite(self.numerators).astype(bool)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            found: np.ndarray = above / below
+        return np.where(infinite > 0, math.inf, found)
+
+
+def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield how often each group is drawn in some resamples of all, float64, (r, G).
+
+    A resample has a random stream of its own, the same for all measures.
+    """
+    for first in range(0, resamples, _BLOCK):
+        rows = range(first, min(resamples, first + _BLOCK))
+        yield np.stack([_drawn(groups, row, seed) for row in rows])
+
+
+def _drawn(groups: int, row: int, seed: int) -> np.ndarray:
+    drawn = stream(seed, "relations/documents", row).integers(0, groups, groups)
+    return np.bincount(drawn, minlength=groups).astype(float)
+
+
+def resampled_values(
+    held: Sequence[DocumentSums], resamples: int, seed: int
+) -> dict[str, np.ndarray]:
+    """Compute measures in R resamples of the documents (or groups) of all of them: (R, M) by key.
+
+    A row is of the same documents in all measures.
+    """
+    if not held:
+        return {}
+    union = np.unique(np.concatenate([one.groups for one in held]))
+    places = {one.measure: np.searchsorted(union, one.groups) for one in held}
+    parts: dict[str, list[np.ndarray]] = {one.measure: [] for one in held}
+    for weights in resample_weights(len(union), resamples, seed):
+        for one in held:
+            parts[one.measure].append(one.values(weights[:, places[one.measure]]))
+    return {name: np.concatenate(found) for name, found in parts.items()}
+
 
 PERPLEXITY = "perplexity"
 # Of several forms of one measure one is related: these are left out.
@@ -53,24 +133,11 @@ def _columns(table: pa.Table, text: str) -> dict[str, Any]:
 
 
 def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str]]:
-    """Read bits per byte, in which models of any vocabulary compare.
+    """Read bits per byte, in which models of any vocabulary compare, of ``{model}.parquet``.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        ``{model}.parquet``, schema ``document_scores``. Cleaned text is taken where any model is
-        scored on it, with spellings where there are any. The end of a document counts as a byte.
-
-    Returns
-    -------
-    sums : DocumentSums or None
-    others : list of str
-        Models that are not scored on that text.
-
-    Raises
-    ------
-    InputError
-        When models are scored on other documents.
+    Cleaned text is taken where any model is scored on it, with spellings where there are any; also
+    the models that are not scored on it. The end of a document counts as a byte. Models that are
+    scored on other documents are an InputError.
     """
     tables = {Path(path).stem: _scored_texts(path) for path in paths}
     texts = {name: set(table["scored_text"].to_pylist()) for name, table in tables.items()}
@@ -114,17 +181,8 @@ def _by_folder(paths: Sequence[str]) -> dict[str, list[str]]:
 def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iterator[DocumentSums]:
     """Read contrastive entropy per word of models with a likelihood, and its ratio of all.
 
-    Parameters
-    ----------
-    paths : sequence of str
-        Shards, schema ``contrast_scores``, in folders of models.
-    level, base_level : float
-        That of the entropy, and what the ratio divides by.
-
-    Raises
-    ------
-    InputError
-        When models are scored on other documents, or not at these levels.
+    Of shards in folders of models; `base_level` is what the ratio divides by. Models that are
+    scored on other documents, or not at these levels, are an InputError.
     """
     held = {name: read_sums(own) for name, own in _by_folder(paths).items()}
     held = {n: s for n, s in held.items() if np.isfinite(s.scores).all() and _has(n, s, level)}
@@ -161,19 +219,7 @@ def _has(name: str, sums: ContrastSums, level: float) -> bool:
 
 
 def semantic_sums(paths: Sequence[str], split: str) -> Iterator[DocumentSums]:
-    """Read the measures of predictions on a split; of several forms of a measure one.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        Shards, schema ``semantic_scores``, in folders ``{model}/{evaluator}``.
-    split : str
-
-    Raises
-    ------
-    InputError
-        As `read_paired_scores`.
-    """
+    """Read the measures of predictions on a split, of ``{model}/{evaluator}``; of forms one."""
     if not paths:
         return
     paired = read_paired_scores(paths, 1)
@@ -201,23 +247,12 @@ def _semantic(key: ScoreKey, sums: GroupSums, groups: np.ndarray) -> DocumentSum
 
 
 def tendency_rows(paths: Sequence[str], confidence: float) -> Iterator[dict[str, Any]]:
-    """Read the excess of every distance over its floor, with its standard error.
+    """Yield the excess of every distance over its floor, with its standard error.
 
-    That follows from the upper limit of the distance, which is made of resamples of the documents
-    of both texts; a limit of 1 says nothing. Taken for independent, two models' excesses vary at
-    most as much as their errors say: both are of the same human text.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        Schema ``tendencies``, of bodies of text.
-    confidence : float
-        Of the upper limits.
-
-    Yields
-    ------
-    dict
-        A row of schema ``relation_measures``; of brought texts ``external/NAME`` is the model.
+    That follows from the upper limit (of a `confidence`) of the distance, which is made of
+    resamples of the documents of both texts; a limit of 1 says nothing. Taken for independent, two
+    models' excesses vary at most as much as their errors say: both are of the same human text. Of
+    external texts ``external/NAME`` is the model.
     """
     quantile = float(student_quantile(confidence, math.inf))
     for path in paths:

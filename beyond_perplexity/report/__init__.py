@@ -1,156 +1,23 @@
 """Tables and pages for a reader.
 
-`TABLES` has a row for every table of every paper, `INPUTS` one for every kind of files that tables
-and figures are made of; `tabulate` makes a table by its name. A new table is a function in a file
-of its own and a row here.
+`TABLES` has a row for every table of every paper; `tabulate` makes a table by its name. A new table
+is a function in a file of its own and a row here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit
-from beyond_perplexity.figures.titles import with_data, without_titles
-from beyond_perplexity.report.importance_rows import IMPORTANCE_TABLES
-from beyond_perplexity.report.semantic_rows import SEMANTIC_TABLES
+from beyond_perplexity.figures import TERMS_OF_ESTIMATES
+from beyond_perplexity.figures.exhibit import Exhibit, make_exhibit, with_data, without_titles
 
 if TYPE_CHECKING:
     from beyond_perplexity.figures.labels import Labels
     from beyond_perplexity.options import Rows
     from beyond_perplexity.report.layout import Table
 
-
-class Input(NamedTuple):
-    """A kind of files, given with the flag of its name.
-
-    Attributes
-    ----------
-    help : str
-        What the files are.
-    schema : str
-        Of Parquet files, ``module:NAME``; the others are JSON.
-    named_by_folder : bool
-        Whether the folder of a file names the model; a JSON object goes by its own name else.
-    lists : bool
-        Whether the JSON files hold lists, which are joined.
-    reader : str
-        ``module:function`` that reads files too large to be read whole; it takes their paths.
-    """
-
-    help: str
-    schema: str = ""
-    named_by_folder: bool = False
-    lists: bool = False
-    reader: str = ""
-
-    @staticmethod
-    def flag(kind: str) -> str:
-        """Return the flag that files of a kind are given with."""
-        return f"--{kind.replace('_', '-')}"
-
-
-_SCHEMAS = "beyond_perplexity.schemas"
-_EXAMPLES = "beyond_perplexity.report.examples"
-# Where the files are: `planning.report.Report`.
-INPUTS: Rows[Input] = {
-    "measures": Input("measures of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"),
-    "embedding_measures": Input(
-        "measures of every body of text, with those of embedded documents",
-        f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES",
-    ),
-    "raw_measures": Input(
-        "measures in raw text of every body of text", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
-    ),
-    "resamples": Input(
-        "measures of resamples of the training set", f"{_SCHEMAS}.tendencies:TENDENCY_MEASURES"
-    ),
-    "curves": Input(
-        "curves of every body of text and of the test set", f"{_SCHEMAS}.tendencies:CURVES"
-    ),
-    "sample_size": Input("measures of ever more documents", f"{_SCHEMAS}.tendencies:SAMPLE_SIZE"),
-    "sensitivity": Input("smallest detectable shifts", f"{_SCHEMAS}.tendencies:SENSITIVITY"),
-    "models": Input("model.json of every model", named_by_folder=True),
-    "perplexities": Input("perplexity of every model, JSON"),
-    "perplexity_differences": Input(
-        "differences of models in bits per byte", f"{_SCHEMAS}.perplexity:PERPLEXITY_DIFFERENCES"
-    ),
-    "training": Input(
-        "training curves of every model", f"{_SCHEMAS}.training:TRAINING", named_by_folder=True
-    ),
-    "estimates": Input("estimates of every proposal", f"{_SCHEMAS}.estimates:ESTIMATES"),
-    "beside": Input(
-        "scores of models without latent variables on the same instances",
-        f"{_SCHEMAS}.instance_scores:INSTANCE_SCORES",
-    ),
-    "costs": Input("seconds of every job that draws", f"{_SCHEMAS}.draws:DRAW_COSTS"),
-    "posteriors": Input(
-        "latents under the posterior and under every proposal", f"{_SCHEMAS}.draws:POSTERIOR"
-    ),
-    "choices": Input(
-        "estimates of every proposal on the split that chooses", f"{_SCHEMAS}.estimates:ESTIMATES"
-    ),
-    "importance_instances": Input(
-        "estimates of every instance", f"{_SCHEMAS}.estimates:IMPORTANCE_DIAGNOSTICS"
-    ),
-    "importance_curves": Input(
-        "estimates of ever more samples", f"{_SCHEMAS}.estimates:IMPORTANCE_CURVES"
-    ),
-    "replicates": Input(
-        "estimates of disjoint samples", f"{_SCHEMAS}.estimates:IMPORTANCE_REPLICATES"
-    ),
-    "gaps": Input(
-        "simulated documents estimated from both sides", f"{_SCHEMAS}.estimates:IMPORTANCE_GAPS"
-    ),
-    "example_samples": Input(
-        "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
-    ),
-    "example_documents": Input(
-        "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
-    ),
-    "latents": Input("latents of an instance of every model, JSON", lists=True),
-    "contrasts": Input("contrastive entropy of every model", f"{_SCHEMAS}.contrastive:CONTRASTS"),
-    "contrast_differences": Input(
-        "differences of models in contrastive entropy",
-        f"{_SCHEMAS}.contrastive:CONTRAST_DIFFERENCES",
-    ),
-    "pair_contrasts": Input(
-        "brought pairs under every model, in a folder with the name of the pairs",
-        reader="beyond_perplexity.report.contrastive_pairs:read_pair_contrasts",
-    ),
-    "sentence_models": Input(
-        "model.json of every model that is trained against distorted sentences",
-        named_by_folder=True,
-    ),
-    "partitions": Input(
-        "log Z by length of every model without likelihood", f"{_SCHEMAS}.contrastive:PARTITIONS"
-    ),
-    "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
-    "semantics": Input(
-        "measures of the predictions of every model", f"{_SCHEMAS}.semantics:SEMANTICS"
-    ),
-    "semantic_differences": Input(
-        "differences of models in these measures",
-        f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_DIFFERENCES",
-    ),
-    "semantic_correlations": Input(
-        "correlations of these measures", f"{_SCHEMAS}.semantic_comparisons:SEMANTIC_CORRELATIONS"
-    ),
-    "probes": Input("what every evaluator notices", f"{_SCHEMAS}.semantics:PROBES"),
-    "human_correlations": Input(
-        "correlations of every evaluator with human scores",
-        f"{_SCHEMAS}.semantics:HUMAN_CORRELATIONS",
-    ),
-    "human_scores": Input("the pairs behind them", f"{_SCHEMAS}.semantics:HUMAN_SCORES"),
-    "relation_measures": Input(
-        "measures of all papers, side by side", f"{_SCHEMAS}.relations:RELATION_MEASURES"
-    ),
-    "relation_correlations": Input(
-        "rank correlations of these", f"{_SCHEMAS}.relations:RELATION_CORRELATIONS"
-    ),
-    "relation_orders": Input("orders of models by these", f"{_SCHEMAS}.relations:RELATION_ORDERS"),
-}
 
 _PUBLISHED = r"""
 
@@ -171,6 +38,10 @@ _PUBLISHED_CONTRASTS = """
 
 Published values stand in columns of their own. They were measured on the Penn Treebank, in a
 logarithm that the paper does not name: compare the pattern, not the digits."""
+_PUBLISHED_MEANING = """
+
+Their values stand below those of this run. They were measured by evaluators of the paper's own:
+compare the pattern, not the digits."""
 
 # By ``paper/name``; the files are <results>/tables/{paper}/[{subject}/]{name}.{csv,tex,html}.
 TABLES: Rows[Exhibit] = {
@@ -273,9 +144,93 @@ TABLES: Rows[Exhibit] = {
         "removed. Shown is the smallest shift that the permutation test of each tendency finds at "
         "p < 0.005 with a probability of 0.8.",
     ),
-    **IMPORTANCE_TABLES,
+    "importance/table_choice": Exhibit(
+        "report.importance_choice:choice_table",
+        ("estimates", "choices"),
+        "Which number to report",
+        "First the estimates that need no choice on the data that they are reported on, then the "
+        "one that speaks for its model, then the least strict bound." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
+    ),
+    "importance/table_1": Exhibit(
+        "report.importance:sampling_table",
+        ("estimates", "beside"),
+        "Importance sampling",
+        "Perplexity of models with latent variables, estimated from samples of a proposal. The ± "
+        "of the corpus level is the standard deviation over random pairings of the same samples. "
+        "The last rows are of models without latent variables, on the same instances and T."
+        + TERMS_OF_ESTIMATES,
+        optional=("beside",),
+    ),
+    "importance/table_beside": Exhibit(
+        "report.importance_beside:beside_table",
+        ("estimates", "importance_instances", "beside", "choices"),
+        "What the latent variables bring",
+        "Every model with latent variables against models without, on the same instances, with "
+        "the same vocabulary and the same T; paired differences with 95% intervals over pages or "
+        "documents." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
+    ),
+    "importance/table_costs": Exhibit(
+        "report.importance_costs:costs_table",
+        ("estimates", "costs"),
+        "Equal cost",
+        "How far every bound is from the best of its model, what it cost, and how many samples a "
+        "standard error of 0.01 nats a token needs. Seconds are measured and differ from run to "
+        "run." + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_advice": Exhibit(
+        "report.importance_costs:advice_table",
+        ("estimates", "costs", "choices"),
+        "Which estimator to use",
+        "A line a model: estimator, proposal, temperature and K, and what a standard error of 0.01 "
+        "nats a token takes." + TERMS_OF_ESTIMATES,
+        optional=("choices",),
+    ),
+    "importance/table_latents": Exhibit(
+        "report.importance_latents:latents_table",
+        ("posteriors",),
+        "Latents of the posterior and of the proposals",
+        "Precision, recall and F1 of mentions, the share of right entities among the mentions that "
+        "are found, and unlabelled F1 of trees, against the annotation: of the latents that a "
+        "model believes in given the words, and of those that a proposal draws.",
+    ),
+    "importance/table_words": Exhibit(
+        "report.importance_latents:words_table",
+        ("posteriors", "beside"),
+        "Words of mentions and other words",
+        "Perplexity of the words inside annotated mentions, of the other words, and of the end, "
+        "with latent variables and without.",
+        optional=("beside",),
+    ),
+    "importance/table_2": Exhibit(
+        "report.importance:beam_table",
+        ("estimates",),
+        "Beam marginalization",
+        "Perplexity of models with latent variables, bounded by the latents of a beam search."
+        + TERMS_OF_ESTIMATES,
+    ),
+    "importance/table_diagnostics": Exhibit(
+        "report.importance:trust_table",
+        ("estimates", "gaps"),
+        "How far the estimates can be trusted",
+        "What each number is of the true perplexity (a strict or a stochastic upper bound, or "
+        "debiased) stands beside it. Errors over the samples are by the delta method where every "
+        "instance has 10 effective samples (or runs) or more and a relative variance of at most "
+        "0.1, else by bootstrap, which may be too small; neither knows of the bias."
+        + TERMS_OF_ESTIMATES,
+        optional=("gaps",),
+    ),
+    "importance/table_gaps": Exhibit(
+        "report.importance_gaps:gaps_report",
+        ("gaps",),
+        "Gaps on simulated documents",
+        "Every setting on documents that the model generated, whose latents are a draw from the "
+        "posterior: log p from both sides (bidirectional Monte Carlo), what each setting misses of "
+        "it, and whether its bracket holds.",
+    ),
     "contrastive/findings": Exhibit(
-        "report.contrastive_findings:findings_table",
+        "report.contrastive_findings:contrastive_findings_table",
         (
             *("contrasts", "contrast_differences", "models", "perplexities"),
             *("training", "sentence_models", "pair_contrasts"),
@@ -288,7 +243,7 @@ TABLES: Rows[Exhibit] = {
         ),
     ),
     "contrastive/table_1": Exhibit(
-        "report.contrastive_readings:readings_table",
+        "report.contrastive_findings:readings_table",
         ("contrast_differences",),
         "What contrastive entropy and its ratio say of pairs",
         "The model of the row against that of the column, by the rule of the paper's Table 1. Only "
@@ -336,27 +291,88 @@ TABLES: Rows[Exhibit] = {
         "stochastic lower bound, and so is the perplexity given the lengths that follows from it.",
         optional=("given_lengths",),
     ),
-    **SEMANTIC_TABLES,
+    "semantics/findings": Exhibit(
+        "report.semantic_findings:semantic_findings_table",
+        (
+            *("semantics", "semantic_differences", "semantic_correlations"),
+            *("models", "probes", "human_correlations", "human_scores"),
+        ),
+        "What was found",
+        "What the paper says of the meaning of predictions, and what was found here.",
+        optional=(
+            *("semantic_differences", "semantic_correlations"),
+            *("models", "probes", "human_correlations", "human_scores"),
+        ),
+    ),
+    "semantics/table_1": Exhibit(
+        "report.semantic_tables:paper_table",
+        ("semantics", "models"),
+        "Tables I and II: predictions against targets",
+        "Similarity of what models predict, word by word, to what is there, as the paper's Tables "
+        "I and II have it.",
+        optional=("models",),
+        published=_PUBLISHED_MEANING,
+    ),
+    "semantics/measures": Exhibit(
+        "report.semantic_tables:measures_table",
+        ("semantics",),
+        "Measures of meaning, in a line each",
+        "What each measure is, its range and direction, its floor in this run, and what it does "
+        "not say.",
+    ),
+    "semantics/values": Exhibit(
+        "report.semantic_tables:values_table",
+        ("semantics",),
+        "All values, with their floors",
+        "What each model has in each measure: of the likeliest words, of unrelated sentences (the "
+        "floor), above it, and of words drawn from the model.",
+    ),
+    "semantics/differences": Exhibit(
+        "report.semantic_differences:semantic_differences_table",
+        ("semantic_differences",),
+        "Differences of models in measures of meaning",
+        "Differences of all pairs of models on the same sentences, with their intervals; "
+        r"stars: \*\* p < 0.005, \* p < 0.05, adjusted for all pairs and measures of a kind.",
+    ),
+    "semantics/probes": Exhibit(
+        "report.semantic_evaluators:probes_table",
+        ("probes",),
+        "What the measures notice",
+        "What each measure gives a true sentence against itself, an unrelated one, and itself "
+        "changed: negated, words exchanged, all words shuffled.",
+    ),
+    "semantics/human": Exhibit(
+        "report.semantic_evaluators:human_table",
+        ("human_correlations", "human_scores"),
+        "Measures against scores that people gave",
+        "Correlation of each measure with scores that people gave to pairs of texts.",
+    ),
+    "relations/findings": Exhibit(
+        "report.relations:relation_findings_table",
+        ("relation_measures", "relation_correlations", "relation_orders"),
+        "What was found across papers",
+        "How the measures of all papers go together, and what perplexity misses.",
+    ),
+    "relations/measures": Exhibit(
+        "report.relations:relations_table",
+        ("relation_measures",),
+        "The measures of all papers",
+        "A row for each model, and for its text under each decoding; a column for each measure: "
+        "bits per byte, contrastive entropy, the meaning of predictions, and the distance of "
+        "generated text to human text above its floor.",
+    ),
+    "relations/orders": Exhibit(
+        "report.relations:orders_table",
+        ("relation_measures", "relation_orders"),
+        "What perplexity misses",
+        "Pairs of models that another measure puts in another order than bits per byte, with the "
+        "probability that both orders are real.",
+    ),
 }
 
 
 def tabulate(name: str, given: Mapping[str, Any], labels: Labels) -> Table:
-    """Make the table of a name.
-
-    Parameters
-    ----------
-    name : str
-        A key of `TABLES`.
-    given : dict of str to object
-        What the files of each of its kinds of input hold, such as ``measures`` a table.
-    labels : Labels
-        How models and decodings are called and in which order they stand.
-
-    Raises
-    ------
-    InputError
-        When there is no such table, or what is given lacks what the table shows.
-    """
+    """Make the table of a name, a key of `TABLES`, of what the files of each kind of input hold."""
     table: Table = make_exhibit("table", TABLES, name, given, labels)
     label = f"{table.name}-{labels.subject}" if labels.subject else table.name
     tidy = with_data(without_titles(table.tidy, given, labels), labels)

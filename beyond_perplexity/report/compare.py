@@ -35,14 +35,13 @@ from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.tendencies.comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.inference.floors import reference_floors
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.human_baselines import reference_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.rows import SHARES
 from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView
+from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
     ClassOptions,
     load_stop_words,
@@ -75,22 +74,7 @@ def _say(message: str) -> None:
 
 @contextmanager
 def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
-    """Read, count and measure two files; the working files live as long as the context.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-
-    Yields
-    ------
-    Comparison
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read; names file and line.
-    """
+    """Read, count and measure two files; the working files live as long as the context."""
     paths = Path(options.reference), Path(options.samples)
     for path in (*paths, *([Path(options.training)] if options.training else [])):
         check_file(path)
@@ -235,32 +219,14 @@ def _csv(measures: pd.DataFrame) -> bytes:
 
 
 class FinishedComparison(NamedTuple):
-    """A comparison whose working files are gone.
-
-    Attributes
-    ----------
-    found : Comparison
-    described : dict
-        How both texts were counted: the list of stop words.
-    """
+    """A comparison whose working files are gone, and how both texts were counted."""
 
     found: Comparison
     described: dict[str, object]
 
 
 def compare_files(options: CompareOptions) -> FinishedComparison:
-    """Compare two files.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read; names file and line.
-    """
+    """Compare two files."""
     with compare_bodies(options) as found:
         return FinishedComparison(found, check_same_counting(found.reference, found.samples))
 
@@ -272,19 +238,11 @@ def comparison_text(found: Comparison) -> str:
 
 
 def write_comparison(comparison: FinishedComparison, options: CompareOptions, out: Path) -> None:
-    """Write ``tendencies.csv``, the figures and ``compare.html``.
+    """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
 
-    Parameters
-    ----------
-    comparison : FinishedComparison
-        Of `compare_files`.
-    options : CompareOptions
-        What was compared.
-    out : pathlib.Path
-        Folder for the results; made when it is missing. Nothing is written before all is drawn.
-        With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
+    With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
-    from beyond_perplexity.figures.saving import save  # late: matplotlib
+    from beyond_perplexity.figures.style import save  # late: matplotlib
 
     found = comparison.found
     figures = draw_figures(found)
@@ -303,20 +261,7 @@ def write_comparison(comparison: FinishedComparison, options: CompareOptions, ou
 
 
 def run_comparison(options: CompareOptions, out: Path | None = None) -> FinishedComparison:
-    """Compare two files, and write what `write_comparison` writes.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        What to compare.
-    out : pathlib.Path, optional
-        Folder for the results; None: nothing is written.
-
-    Raises
-    ------
-    InputError
-        When a file cannot be read, or `out` is no folder.
-    """
+    """Compare two files, and write what `write_comparison` writes, where a folder is given."""
     if out is not None:
         check_output_folder(out)
     comparison = compare_files(options)

@@ -6,28 +6,17 @@ from collections.abc import Callable
 
 from beyond_perplexity.report.comparison_input import Body, CompareOptions
 from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
-from beyond_perplexity.tendencies.embeddings.measures import rows_of_pair
-from beyond_perplexity.tendencies.embeddings.reading import embedded_pair
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.embedded_documents import embedded_pair
+from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
 from beyond_perplexity.tendencies.options import SensitivityOptions
-from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.tendencies.tokens import TextView
 
 _SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
 
 
 class EmbeddingComparison:
-    """Compares documents by their vectors; the encoder is loaded at once: errors come first.
-
-    Parameters
-    ----------
-    options : CompareOptions
-        With ``embedding``.
-
-    Raises
-    ------
-    InputError
-        When there is no such encoder, it cannot be loaded, or the number of documents is wrong.
-    """
+    """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
 
     def __init__(self, options: CompareOptions) -> None:
         self._options, self._most = options, options.most_embedded()

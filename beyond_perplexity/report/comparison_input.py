@@ -17,45 +17,25 @@ from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, has_named_
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers, found_groups
-from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
+from beyond_perplexity.tendencies.options import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     check_comparable,
     read_statistics,
 )
-from beyond_perplexity.tendencies.views import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST, StopWords
 
 
 @dataclass(frozen=True)
 class Body:
-    """A body of text, ready to be compared.
+    """A body of text, ready to be compared: its file, cleaned documents and statistics.
 
-    Attributes
-    ----------
-    path : pathlib.Path
-        The file that the user gave.
-    documents : pathlib.Path
-        Its cleaned documents, schema ``samples``.
-    counted : pathlib.Path
-        Its statistics file.
-    statistics : Statistics
-        Its statistics, read.
-    left_out : int
-        Lines or rows without a token, which are not counted as documents.
-    short : int
-        Documents of fewer tokens than the least number, which are left out too.
-    groups : numpy.ndarray of int32, shape (D,), or None
-        The group of each document.
-    grouped : bool
-        Whether the file says the groups, be they of one document each.
-    repeated : int
-        Documents with a title that an earlier one has.
-    without_title : int
-        Documents without one.
+    Left out are lines without a token, and `short` documents. Groups are an int32 array of shape
+    (D,), or None; `grouped` says that the file names them, be they of one document each. Titles are
+    counted that an earlier document has, and documents without one.
     """
 
     path: Path
@@ -144,38 +124,20 @@ class CompareOptions:
         return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
 
     def field_of(self, path: Path, *, samples: bool = False) -> str | None:
-        """Return the field of the texts of a file; None where it is plain text, or ``text``.
-
-        Raises
-        ------
-        InputError
-            When that of the samples is named, but they are plain text.
-        """
+        """Return the field of the texts of a file; None where it is plain text, or ``text``."""
         if samples and self.samples_field is not None:
             check_field(path, self.samples_field, self.kind)
             return self.samples_field
         return self.field if has_named_fields(path, self.kind) else None
 
     def check_fields(self) -> None:
-        """Check that a field of the texts is of some use.
-
-        Raises
-        ------
-        InputError
-            When one is named, but all files are plain text.
-        """
+        """Check that a field of the texts is of some use: that not all files are plain text."""
         files = [Path(self.reference), Path(self.samples)]
         if not any(has_named_fields(path, self.kind) for path in files):
             check_field(files[0], self.field, self.kind)
 
     def views(self) -> dict[str, TextView]:
-        """Return how the texts are read, by the name of the vocabulary; raw comes last.
-
-        Raises
-        ------
-        InputError
-            When the vocabulary is none, or a number of tokens is not allowed.
-        """
+        """Return how the texts are read, by the name of the vocabulary; raw comes last."""
         raw = TextView(None, self.maximum_tokens, self.minimum_tokens)
         words = vocabulary_words(self.vocabulary) if self.vocabulary else None
         if words is None:
@@ -186,13 +148,7 @@ class CompareOptions:
         return {name: replace(raw, words=words), RAW_TEXT: raw}
 
     def most_embedded(self) -> int:
-        """Return how many documents of each text are embedded at most.
-
-        Raises
-        ------
-        InputError
-            When the number is not allowed.
-        """
+        """Return how many documents of each text are embedded at most."""
         try:
             return EmbeddingOptions(str(self.embedding), self.embedding_documents).documents
         except ValueError as error:
@@ -209,24 +165,11 @@ class CompareOptions:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `compare.compare_bodies`.
+    """The result of `compare.compare_bodies`: schemas ``tendencies`` and ``curves``.
 
-    Attributes
-    ----------
-    reference, samples : Body
-        What was compared.
-    measures, curves : pandas.DataFrame
-        Schemas ``tendencies`` and ``curves``.
-    labels : Labels
-        What the two are called in the figures.
-    raw : pandas.DataFrame or None
-        Schema ``tendencies``, of the raw texts where `measures` are of a closed vocabulary.
-    groups : tuple of int or None
-        Groups of the reference and of the samples; None: documents are not grouped.
-    exchanged : str
-        What the tests exchange, or why there are none.
-    encoder : str
-        What documents were embedded by; empty where they were not.
+    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted
+    (None: documents are not grouped); `exchanged` says what the tests exchange, or why there are
+    none, `encoder` what documents were embedded by.
     """
 
     reference: Body
@@ -270,32 +213,9 @@ def read_body(
     record: dict[str, object],
     field: str | None = None,
 ) -> Body:
-    """Read, clean and count a file.
+    """Read, clean and count a file (text, JSONL or Parquet; gzip and bz2 are recognized).
 
-    Parameters
-    ----------
-    path : pathlib.Path
-        Text, JSONL or Parquet; gzip and bz2 are recognized.
-    options : CompareOptions
-        Its format, the cleaning steps and how short a document may be.
-    view : TextView
-        How it is read.
-    groups : GroupField or None
-        Where the group of a document stands.
-    stop_words : StopWords
-        The list of stop words.
-    folder : pathlib.Path
-        An existing folder of its own, where the working files go.
-    record : dict
-        Run record of the working files.
-    field : str, optional
-        The field or column of its texts.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, or has no token, or all documents are of one group; names the
-        file, and the line where it can.
+    Working files, with their run record, go to an existing folder of its own.
     """
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
@@ -326,13 +246,7 @@ def read_body(
 def group_fields(
     paths: tuple[Path, Path], options: CompareOptions
 ) -> tuple[GroupField | None, GroupField | None]:
-    """Say where the groups of both texts stand: in the named field, or in ``group``.
-
-    Raises
-    ------
-    InputError
-        When a field is named, but both are plain text.
-    """
+    """Say where the groups of both texts stand: in the named field, or in ``group``."""
     name = options.group_column
     first, second = (has_named_fields(path, options.kind) for path in paths)
     if name and not (first or second):

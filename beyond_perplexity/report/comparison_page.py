@@ -34,8 +34,8 @@ from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.comparison_text import EXPLANATION, FIGURE_TEXTS
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 from beyond_perplexity.report.text_shares import TEXT_TITLES
-from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.rows import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
+from beyond_perplexity.tendencies.definitions import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
+from beyond_perplexity.tendencies.text_comparison import TEXT
 
 
 class MainRow(NamedTuple):
@@ -75,17 +75,8 @@ def _said(row: Mapping[Any, Any]) -> str:
 def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     """Make the table that answers how far the samples are from the reference.
 
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies`` of one source.
-    raw : bool
-        Whether it is of the raw texts, beside the one in a vocabulary.
-
-    Returns
-    -------
-    Table
-        A row per tendency that could be measured.
+    A row per tendency that could be measured; `raw`: of the raw texts, beside the one in a
+    vocabulary.
     """
     found = _lookup(measures)
     body: list[list[str]] = []
@@ -141,17 +132,7 @@ def _distance_cells(row: MainRow, distance: Mapping[Any, Any]) -> list[str]:
 
 
 def all_measures_table(measures: pd.DataFrame) -> Table:
-    """Make the table of all measures, rounded.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies`` of one source.
-
-    Returns
-    -------
-    Table
-    """
+    """Make the table of all measures, rounded."""
     body = [
         [
             *key,
@@ -181,18 +162,7 @@ def all_measures_table(measures: pd.DataFrame) -> Table:
 
 
 def texts_table(measures: pd.DataFrame) -> Table:
-    """Make the table of what the texts are made of: shares of what no test sees.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies`` of one source; takes the tendency `measured.TEXT`.
-
-    Returns
-    -------
-    Table
-        A row for each share that is known of a text.
-    """
+    """Make the table of what the texts are made of: shares of what no test sees."""
     found = {
         name: row["value"]
         for (tendency, name), row in _lookup(measures).items()
@@ -289,26 +259,7 @@ def comparison_page(
     folder: Path,
     figures: Sequence[str],
 ) -> str:
-    """Write the page: one HTML file that needs no other.
-
-    Parameters
-    ----------
-    comparison : Comparison
-        The results.
-    options : CompareOptions
-        How they were made.
-    described : dict
-        How the texts were counted: ``stop_words``.
-    folder : pathlib.Path
-        Where the figures' SVG files are.
-    figures : sequence of str
-        Names of the figures, keys of `FIGURE_TEXTS`.
-
-    Returns
-    -------
-    str
-        HTML.
-    """
+    """Write the page, one HTML file that needs no other, with the SVG figures of a folder."""
     samples, reference = comparison.samples.path.name, comparison.reference.path.name
     title, raw = f"{samples} compared with {reference}", comparison.raw
     texts = texts_table(comparison.measures)

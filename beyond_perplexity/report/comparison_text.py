@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES
+from beyond_perplexity.tendencies.definitions import SHARE_NOUNS, SHARES
 
 FIGURE_TEXTS = {
     "distances": (

@@ -1,153 +1,386 @@
-"""What was found of contrastive entropy, in lines of which the first page has some."""
+"""Table 1 of the contrastive entropy paper, and what else it asserts, held against a run."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.contrastive.differences import (
+    NO_DIFFERENCE,
+    READINGS,
+    read_table_1,
+    turn_difference,
+)
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     normalized_models,
     pick_contrasts,
     shown_level,
     table_levels,
+    training_margins,
 )
-from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
-from beyond_perplexity.report.contrastive_assertions import (
-    ModelDescriptions,
-    ScoredModels,
-    entropy_by_training_margin,
-    entropy_in_training,
-    perplexity_agreement,
-    rising_entropy,
+from beyond_perplexity.report.findings import Answer, findings_table
+from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO
+
+ModelDescriptions = Mapping[str, Mapping[str, Any]]
+
+_ALIKE, _NOT_FOUND = "·", "–"
+_DIFFERENCE = ("value", "low", "high")
+_COLUMNS = [
+    *("unit", "level", "base_level", "first", "second", "reading"),
+    *(f"{CONTRASTIVE_ENTROPY}_{name}" for name in _DIFFERENCE),
+    *("p_value", "p_adjusted"),
+    *(f"{CONTRASTIVE_RATIO}_{name}" for name in _DIFFERENCE),
+    *("groups", "note"),
+]
+_READINGS_NOTE = (
+    "The model of the row against that of the column, by the rule of the paper's Table 1: higher "
+    "H_C with a higher or similar H_CR reads superior, with a lower H_CR scaling issues; lower H_C "
+    "with a higher or similar H_CR indeterminate, with a lower one inferior. Higher and lower: the "
+    "difference of H_C has an adjusted p below 0.05 (sign-flips over documents or groups of them, "
+    f"Holm over all pairs and levels of a unit), else {_NOT_FOUND}, no difference found, which is "
+    "no proof of equality. Similar: the paired 95% interval of the difference of H_CR holds 0. The "
+    "rule is not its own mirror: what is superior at a similar H_CR makes the other indeterminate. "
+    "It reads two trained models on this text and this noise, for a choice among models of one "
+    "scale, such as models with a likelihood, or one family at other settings. Multiplying the "
+    "scores of a model moves it from inferior to scaling issues and from indeterminate to "
+    "superior: where scales differ, only what H_CR says is left."
 )
-from beyond_perplexity.report.contrastive_readings import ordered_readings
-from beyond_perplexity.report.layout import NOTHING_COLUMN, Column, Table
-from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
-
-FIRST_PAGE = "first_page"
-_Line = tuple[str, str, str, bool]
 
 
-def _best(given: ScoredModels, unit: str) -> str:
-    """Say which model with a likelihood loses most, and which others cannot be told from it."""
-    found = given.at(unit, given.middle)
+def _both_directions(
+    differences: pd.DataFrame, measure: str
+) -> dict[tuple[str, str, str, float], dict[Any, Any]]:
+    """Return the rows of a measure by unit, first, second and level, also with models exchanged."""
+    found: dict[tuple[str, str, str, float], dict[Any, Any]] = {}
+    for row in differences[differences["measure"] == measure].to_dict("records"):
+        for one in (turn_difference(row), row):
+            found[one["unit"], one["first"], one["second"], float(one["level"])] = one
+    return found
+
+
+def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
+    """Read every ordered pair of models at every level that has a ratio to the base level.
+
+    Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
+    their intervals, and the p-values of the former.
+    """
+    entropies, ratios = (
+        _both_directions(differences, name) for name in (CONTRASTIVE_ENTROPY, CONTRASTIVE_RATIO)
+    )
+    records = []
+    for (unit, first, second, level), row in entropies.items():
+        ratio = ratios.get((unit, first, second, level))
+        limits = [math.nan] * 2 if ratio is None else [ratio["low"], ratio["high"]]
+        records.append(
+            {
+                "unit": unit,
+                "level": level,
+                "base_level": ratio and ratio["base_level"],
+                "first": first,
+                "second": second,
+                "reading": read_table_1(row["value"], row["p_adjusted"], *limits),
+                **{f"{CONTRASTIVE_ENTROPY}_{name}": row[name] for name in _DIFFERENCE},
+                **{name: row[name] for name in ("p_value", "p_adjusted")},
+                **{f"{CONTRASTIVE_RATIO}_{name}": ratio and ratio[name] for name in _DIFFERENCE},
+                "groups": row["groups"],
+                "note": row["note"],
+            }
+        )
+    found = pd.DataFrame(records, columns=_COLUMNS)
+    return found[found["base_level"].notna() & (found["level"] != found["base_level"])]
+
+
+def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
+    """Make Table 1: the reading of every ordered pair of models that share a unit.
+
+    A block of rows for each unit and level; a row has a model against all others. Without rows
+    where no pair of models has both a difference of H_C and one of H_CR.
+    """
+    pairs = ordered_readings(differences)
+    models = labels.sort_models({*pairs["first"], *pairs["second"]})
+    levels, body = table_levels(pairs["level"].tolist()), []
+    for unit, level in ((unit, level) for unit in CONTRAST_UNITS for level in levels):
+        held = pairs[(pairs["unit"] == unit) & (pairs["level"] == level)]
+        read = held.dropna(subset="reading")
+        found = {(one["first"], one["second"]): one["reading"] for one in read.to_dict("records")}
+        begin = [CONTRAST_UNITS[unit], shown_level(level)]
+        for place, first in enumerate(models, start=1):
+            if first not in set(held["first"]):
+                continue
+            cells = [found.get((first, second), "") for second in models]
+            cells = [_NOT_FOUND if cell == NO_DIFFERENCE else cell for cell in cells]
+            cells[place - 1] = _ALIKE
+            body.append([*begin, str(place), labels.model(first), *cells])
+            begin = ["", ""]
+    heads = [Column("Unit", text=True), Column("Distortion", text=True)]
+    heads += [Column("No."), Column("Model", text=True)]
+    against = (str(place) for place in range(1, len(models) + 1))
+    heads += [Column(place, "against model no.", text=True) for place in against]
+    title = "Table 1: What contrastive entropy and its ratio say of each pair of models"
+    return Table("contrastive_readings", title, _READINGS_NOTE, heads, body, pairs)
+
+
+# ---- findings ----
+
+
+@dataclass(frozen=True)
+class ScoredModels:
+    """What findings on contrastive entropy are made of.
+
+    Its rows (schema ``contrasts``), the models with a likelihood, the levels that are told of, the
+    pairs of `ordered_readings`, and by model ``model.json`` and the results of the perplexity
+    command.
+    """
+
+    rows: pd.DataFrame
+    known: set[str]
+    levels: list[float]
+    pairs: pd.DataFrame
+    models: ModelDescriptions
+    perplexities: ModelDescriptions
+    labels: Labels
+
+    @property
+    def middle(self) -> float:
+        """The level that single numbers are told of."""
+        return self.levels[len(self.levels) // 2] if self.levels else 0.0
+
+    @property
+    def unit(self) -> str:
+        """The unit that numbers are told in: words, unless the distortion changes their number."""
+        return "word" if (self.rows["unit"] == "word").any() else "sentence"
+
+    def at(self, unit: str, level: float) -> dict[str, dict[Any, Any]]:
+        """Return the rows of a unit and level by model, in the order of the labels."""
+        chosen = self.rows[(self.rows["unit"] == unit) & (self.rows["level"] == level)]
+        found = {row["model"]: row for row in chosen.to_dict("records")}
+        return {name: found[name] for name in self.labels.sort_models(found)}
+
+    def others(self) -> list[str]:
+        """List the models without a likelihood."""
+        return [name for name in self.at("sentence", self.middle) if name not in self.known]
+
+    def readings(self, unit: str, first: str) -> dict[str, str]:
+        """Return the reading of a model against each other one at the middle level."""
+        own = self.pairs[(self.pairs["unit"] == unit) & (self.pairs["first"] == first)]
+        own = own[(own["level"] == self.middle) & own["reading"].notna()]
+        return dict(zip(own["second"], own["reading"], strict=True))
+
+
+def _best(given: ScoredModels, question: str) -> Iterator[Answer]:
+    """List the models with a likelihood by what they lose, and which differ from the first."""
+    found = given.at(given.unit, given.middle)
     found = {n: row for n, row in found.items() if n in given.known and not pd.isna(row["value"])}
     if not found:
-        return "no model with a likelihood was scored."
+        yield Answer(question, "", "", verdict="no model with a likelihood was scored")
+        return
     best = max(found, key=lambda name: found[name]["value"])
-    row, others = found[best], [name for name in found if name != best]
-    said = (
-        f"{given.labels.model(best)}, which loses {shown(row['value'])} nats a {unit} "
-        f"{shown_interval(row['low'], row['high'])} at {shown_level(given.middle)} distortion"
-    )
-    if not others:
-        return f"{said}; it is the only model with a likelihood."
-    readings = _readings(given, unit, best)
-    alike = [name for name in others if readings.get(name) == NO_DIFFERENCE]
-    apart = [name for name in others if readings.get(name) in READINGS.values()]
-    said += f", the most of {len(found)} models with a likelihood"
-    if apart:
-        said += f"; a difference (adjusted p < 0.05) was found to {given.names(apart)}"
-    if alike:
-        said += f"; none to {given.names(alike)}"
-    return f"{said}."
+    verdicts = dict.fromkeys(READINGS.values(), "differs from the highest")
+    verdicts[NO_DIFFERENCE] = "no difference to the highest found"
+    readings = given.readings(given.unit, best)
+    said = {best: "the highest"} | {n: verdicts.get(read, "") for n, read in readings.items()}
+    for name in sorted(found, key=lambda name: -found[name]["value"]):
+        yield Answer(
+            question,
+            given.labels.model(name),
+            f"H_C at {shown_level(given.middle)} distortion, nats a {given.unit}",
+            found[name]["value"],
+            found[name]["low"],
+            found[name]["high"],
+            of=len(found),
+            verdict=said.get(name, ""),
+            first_page=name == best,
+        )
 
 
-def _readings(given: ScoredModels, unit: str, first: str) -> dict[str, str]:
-    """Return the reading of a model against each other one at the middle level."""
-    pairs = given.pairs
-    own = pairs[(pairs["unit"] == unit) & (pairs["first"] == first)]
-    own = own[(own["level"] == given.middle) & own["reading"].notna()]
-    return dict(zip(own["second"], own["reading"], strict=True))
+def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
+    """Count how each model without a likelihood reads against those with one."""
+    for name in given.others():
+        readings = given.readings("sentence", name)
+        words = sorted(reading for other, reading in readings.items() if other in given.known)
+        for word in dict.fromkeys(words or ["no reading"]):
+            yield Answer(
+                question,
+                given.labels.model(name),
+                f"models with a likelihood against which Table 1 reads so, per sentence at "
+                f"{shown_level(given.middle)}",
+                found=words.count(word),
+                of=len(words),
+                verdict=word,
+            )
 
 
-def _unnormalized(given: ScoredModels) -> str:
-    """Say how the models without a likelihood read against those with one."""
-    found = [name for name in given.at("sentence", given.middle) if name not in given.known]
-    if not found:
-        return ""
-    said = []
-    for name in found:
-        readings = _readings(given, "sentence", name)
-        words = sorted(readings[other] for other in readings if other in given.known)
-        counts = ", ".join(f"{word} against {words.count(word)}" for word in dict.fromkeys(words))
-        said.append(f"{given.labels.model(name)}: {counts or 'no reading'}")
-    return (
-        f"by Table 1, per sentence at {shown_level(given.middle)}, against the models with a "
-        f"likelihood: {'; '.join(said)}."
-    )
+def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
+    """Compare two orders of the same things, by a number for each that is not NaN."""
+    signs = [
+        tuple(int(x[i] > x[j]) - int(x[i] < x[j]) for x in (one, other))
+        for i, j in combinations(range(len(one)), 2)
+    ]
+    agreeing = sum(a * b > 0 for a, b in signs)
+    against = sum(a * b < 0 for a, b in signs)
+    untied = math.prod(sum(pair[side] != 0 for pair in signs) for side in (0, 1))
+    tau = (agreeing - against) / math.sqrt(untied) if untied else math.nan
+    return tau, agreeing, len(signs)
 
 
-def _brought(pair_contrasts: pd.DataFrame | None, labels: Labels) -> str:
-    """Say the lowest and highest accuracy on brought pairs, over all phenomena."""
-    if pair_contrasts is None:
-        return ""
-    said = []
-    for source, rows in pair_contrasts.groupby("source", sort=False):
+def _with_perplexity(given: ScoredModels) -> dict[str, float]:
+    """Return the perplexities that compare: those of the vocabulary that most models have."""
+    found = {
+        name: math.inf if result["perplexity"]["word"] is None else result["perplexity"]["word"]
+        for name, result in given.perplexities.items()
+        if name in given.known
+    }
+    shared = {
+        name: given.models.get(name, {}).get("vocabulary", {}).get("sha256") for name in found
+    }
+    held = list(shared.values())
+    most = max(held, key=held.count, default=None)
+    return {name: value for name, value in found.items() if shared[name] == most}
+
+
+def _agreement(given: ScoredModels, question: str) -> Iterator[Answer]:
+    """Count the pairs that contrastive entropy orders as perplexity does."""
+    perplexities, told = _with_perplexity(given), False
+    for level in given.levels:
+        found = given.at(given.unit, level)
+        names = [n for n in found if n in perplexities and not pd.isna(found[n]["value"])]
+        if len(names) < 3:
+            continue
+        tau, agreeing, pairs = order_agreement(
+            [float(found[name]["value"]) for name in names], [-perplexities[name] for name in names]
+        )
+        told = True
+        yield Answer(
+            question,
+            f"{len(names)} models with one vocabulary",
+            f"Kendall's τ of H_C {CONTRAST_UNITS[given.unit]} at {shown_level(level)} and of "
+            "perplexity, the lower the better; pairs in the same order",
+            tau,
+            found=agreeing,
+            of=pairs,
+            verdict="all alike" if math.isnan(tau) else "",
+        )
+    if not told:
+        few = "fewer than three models share a vocabulary and have both"
+        yield Answer(question, "all models", "", verdict=few)
+
+
+def _rising(given: ScoredModels, question: str) -> Iterator[Answer]:
+    """Say of each model whether H_C rises at every step of the distortion, or where it does not."""
+    rows = given.rows[(given.rows["unit"] == "sentence") & (given.rows["level"] > 0)]
+    verdicts = {}
+    for name in given.labels.sort_models(rows["model"]):
+        own = rows[rows["model"] == name].sort_values("level")
+        levels, values = [0.0, *own["level"]], np.array([0.0, *own["value"]])
+        steps = np.diff(values)
+        verdicts[name] = "rises at every step"
+        if np.isnan(values).any():
+            verdicts[name] = "not known"
+        elif not (steps > 0).all():
+            way = [shown_level(level) for level in levels[int(np.argmax(steps <= 0)) :][:2]]
+            verdicts[name] = f"does not rise from {' to '.join(way)}"
+    known = [said for said in verdicts.values() if said != "not known"]
+    rising = known.count("rises at every step")
+    counted = "models in which H_C rises at every step of the distortion"
+    yield Answer(question, "all models", counted, found=rising, of=len(known))
+    for name, said in verdicts.items():
+        yield Answer(question, given.labels.model(name), "H_C per sentence", verdict=said)
+
+
+def _in_training(training: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
+    """Say in which direction H_C of the training text went."""
+    if training is None:
+        return
+    rows = training[(training["split"] == "train") & training["contrastive_entropy"].notna()]
+    for name in labels.sort_models(rows["model"]):
+        own = rows[rows["model"] == name].sort_values("epoch", kind="stable")
+        if len(own) < 2:
+            continue
+        first, last = own["contrastive_entropy"].iloc[[0, -1]]
+        way = "rose" if last > first else "fell" if last < first else "stayed"
+        for epoch, value, said in (("first", first, ""), ("last", last, way)):
+            quantity = f"H_C of the {epoch} epoch, nats a sentence"
+            yield Answer(question, labels.model(name), quantity, value, verdict=said)
+
+
+def _by_margin(
+    given: ScoredModels, sentence_models: ModelDescriptions, question: str
+) -> Iterator[Answer]:
+    """Say how H_C of the test text goes with the distortion of the training, within a size."""
+    margins = training_margins(sentence_models)
+    order = sorted(margins, key=lambda name: margins[name])
+    for size, held in groupby(order, key=lambda name: margins[name].size):
+        names = list(held)
+        if len({margins[name].margin for name in names}) < 2:
+            continue
+        for level in given.levels:
+            found = given.at("sentence", level)
+            values = {name: found[name]["value"] for name in names if name in found}
+            if len(values) < 2:
+                continue
+            steps = np.diff(list(values.values()))
+            way = "rises" if (steps > 0).all() else "falls" if (steps < 0).all() else "neither"
+            for name, value in values.items():
+                trained = shown_level(margins[name].margin)
+                quantity = f"H_C at {shown_level(level)}; size {size}, trained at {trained}"
+                yield Answer(question, given.labels.model(name), quantity, value, verdict=way)
+
+
+def _brought(pairs: pd.DataFrame | None, labels: Labels, question: str) -> Iterator[Answer]:
+    """List the accuracy of every model on brought pairs, over all phenomena."""
+    if pairs is None:
+        return
+    for source, rows in pairs.groupby("source", sort=False):
         told = rows.dropna(subset="accuracy")
         told = told.assign(compared=told["pairs"] - told["identical"])
         told = told.assign(right=told["accuracy"] * told["compared"])
         sums = told.groupby("model")[["right", "compared"]].sum()
         shares = sums["right"] / sums["compared"]
-        if len(shares):
-            high, low = str(shares.idxmax()), str(shares.idxmin())
-            said.append(
-                f"{source}: {labels.model(high)} prefers the good side in "
-                f"{shown_share(shares.max())} of the pairs, {labels.model(low)} in "
-                f"{shown_share(shares.min())}"
-            )
-    return f"{'; '.join(said)}." if said else ""
+        verdicts = {} if shares.empty else {shares.idxmin(): "lowest", shares.idxmax(): "highest"}
+        for name, share in shares.items():
+            quantity = f"share of the pairs {source} of which it prefers the good side"
+            said = verdicts.get(name, "")
+            yield Answer(question, labels.model(str(name)), quantity, float(share), verdict=said)
 
 
-def _limits(given: ScoredModels) -> str:
-    """Say what of all this does not compare."""
-    others = [name for name in given.at("sentence", given.middle) if name not in given.known]
-    scales = (
-        f"{given.names(others)} have no likelihood and so a scale of their own: their H_C compares "
-        "with no other model's, their H_CR and accuracy do; "
-        if others
-        else ""
-    )
-    return (
-        f"{scales}numbers per word and per sentence do not mix; perplexities of different "
-        "vocabularies do not; a model loses nothing where a word that it reads as <unk> changes "
-        "places with another such; and all of it is about this noise, words replaced and exchanged "
-        "at random, which says nothing of subtler faults."
-    )
+_BEST = "Tells text from noise best, {}"
+_PAPER = {
+    **{_BEST.format(unit): "RNN among models of words." for unit in CONTRAST_UNITS.values()},
+    "Without a likelihood": "sRNN-75(10) and -150(10) are superior to all.",
+    "Does it order models as perplexity does": (
+        "H_C correlates negatively with perplexity (3 models)."
+    ),
+    "Does H_C rise with distortion": "It does.",
+    "H_C of the training text over training": (
+        "The text says that it falls, Figure 2 that it rises."
+    ),
+    "H_C and the distortion of the training": (
+        "The text says that H_C rises with it; in Table 2 75(50) stands below 75(10) at every "
+        "level."
+    ),
+    "Pairs that were brought": "",
+    "What does not compare": "Other scales; other units.",
+}
+_LIMITS = (
+    "Models without a likelihood have a scale of their own: their H_C compares with no other "
+    "model's, their H_CR and accuracy do. Numbers per word and per sentence do not mix; "
+    "perplexities of different vocabularies do not; a model loses nothing where a word that it "
+    "reads as <unk> changes places with another such; and all of it is about this noise, words "
+    "replaced and exchanged at random, which says nothing of subtler faults. So few models prove "
+    "no law."
+)
 
 
-def _read_lines(given: ScoredModels) -> list[_Line]:
-    """Make the lines that need no more than the scores: question, paper, found, on first page."""
-    return [
-        (
-            f"Tells text from noise best, {CONTRAST_UNITS[given.unit]}",
-            "RNN among models of words.",
-            _best(given, given.unit),
-            True,
-        ),
-        (
-            "Without a likelihood",
-            "sRNN-75(10) and -150(10) are superior to all.",
-            _unnormalized(given),
-            True,
-        ),
-        (
-            "Does it order models as perplexity does",
-            "H_C correlates negatively with perplexity (3 models).",
-            perplexity_agreement(given),
-            True,
-        ),
-        ("Does H_C rise with distortion", "It does.", rising_entropy(given), True),
-    ]
-
-
-def findings_table(
+def contrastive_findings_table(
     contrasts: pd.DataFrame,
     differences: pd.DataFrame | None,
     models: ModelDescriptions,
@@ -157,95 +390,27 @@ def findings_table(
     pair_contrasts: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
-    """Say what was found, in lines of which the first page of the report has some.
-
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``contrasts``, of all models.
-    differences : pandas.DataFrame or None
-        Schema ``contrast_differences``; None where there is a single model.
-    models, perplexities : dict
-        ``model.json`` and results of the perplexity command, by name of the model.
-    training : pandas.DataFrame or None
-        Schema ``training`` with one more column, ``model``.
-    sentence_models : dict
-        ``model.json`` of the models that are trained against distorted sentences.
-    pair_contrasts : pandas.DataFrame or None
-        As `report.contrastive_pairs.read_pair_contrasts` reads them.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row for each question: what the paper says, and what was found here.
-
-    Raises
-    ------
-    InputError
-        When there is no contrastive entropy.
-    """
+    """Hold the assertions of the paper against a run, a number with its verdict a row."""
     rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
     pairs = ordered_readings(
         pd.DataFrame(columns=["measure"]) if differences is None else differences
     )
-    levels = table_levels(rows["level"].tolist())
-    given = ScoredModels(
-        rows, normalized_models(contrasts), levels, pairs, models, perplexities, labels
-    )
-    lines = [
-        *_read_lines(given),
-        (
-            "H_C of the training text over training",
-            "The text says that it falls, Figure 2 that it rises.",
-            entropy_in_training(training, labels),
-            False,
-        ),
-        (
-            "H_C and the distortion of the training",
-            "The text says that H_C rises with it; in Table 2 75(50) stands below 75(10) at every "
-            "level.",
-            entropy_by_training_margin(given, sentence_models),
-            False,
-        ),
-        ("Pairs that were brought", "", _brought(pair_contrasts, labels), False),
-        ("What does not compare", "Other scales; other units.", _limits(given), True),
+    levels, known = table_levels(rows["level"].tolist()), normalized_models(contrasts)
+    given = ScoredModels(rows, known, levels, pairs, models, perplexities, labels)
+    _, _, without, order, rise, epochs, margin, brought, scales = _PAPER
+    scaled = [
+        Answer(scales, labels.model(name), "H_C", verdict="a scale of its own")
+        for name in given.others()
     ]
-    tidy = pd.DataFrame(
-        [line for line in lines if line[2]], columns=["question", "paper", "found", FIRST_PAGE]
-    )
-    heads = [
-        Column("Question", wraps=True),
-        Column("Paper", published=True, wraps=True),
-        Column("Here", wraps=True),
+    findings = [
+        *_best(given, _BEST.format(CONTRAST_UNITS[given.unit])),
+        *_unnormalized(given, without),
+        *_agreement(given, order),
+        *_rising(given, rise),
+        *_in_training(training, labels, epochs),
+        *_by_margin(given, sentence_models, margin),
+        *_brought(pair_contrasts, labels, brought),
+        *scaled,
     ]
-    body = [[line[0], line[1], line[2]] for line in lines if line[2]]
-    note = (
-        f"Single numbers are of {shown_level(given.middle)} distortion. The paper: Arora & "
-        "Rangarajan (2016), on the Penn Treebank."
-    )
-    return Table("contrastive_findings", "What was found", note, heads, body, tidy)
-
-
-def read_findings(paths: Sequence[str | Path]) -> dict[str, pd.DataFrame]:
-    """Read tables that `findings_table` made, by the name of their folder: the corpus.
-
-    Raises
-    ------
-    InputError
-        When a file is no such table.
-    """
-    found = {}
-    for path in paths:
-        try:
-            table = pd.read_csv(path, keep_default_na=False)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{path}: not a readable CSV file ({error})") from error
-        if list(table.columns) == [NOTHING_COLUMN]:
-            continue
-        missing = {"question", "found", FIRST_PAGE} - set(table.columns)
-        if missing:
-            raise InputError(f"{path}: lacks the column '{min(missing)}' of contrastive findings")
-        found[Path(path).resolve().parent.name] = table
-    return found
+    note = f"The paper: Arora & Rangarajan (2016), on the Penn Treebank. {_LIMITS}"
+    return findings_table("contrastive_findings", "What was found", note, findings, _PAPER)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.contrastive_rows import LOGARITHMS
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import LOGARITHMS
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share, shown_signed
 from beyond_perplexity.report.contrastive_tables import logarithm_columns
 from beyond_perplexity.report.inputs import read_tables
@@ -37,25 +37,7 @@ def read_pair_contrasts(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def pairs_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of brought pairs.
-
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``pair_contrasts`` with one more column, ``source``: the name of the pairs.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row for each phenomenon and model, in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When there is no pair.
-    """
+    """Make the table of brought pairs: a row for each phenomenon and model, in the files' order."""
     if contrasts.empty:
         raise NothingToShowError("the contrasts of pairs have no row")
     place = {name: at for at, name in enumerate(labels.sort_models(contrasts["model"]))}

@@ -42,27 +42,7 @@ def _lengths(rows: pd.DataFrame) -> pd.DataFrame:
 def partition_table(
     partitions: pd.DataFrame, given_lengths: Mapping[str, Mapping[str, Any]], labels: Labels
 ) -> Table:
-    """Make the table of log Z by length.
-
-    Parameters
-    ----------
-    partitions : pandas.DataFrame
-        Schema ``partitions``, of all models that have one.
-    given_lengths : dict
-        Perplexity given the lengths by name of the model.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        Some lengths of each model, evenly among the test sentences.
-
-    Raises
-    ------
-    InputError
-        When there is no length.
-    """
+    """Make the table of log Z by length: some lengths a model, evenly among the test sentences."""
     if partitions.empty:
         raise NothingToShowError("the partition functions have no length")
     body = []

@@ -18,7 +18,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from beyond_perplexity.figures.contrastive_rows import PAPER_LEVELS, TrainedOn, training_margins
+from beyond_perplexity.figures.measure_names import PAPER_LEVELS, TrainedOn, training_margins
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 CONTRAST_CITATION = "Arora & Rangarajan 2016"
@@ -31,20 +31,10 @@ CONTRAST_NOTE = (
 
 
 class PublishedContrasts(NamedTuple):
-    """A row of both tables.
+    """A row of both tables, with the paper's name of the model and the unit of its entropies.
 
-    Attributes
-    ----------
-    title : str
-        What the paper calls the model.
-    unit : "word" or "sentence"
-        What its contrastive entropy is divided by.
-    perplexity : float or None
-        None where the paper has a dash.
-    entropies : tuple of float
-        At `figures.contrastive_rows.PAPER_LEVELS`.
-    ratios : tuple of float
-        Of the levels after the first to the first.
+    Entropies are at `PAPER_LEVELS`, ratios those of the levels after the first to the first; the
+    perplexity is None where the paper has a dash.
     """
 
     title: str
@@ -89,18 +79,7 @@ PUBLISHED_CONTRASTS = {
 def published_contrasts(
     models: Mapping[str, Mapping[str, Any]],
 ) -> dict[str, PublishedContrasts]:
-    """Find the rows of the paper that models are the counterparts of.
-
-    Parameters
-    ----------
-    models : dict
-        Content of ``model.json`` by name of the model.
-
-    Returns
-    -------
-    dict
-        By name of the model; without those that the paper has no row for.
-    """
+    """Find the rows of the paper that models (``model.json`` by name) are the counterparts of."""
     margins = training_margins(models)
     keys = {name: _key(model, margins.get(name)) for name, model in models.items()}
     return {n: PUBLISHED_CONTRASTS[key] for n, key in keys.items() if key in PUBLISHED_CONTRASTS}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.figures.contrastive_rows import (
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
     normalized_models,
@@ -16,7 +17,6 @@ from beyond_perplexity.figures.contrastive_rows import (
     shown_level,
     table_levels,
 )
-from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
 from beyond_perplexity.report.contrastive_published import (
@@ -234,28 +234,8 @@ def entropy_table(
 ) -> Table:
     """Make Table 2: perplexity, and contrastive entropy at each level of distortion.
 
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``contrasts``, of all models.
-    models : dict
-        Content of ``model.json`` by name: which row of the paper a model is the counterpart of.
-    perplexities : dict
-        Results of the perplexity command by name of the model.
-    given_lengths : dict
-        By name of a model without likelihood what `contrastive.partition` says of its perplexity
-        given the lengths.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When there is no contrastive entropy.
+    The descriptions say which row of the paper a model is the counterpart of; `given_lengths` is
+    what is known of the perplexity of a model without likelihood.
     """
     rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
     levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
@@ -282,10 +262,7 @@ def entropy_table(
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
-    """Make Table 3: the ratio of contrastive entropy to that at the base level.
-
-    Parameters and errors as `entropy_table`.
-    """
+    """Make Table 3: the ratio of contrastive entropy to that at the base level."""
     rows = pick_contrasts(contrasts, CONTRASTIVE_RATIO)
     rows = rows[rows["level"] != rows["base_level"]]
     levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
@@ -317,20 +294,7 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
 
 
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of the cross-entropy per sentence (equation 6) and per word.
-
-    Parameters
-    ----------
-    contrasts : pandas.DataFrame
-        Schema ``contrasts``, of all models; those without a likelihood have no cross-entropy.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row for each of them; none where no model has a likelihood.
-    """
+    """Make the table of the cross-entropy per sentence (equation 6) and per word."""
     rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
     heads, body = [Column("Model", text=True)], []

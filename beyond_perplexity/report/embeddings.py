@@ -25,7 +25,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict_mark,
 )
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.definitions import EMBEDDING
 
 _NOTE = (
     "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
@@ -58,25 +58,7 @@ def _distance_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of embeddings.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies``; takes the tendency ``embedding``.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row per source.
-
-    Raises
-    ------
-    InputError
-        When no document was embedded.
-    """
+    """Make the table of embeddings: a row per source."""
     rows = measures[measures["tendency"] == EMBEDDING]
     if rows.empty:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")

@@ -14,8 +14,7 @@ from beyond_perplexity.figures.labels import REFERENCE, Labels, parse_source
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.foreign_text import printable
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 
 EXAMPLES = 3  # documents of each body of text
@@ -35,22 +34,9 @@ def _first_rows(batches: Iterator[pa.RecordBatch]) -> pd.DataFrame:
 
 
 def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the first documents of each file of samples.
+    """Read the first documents of each file of samples, with the column ``source``.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        A shard of each body of text, ``{model}/{decoding}/{shard}.parquet``; its folders name it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Schema ``samples`` and the column ``source``, `EXAMPLES` rows of each file at most.
-
-    Raises
-    ------
-    InputError
-        When a file holds no samples.
+    A file is a shard, ``{model}/{decoding}/{shard}.parquet``; its folders name the source.
     """
     parts = []
     for path in paths:
@@ -63,13 +49,7 @@ def read_example_samples(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def read_example_documents(paths: Sequence[str | Path]) -> pd.DataFrame:
-    """Read the first documents of the test split, of schema ``documents``.
-
-    Raises
-    ------
-    InputError
-        When a file holds no documents.
-    """
+    """Read the first documents of the test split, of schema ``documents``."""
     names = ["doc_id", "split", "text", "n_tokens"]
     batches = (
         batch.filter(pc.equal(batch["split"], HUMAN_SPLIT))
@@ -80,19 +60,7 @@ def read_example_documents(paths: Sequence[str | Path]) -> pd.DataFrame:
 
 
 def shorten(text: str, words: int = WORDS) -> str:
-    """Cut a text after some words, with a mark where it was cut; one line, without control marks.
-
-    Parameters
-    ----------
-    text : str
-        As it was written: no markup is taken for one.
-    words : int
-        Words that are kept.
-
-    Returns
-    -------
-    str
-    """
+    """Cut a text after some words, with a mark there; one line, without control marks."""
     held = printable(text).split()
     return " ".join(held[:words]) + (CUT if len(held) > words else "")
 
@@ -130,22 +98,7 @@ def _cells(record: Mapping[str, Any]) -> list[str]:
 
 
 def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of real texts: a few of the human ones, then a few of each source.
-
-    Parameters
-    ----------
-    samples : pandas.DataFrame
-        As `read_example_samples` gives them.
-    documents : pandas.DataFrame
-        As `read_example_documents` gives them.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
-        A row per text, cut after `WORDS` words; the first documents of each body, none chosen.
-    """
+    """Make the table of real texts: the first human ones, then of each source; none is chosen."""
     order = labels.sort_sources([*documents["source"], *samples["source"]])
     rows = [*documents.to_dict("records"), *samples.to_dict("records")]
     rows.sort(key=lambda row: order.index(row["source"]))

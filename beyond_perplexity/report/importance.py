@@ -11,17 +11,16 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.contract import STRICT
-from beyond_perplexity.importance.estimators.registry import find_estimator, load_estimators
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.wording import (
+from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import (
     interval,
     k_hat_cell,
     method_cell,
     sampling_error,
     temperature_cell,
 )
+from beyond_perplexity.importance.estimator import STRICT
+from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,
@@ -160,26 +159,7 @@ def _beside_rows(
 
 
 def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out perplexity by proposal and temperature (paper 000, Table 1).
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of all models and proposals.
-    beside : pandas.DataFrame or None
-        Schema ``instance_scores``: models without latent variables on the same instances.
-    labels : Labels
-        What each model is evaluated on, and the families whose published values stand beside.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When there are no importance sampling estimates.
-    """
+    """Lay out perplexity by proposal and temperature (paper 000, Table 1)."""
     paired = [method for method, one in load_estimators().items() if "corpus" in one.levels]
     chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
@@ -222,8 +202,8 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
 def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
 
-    Parameters and errors as `sampling_table`; of several proposals of a model the one with the
-    lowest bound is shown, the others are in the CSV.
+    Of several proposals of a model the one with the lowest bound is shown, the others are in the
+    CSV.
     """
     strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
@@ -255,8 +235,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out how far each instance-level estimate can be trusted.
 
-    Parameters and errors as `sampling_table`; with `gaps`, schema ``importance_gaps``, brackets
-    that simulated documents refute make no claim.
+    Brackets that simulated documents (`gaps`) refute make no claim.
     """
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]

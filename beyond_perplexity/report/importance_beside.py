@@ -36,20 +36,11 @@ _NOTE = (
 
 
 class Beside(NamedTuple):
-    """A latent model against a model without latent variables.
+    """A latent model (its row of ``estimates``) against a model without latent variables.
 
-    Attributes
-    ----------
-    latent : dict
-        The row of ``estimates`` that speaks for the latent model.
-    beside : str
-        The other.
-    difference : RatioInterval
-        Cross-entropy of the latent model less that of the other, nats a token, over groups.
-    latent_value, value : float
-        The perplexities of both.
-    latent_penalized, penalized : float
-        The same with ln U charged for each unknown word that is generated; NaN where not known.
+    The difference is cross-entropy of the former less that of the latter, nats a token, over
+    groups; values are perplexities, the penalized ones with ln U for each unknown word that is
+    generated (NaN: not known).
     """
 
     latent: dict[Any, Any]
@@ -64,26 +55,10 @@ class Beside(NamedTuple):
 def paired_instances(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame
 ) -> pd.DataFrame:
-    """Put log p̂ of a latent model beside log p of another, instance by instance.
+    """Put log p̂ of a latent model (``estimated``) beside log p of another, instance by instance.
 
-    Parameters
-    ----------
-    row : dict
-        Of schema ``estimates``: the estimate.
-    instances : pandas.DataFrame
-        Schema ``importance_diagnostics``.
-    scores : pandas.DataFrame
-        Schema ``instance_scores``, of one model.
-
-    Returns
-    -------
-    pandas.DataFrame
-        That of the scores, with the column ``estimated``.
-
-    Raises
-    ------
-    InputError
-        When the instances are not the same or T differs.
+    Takes a row of ``estimates``, ``importance_diagnostics`` and ``instance_scores`` of one model;
+    refuses other instances or another T.
     """
     same = np.ones(len(instances), bool)
     for name in ("model", "proposal", "method", "temperature"):
@@ -108,10 +83,9 @@ def paired_instances(
 def compare_beside(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, penalized: float
 ) -> Beside:
-    """Compare a latent model with another by pairs of instances.
+    """Compare a latent model with another by pairs of instances, as `paired_instances` takes them.
 
-    Parameters are those of `paired_instances`, and the unknown-penalized perplexity of the latent
-    model.
+    `penalized` is the unknown-penalized perplexity of the latent model.
     """
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
@@ -194,30 +168,7 @@ def beside_table(
     choices: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
-    """Lay out what the latent variables of each model bring.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``.
-    instances : pandas.DataFrame
-        Schema ``importance_diagnostics``, of the same estimates.
-    beside : pandas.DataFrame
-        Schema ``instance_scores``, of all models.
-    choices : pandas.DataFrame or None
-        Schema ``estimates``, of the validation split.
-    labels : Labels
-        What models are called.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        As `paired_instances` and `choose_estimates`.
-    """
+    """Lay out what the latent variables of each model bring."""
     with_rows = estimates[estimates["method"].isin(set(instances["method"]))]
     speaking = choose_estimates(with_rows, choices)
     chosen = {row["model"]: row for row in speaking.to_dict("records")}

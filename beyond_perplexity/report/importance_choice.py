@@ -9,9 +9,13 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.importance.wording import method_cell, sampling_error, temperature_cell
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimate_wording import (
+    method_cell,
+    sampling_error,
+    temperature_cell,
+)
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.report.layout import Column, Table
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
@@ -54,26 +58,10 @@ def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
     """Choose the estimate that speaks for each model, among those that say how far to trust them.
 
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of the split that is reported.
-    choices : pandas.DataFrame or None
-        The same of the validation split. The setting that is lowest there is chosen; a bound that
-        was so chosen stays a bound in expectation. Without, it is the lowest of those that need no
-        choice of a temperature or a size: of several it is chosen by its own numbers, and
-        ``chosen_by`` says so.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row of `estimates` for each model, in their order, with the column ``chosen_by``; of a
-        model without finite stochastic bound, or none that was also estimated on validation, none.
-
-    Raises
-    ------
-    NothingToShowError
-        When no model has one.
+    It is the setting that is lowest on the validation split (`choices`), which stays a bound in
+    expectation. Without, it is the lowest of those that need no choice of a temperature or a size:
+    of several it is chosen by its own numbers, and ``chosen_by`` says so. A model without a finite
+    stochastic bound, or none that was also estimated on validation, has no row.
     """
     bounds, found = _trusted(estimates), []
     known = None if choices is None else _trusted(choices)
@@ -134,26 +122,7 @@ def _part(title: str, rows: pd.DataFrame, valid: dict[tuple[str, ...], float]) -
 
 
 def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out first what needs no choice, then what the validation split chooses, then strict.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of the split that is reported.
-    choices : pandas.DataFrame or None
-        The same of the validation split.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    NothingToShowError
-        As `choose_estimates`.
-    """
+    """Lay out first what needs no choice, then what the validation split chooses, then strict."""
     bounds = finite_bounds(estimates, [STOCHASTIC])
     by_value = ["model", "value"]
     free = without_choice(bounds).sort_values(by_value, kind="stable")

@@ -9,8 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.wording import method_cell, temperature_cell
+from beyond_perplexity.importance.estimate_wording import method_cell, temperature_cell
+from beyond_perplexity.importance.estimator_registry import find_estimator
 from beyond_perplexity.report.importance_choice import (
     choose_estimates,
     estimate_key,
@@ -56,26 +56,7 @@ def _shown(value: float, form: str) -> str:
 
 
 def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out what every bound is worth and what it cost.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``.
-    costs : pandas.DataFrame
-        Schema ``draw_costs``.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        As `equal_cost.bounds_with_costs`.
-    """
+    """Lay out what every bound is worth and what it cost."""
     found = bounds_with_costs(estimates, costs)
     ordered = found.sort_values(["model", "gap"], kind="stable")
     rows = [
@@ -129,28 +110,7 @@ def _advice(row: dict[Any, Any]) -> str:
 def advice_table(
     estimates: pd.DataFrame, costs: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels
 ) -> Table:
-    """Say in a line for each model which estimator, temperature and K to use.
-
-    Parameters
-    ----------
-    estimates : pandas.DataFrame
-        Schema ``estimates``, of the split that is reported.
-    costs : pandas.DataFrame
-        Schema ``draw_costs``.
-    choices : pandas.DataFrame or None
-        Schema ``estimates``, of the validation split.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        As `equal_cost.bounds_with_costs` and `importance_choice.choose_estimates`.
-    """
+    """Say in a line for each model which estimator, temperature and K to use."""
     found = bounds_with_costs(estimates, costs)
     known = {estimate_key(row): row for row in found.to_dict("records")}
     chosen = choose_estimates(estimates, choices)

@@ -9,8 +9,8 @@ import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators.registry import find_estimator
-from beyond_perplexity.importance.gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
+from beyond_perplexity.importance.estimator_registry import find_estimator
 from beyond_perplexity.report.layout import Column, Table
 
 _COLUMNS = (
@@ -30,24 +30,7 @@ _COLUMNS = (
 
 
 def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out log p of simulated documents from both sides, for every setting.
-
-    Parameters
-    ----------
-    gaps : pandas.DataFrame
-        Schema ``importance_gaps``, of all models and proposals.
-    labels : Labels
-        Of no concern here: models and proposals go by their own names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When no document could be estimated.
-    """
+    """Lay out log p of simulated documents from both sides, for every setting."""
     held = gaps[gaps["forward"].notna()]
     if held.empty:
         raise NothingToShowError(

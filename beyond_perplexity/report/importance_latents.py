@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from beyond_perplexity.corpus.latent_instances import document_of
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.instances.store import document_of
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.report.layout import Column, Table
 
@@ -93,24 +93,7 @@ def _percent(value: float) -> str:
 
 
 def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out how far latents agree with the annotation.
-
-    Parameters
-    ----------
-    posteriors : pandas.DataFrame
-        Schema ``posterior``, of all proposals.
-    labels : Labels
-        The families of the models, which say what an instance is.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When there are none.
-    """
+    """Lay out how far latents agree with the annotation."""
     if posteriors.empty:
         raise NothingToShowError("there are no latents to compare; draw more instances")
     records, rows = [], []
@@ -207,21 +190,7 @@ def _word_records(
 
 
 def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out perplexity of words inside annotated mentions and of the others.
-
-    Parameters
-    ----------
-    posteriors : pandas.DataFrame
-        Schema ``posterior``, of all proposals.
-    beside : pandas.DataFrame or None
-        Schema ``instance_scores``.
-    labels : Labels
-        What models without latent variables are called.
-
-    Returns
-    -------
-    Table
-    """
+    """Lay out perplexity of words inside annotated mentions and of the others."""
     records = list(_word_records(posteriors, beside, labels))
     rows = []
     for found in records:

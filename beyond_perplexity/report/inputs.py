@@ -1,47 +1,148 @@
-"""Reading what tables and figures are made of: a flag for every kind of files, and its reader."""
+"""The kinds of files that tables and figures are made of, and reading them.
+
+`INPUTS` has a row for every kind; a job is given one object with its files by kind.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
-from beyond_perplexity.report import INPUTS, Input
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.storage.json_text import read_json
-from beyond_perplexity.storage.ranges import FileRanges
+from beyond_perplexity.storage.ranges import from_ranges
 from beyond_perplexity.storage.shards import check_schema
 
+if TYPE_CHECKING:
+    from beyond_perplexity.options import Rows
+
 Paths = Sequence[str | Path]
+
+
+class Input(NamedTuple):
+    """A kind of files that tables and figures are made of.
+
+    Attributes
+    ----------
+    words : str
+        What the files are.
+    schema : str
+        Of Parquet files, ``module:NAME`` in `schemas`; the others are JSON.
+    named_by_folder : bool
+        Whether the folder of a file names the model; a JSON object goes by its own name else.
+    lists : bool
+        Whether the JSON files hold lists, which are joined.
+    reader : str
+        ``module:function`` that reads files too large to be read whole; it takes their paths.
+    """
+
+    words: str
+    schema: str = ""
+    named_by_folder: bool = False
+    lists: bool = False
+    reader: str = ""
+
+
+_EXAMPLES = "beyond_perplexity.report.examples"
+# Where the files are: `planning.report.PATTERNS`.
+INPUTS: Rows[Input] = {
+    "measures": Input("measures of every body of text", "tendencies:TENDENCY_MEASURES"),
+    "embedding_measures": Input(
+        "measures of every body of text, with those of embedded documents",
+        "tendencies:TENDENCY_MEASURES",
+    ),
+    "raw_measures": Input(
+        "measures in raw text of every body of text", "tendencies:TENDENCY_MEASURES"
+    ),
+    "resamples": Input("measures of resamples of the training set", "tendencies:TENDENCY_MEASURES"),
+    "curves": Input("curves of every body of text and of the test set", "tendencies:CURVES"),
+    "sample_size": Input("measures of ever more documents", "tendencies:SAMPLE_SIZE"),
+    "sensitivity": Input("smallest detectable shifts", "tendencies:SENSITIVITY"),
+    "models": Input("model.json of every model", named_by_folder=True),
+    "perplexities": Input("perplexity of every model, JSON"),
+    "perplexity_differences": Input(
+        "differences of models in bits per byte", "perplexity:PERPLEXITY_DIFFERENCES"
+    ),
+    "training": Input("training curves of every model", "training:TRAINING", named_by_folder=True),
+    "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
+    "beside": Input(
+        "scores of models without latent variables on the same instances",
+        "draws:INSTANCE_SCORES",
+    ),
+    "costs": Input("seconds of every job that draws", "draws:DRAW_COSTS"),
+    "posteriors": Input("latents under the posterior and under every proposal", "draws:POSTERIOR"),
+    "choices": Input(
+        "estimates of every proposal on the split that chooses", "estimates:ESTIMATES"
+    ),
+    "importance_instances": Input(
+        "estimates of every instance", "estimates:IMPORTANCE_DIAGNOSTICS"
+    ),
+    "importance_curves": Input("estimates of ever more samples", "estimates:IMPORTANCE_CURVES"),
+    "replicates": Input("estimates of disjoint samples", "estimates:IMPORTANCE_REPLICATES"),
+    "gaps": Input("simulated documents estimated from both sides", "estimates:IMPORTANCE_GAPS"),
+    "example_samples": Input(
+        "a shard of samples of every body of text", reader=f"{_EXAMPLES}:read_example_samples"
+    ),
+    "example_documents": Input(
+        "documents of the corpus", reader=f"{_EXAMPLES}:read_example_documents"
+    ),
+    "latents": Input("latents of an instance of every model, JSON", lists=True),
+    "contrasts": Input("contrastive entropy of every model", "contrastive:CONTRASTS"),
+    "contrast_differences": Input(
+        "differences of models in contrastive entropy",
+        "contrastive:CONTRAST_DIFFERENCES",
+    ),
+    "pair_contrasts": Input(
+        "brought pairs under every model, in a folder with the name of the pairs",
+        reader="beyond_perplexity.report.contrastive_pairs:read_pair_contrasts",
+    ),
+    "sentence_models": Input(
+        "model.json of every model that is trained against distorted sentences",
+        named_by_folder=True,
+    ),
+    "partitions": Input(
+        "log Z by length of every model without likelihood", "contrastive:PARTITIONS"
+    ),
+    "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
+    "semantics": Input("measures of the predictions of every model", "semantics:SEMANTICS"),
+    "semantic_differences": Input(
+        "differences of models in these measures",
+        "semantics:SEMANTIC_DIFFERENCES",
+    ),
+    "semantic_correlations": Input(
+        "correlations of these measures", "semantics:SEMANTIC_CORRELATIONS"
+    ),
+    "probes": Input("what every evaluator notices", "semantics:PROBES"),
+    "human_correlations": Input(
+        "correlations of every evaluator with human scores",
+        "semantics:HUMAN_CORRELATIONS",
+    ),
+    "human_scores": Input("the pairs behind them", "semantics:HUMAN_SCORES"),
+    "relation_measures": Input(
+        "measures of all papers, side by side", "relations:RELATION_MEASURES"
+    ),
+    "relation_correlations": Input("rank correlations of these", "relations:RELATION_CORRELATIONS"),
+    "relation_orders": Input("orders of models by these", "relations:RELATION_ORDERS"),
+}
+
+
+def schema_of(kind: str) -> pa.Schema:
+    """Return the schema of a kind of files that are tables."""
+    schema: pa.Schema = resolve_name(f"beyond_perplexity.schemas.{INPUTS[kind].schema}")
+    return schema
 
 
 def read_tables(paths: Paths, schema: pa.Schema, *, named_by_folder: bool = False) -> pd.DataFrame:
     """Read Parquet files of one schema into one table; a row that two files share is kept once.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        The files.
-    schema : pyarrow.Schema
-        Of every file.
-    named_by_folder : bool
-        Whether to add a column ``model`` with the name of the folder of each file.
-
-    Returns
-    -------
-    pandas.DataFrame
-
-    Raises
-    ------
-    InputError
-        When no path is given, or a file is not of that schema.
+    With `named_by_folder` a column ``model`` has the name of the folder of each file.
     """
     if not paths:
         raise InputError(f"no {schema_name(schema)} file was given")
@@ -75,21 +176,9 @@ def _read_json(path: str | Path, expected: type[dict] | type[list]) -> Any:
 def read_descriptions(
     paths: Paths, *, named_by_folder: bool, keys: Sequence[str] = ()
 ) -> dict[str, dict[str, Any]]:
-    """Read JSON objects by the name of their model.
+    """Read JSON objects by the name of their model, that of their folder or of the file.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        JSON files.
-    named_by_folder : bool
-        Whether the folder names the model (``lstm/model.json``) or the file (``lstm.json``).
-    keys : sequence of str
-        What each of them has; objects themselves.
-
-    Raises
-    ------
-    InputError
-        When a file is missing or holds no JSON object with the keys.
+    Each has an object at every one of `keys`.
     """
     found = {}
     for path in paths:
@@ -102,49 +191,25 @@ def read_descriptions(
 
 
 def read_input(kind: str, paths: Paths) -> Any:
-    """Read the files of one kind.
-
-    Parameters
-    ----------
-    kind : str
-        A key of `INPUTS`.
-    paths : sequence of paths
-        Its files. Where there is none, there is no table (None), description or list.
-
-    Raises
-    ------
-    InputError
-        When a file is not of that kind.
-    """
+    """Read the files of one kind; where there is none there is no table (None), object or list."""
     row = INPUTS[kind]
     if row.reader:
         return resolve_name(row.reader)(paths) if paths else None
     if row.schema:
         if not paths:
             return None
-        return read_tables(paths, resolve_name(row.schema), named_by_folder=row.named_by_folder)
+        return read_tables(paths, schema_of(kind), named_by_folder=row.named_by_folder)
     if row.lists:
         return [entry for path in paths for entry in _read_json(path, list)]
     return read_descriptions(paths, named_by_folder=row.named_by_folder)
 
 
-def add_input_flags(parser: ArgumentParser) -> None:
-    """Add a flag for every kind of files that tables and figures are made of."""
-    for kind, row in INPUTS.items():
-        parser.add_argument(
-            Input.flag(kind), nargs="*", default=[], action=FileRanges, help=row.help
-        )
-
-
-def read_inputs(name: str, exhibit: Exhibit, options: Namespace) -> dict[str, Any]:
-    """Read what a table or figure is made of from the files that a command was given.
-
-    Raises
-    ------
-    InputError
-        When a kind of files that it needs is missing, or a file is not of its kind.
-    """
+def read_inputs(name: str, exhibit: Exhibit, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what a table or figure is made of: words of `as_ranges` by the kind of files."""
+    for kind, files in given.items():
+        if kind not in exhibit.inputs or not isinstance(files, list):
+            raise InputError(f"{name} has no list of files '{kind}'; give {exhibit.inputs}")
     for kind in exhibit.inputs:
-        if kind not in exhibit.optional and not getattr(options, kind):
-            raise InputError(f"{name} needs {Input.flag(kind)}")
-    return {kind: read_input(kind, getattr(options, kind)) for kind in exhibit.inputs}
+        if kind not in exhibit.optional and not given.get(kind):
+            raise InputError(f"{name} needs files '{kind}'")
+    return {kind: read_input(kind, from_ranges(given.get(kind, []))) for kind in exhibit.inputs}

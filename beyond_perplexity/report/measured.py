@@ -29,9 +29,15 @@ from beyond_perplexity.figures.verdicts import (
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
 from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.copies import TEXT
-from beyond_perplexity.tendencies.measured import compares_texts, is_distance
-from beyond_perplexity.tendencies.rows import SHARE_NOUNS, SHARES, of_counts, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    SHARE_NOUNS,
+    SHARES,
+    compares_texts,
+    is_distance,
+    of_counts,
+    tendencies_of,
+)
+from beyond_perplexity.tendencies.text_comparison import TEXT
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
@@ -71,16 +77,8 @@ class Measured(NamedTuple):
 class Specification(NamedTuple):
     """What a table shows: a row per model and decoding, a few columns per quantity.
 
-    Attributes
-    ----------
-    name, title, note : str
-        As of `layout.Table`.
-    columns : tuple of Measured
-        The quantities.
-    human : str
-        What the first row has of a quantity: `FLOOR`, or the measure that is the human text's own.
-    of_paper : bool
-        Whether the paper's values stand beside.
+    `human` is what the first row has of a quantity: `FLOOR`, or the measure that is the human
+    text's own.
     """
 
     name: str
@@ -299,26 +297,9 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
     """Make Table 2, 3, 5 or 6, or the one of raw text.
 
-    Parameters
-    ----------
-    specification : Specification
-        A value of `MEASURED_TABLES`, or `RAW_TABLE`.
-    measures : pandas.DataFrame
-        Schema ``tendencies``, of all sources.
-    labels : Labels
-        Names and order; families and kinds for the published values.
-
-    Returns
-    -------
-    Table
-        First the human text (a row for each vocabulary that it is read in), then a row per source:
-        for each quantity this run's value with stars of adjusted p-values, its excess over the
-        floor, and the published one; then shares of the text.
-
-    Raises
-    ------
-    InputError
-        When the measures have none of the table's quantities.
+    First the human text, a row for each vocabulary that it is read in, then a row per source: of
+    each quantity this run's value with stars of adjusted p-values, its excess over the floor, and
+    the published one; then shares of the text.
     """
     name, columns = specification.name, specification.columns
     wanted = {column.key for column in columns}

@@ -12,18 +12,22 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown_range, shown_share
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.importance.estimators.contract import STOCHASTIC, STRICT
-from beyond_perplexity.importance.estimators.registry import load_estimators
-from beyond_perplexity.importance.finite_bounds import finite_bounds
-from beyond_perplexity.report.answers import answers, standings
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
-from beyond_perplexity.report.findings import Compared, body_name, five_lines
+from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
+from beyond_perplexity.importance.estimator_registry import load_estimators
+from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
 from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
-from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.copies import TEXT
+from beyond_perplexity.report.tendency_findings import (
+    LAWS_OF_UNITS,
+    Compared,
+    main_table,
+    nearest_sentence,
+    power_line,
+    shares_table,
+    tendency_table,
+)
 
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
@@ -58,13 +62,26 @@ texts: the first rows say how far human text is from itself at the same size. St
 p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no
 sound verdict is possible, for the reason that the tables name.
 
-{five_lines}
-
+{tables}
 Of every body of text: how many of its distances have a star, its largest excess (distance minus
 floor); shares of tokens that are read as unknown, of documents that did not end, of repeated
 documents, and of 8-grams that stand in the training text.
 
 {main_table}
+"""
+
+CORPUS_TEXT = """In *{name}* {law}.
+
+Two human texts of as many documents, tokens and groups, read in the same vocabulary, are not 0
+apart: only what a body has above that floor, the excess, tells something of the model. The farthest
+body is that which stands out most by the width of the floor's band. {power}
+
+{tendencies}
+
+No test of a tendency sees a copied text; the largest shares:
+
+{shares}
+
 """
 
 LIKELIHOODS_TEXT = """How likely is human text under the models?
@@ -94,74 +111,44 @@ of those that need no choice of a temperature or a size; of several it is chosen
 Then the lowest over proposals and temperatures, which is no bound in expectation. {strict}"""
 
 
-# What begins the lines that were found, by the paper.
+# What begins the section of a paper, and the sentence of its finding on the first page.
 FOUND_TEXTS = {
-    "contrastive": """How well do the models tell text from noise?
+    "contrastive": (
+        """How well do the models tell text from noise?
 --------------------------------------------
 
 Contrastive entropy (H_C) is what a model's log score loses when words of the test text are replaced
 or exchanged at random: higher is better among models of one scale.
-
-{lines}
 """,
-    "semantics": """Does what the models predict mean what is there?
+        "*{about}* tells text from noise best: {quantity}, {value}, the highest of {of} models "
+        "with a likelihood.",
+    ),
+    "semantics": (
+        """Does what the models predict mean what is there?
 ------------------------------------------------
 
 Each model is asked for the next word after every true beginning of a sentence; the predicted words
 are compared with the true ones by their overlap, by vectors of words and by sentence encoders.
-
-{lines}
 """,
-    "relations": """How do all these measures go together?
+        "Of {of} measures of meaning {found} order some pair of models otherwise than "
+        "cross-entropy on the same sentences does.",
+    ),
+    "relations": (
+        """How do all these measures go together?
 --------------------------------------
 
 Perplexity, contrastive entropy, the meaning of predictions and the distance of generated text to
 human text, of the same models.
-
-{lines}
 """,
+        "Of {of} pairs of models, each in a measure and under a decoding, {found} surely stand in "
+        "another order than by bits per byte (both orders with a probability of at least 0.95).",
+    ),
 }
 
 
-def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
-    text = rows[rows["tendency"] == TEXT]
-    shares = [text[text["measure"] == f"{name}{ending}"]["value"] for name in TEXT_SHARES]
-    return [shown_range(share, shown_share) or "—" for share in shares]
-
-
-def main_table(measures: pd.DataFrame) -> list[list[str]]:
-    """Lay out the main table: a row for each body of text, narrow enough for half a screen.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Rows of the schema ``tendencies``.
-
-    Returns
-    -------
-    list of list of str
-        The header; human text, a row for each vocabulary that it is read in; then one row per
-        source in the order of first appearance: how many distances are significant, the largest
-        excess, and shares of the text. The distances themselves are in the main figure.
-    """
-    header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
-    humans = [
-        [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]
-        for name, own in measures.groupby("vocabulary", sort=False)
-    ]
-    body = [
-        [
-            body_name(one.source),
-            one.starred(),
-            one.largest(),
-            *_shares(measures[measures["source"] == one.source]),
-        ]
-        for one in standings(measures)
-    ]
-    return [header, *humans, *body]
-
-
 def _list_table(rows: Sequence[Sequence[str]]) -> str:
+    if len(rows) < 2:
+        return "Nothing was counted."
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in rows:
         lines += [f"   {'* -' if index == 0 else '  -'} {cell}" for index, cell in enumerate(row)]
@@ -302,28 +289,61 @@ def _compared(
 
 
 def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> str:
-    lines = []
-    for one in compared:
-        lines += [f"Corpus *{escape_rst(one.name)}*:", ""] * (len(compared) > 1)
-        lines += [f"- {line}" for line in five_lines(one)] + [""]
+    tables = [
+        CORPUS_TEXT.format(
+            name=escape_rst(one.name),
+            law=LAWS_OF_UNITS.get(one.unit, "how the splits were made is not known"),
+            power=power_line(one),
+            tendencies=_list_table(tendency_table(one)),
+            shares=_list_table(shares_table(one.measures)),
+        )
+        for one in compared
+    ]
     table = main_table(pd.concat([one.measures for one in compared], ignore_index=True))
-    images = [line for figure in figures for line in _image(figure)]
     return DISTANCES_TEXT.format(
-        five_lines="\n".join(lines), main_table=_list_table(table), images="\n".join(images)
+        tables="".join(tables),
+        main_table=_list_table(table),
+        images="\n".join(line for figure in figures for line in _image(figure)),
     )
 
 
-def _found(text: str, findings: Mapping[str, pd.DataFrame]) -> str:
-    lines = []
+def _likeliest(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
+    """Say under which model human text is likeliest, where one number compares them."""
+    found = {name: bits_per_byte(result, "cleaned") for name, result in perplexities.items()}
+    known = {n: bits for n, bits in found.items() if bits and math.isfinite(bits.value)}
+    if len({bits.size for bits in known.values()}) != 1:  # of none, or of several texts
+        return ""
+    ordered = sorted(known, key=lambda name: (known[name].value, name))
+    best, worst = (
+        f"*{escape_rst(Labels().model(name))}*, {_shown_bits(known[name])}"
+        for name in (ordered[0], ordered[-1])
+    )
+    least = f"; least under {worst}" * (len(known) > 1)
+    return f"**Human text** is likeliest under {best} bits per byte{least}."
+
+
+def answers(
+    compared: Sequence[Compared], perplexities: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Say which text is nearest to human text, by corpus, and which model knows that best."""
+    texts = [
+        f"Corpus *{escape_rst(one.name)}*: " * (len(compared) > 1) + said
+        for one in compared
+        if (said := nearest_sentence(one.measures))
+    ]
+    likely = _likeliest(perplexities)
+    return [*texts, *[likely] * bool(likely)]
+
+
+def _found(paper: str, findings: Mapping[str, pd.DataFrame]) -> str:
+    text, template = FOUND_TEXTS[paper]
+    lines = [text]
     for corpus, found in findings.items():
-        lines += [f"Corpus *{escape_rst(corpus)}*:", ""] * (len(findings) > 1)
-        told = found[found[FIRST_PAGE].astype(bool)]
-        lines += [
-            f"- **{escape_rst(row['question'])}:** {escape_rst(row['found'])}"
-            for row in told.to_dict("records")
-        ]
-        lines.append("")
-    return text.format(lines="\n".join(lines))
+        named = f"Corpus *{escape_rst(corpus)}*: " * (len(findings) > 1)
+        said = first_sentence(template, found)
+        table = f"All numbers with their verdicts: table *findings* of *{paper}*."
+        lines += [f"{named}{said} {table}\n"]
+    return "\n".join(lines)
 
 
 def render_overview(
@@ -335,30 +355,12 @@ def render_overview(
     figures: Sequence[str | Path],
     findings: Mapping[str, Mapping[str, pd.DataFrame]] | None = None,
 ) -> str:
-    """Write the first page; a section for each thing that there is.
+    """Write the first page, reStructuredText that needs no other file; a section a subject.
 
-    Parameters
-    ----------
-    corpora : dict
-        Extraction reports by corpus: ``splits`` maps a split to its ``documents`` and ``tokens``.
-    perplexities : dict
-        Perplexity results by model.
-    compared : sequence of Compared
-        The corpora that bodies of text are compared with, with their measures.
-    kinds : collection of str
-        Kinds of the families of all compared models (see `models.families`), and ``"external"``
-        where samples were brought: what those have seen is not known.
-    estimates : pandas.DataFrame or None
-        Rows of the schema ``estimates`` of every proposal.
-    figures : sequence of path
-        The main figure of each corpus, SVG files; they are embedded.
-    findings : dict of str to dict of str to DataFrame, optional
-        By paper (a key of `FOUND_TEXTS`) and corpus what its table of findings has.
-
-    Returns
-    -------
-    str
-        reStructuredText that needs no other file.
+    Takes by name of the corpus reports of extraction, by model perplexity results, the compared
+    corpora, kinds of the families of all compared models (``"external"`` for brought samples),
+    schema ``estimates``, the main figure of each corpus (SVG, embedded), and findings by paper and
+    corpus.
     """
     parts = [PAGE_TITLE, *(f"{line}\n" for line in answers(compared, perplexities))]
     parts.append(_compared(corpora, compared, kinds) + "\n")
@@ -370,8 +372,5 @@ def render_overview(
     if estimates is not None:
         table = _list_table(_estimate_rows(estimates))
         parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
-    for paper, text in FOUND_TEXTS.items():
-        held = (findings or {}).get(paper)
-        if held:
-            parts.append(_found(text, held))
+    parts += [_found(paper, held) for paper in FOUND_TEXTS if (held := (findings or {}).get(paper))]
     return "\n".join(parts)

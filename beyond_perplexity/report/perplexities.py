@@ -19,16 +19,9 @@ BITS_NOTE = (
 
 
 class ByteBits(NamedTuple):
-    """Bits per byte of a model on a text.
+    """Bits per byte of a model on a text, infinite when a document is impossible.
 
-    Attributes
-    ----------
-    value : float
-        Infinite when a document is impossible.
-    low, high : float or None
-        Limits of its interval; None: not known.
-    size : tuple of int
-        Documents and bytes of the text.
+    With the limits of the interval (None: not known), and the documents and bytes of the text.
     """
 
     value: float
@@ -38,19 +31,9 @@ class ByteBits(NamedTuple):
 
 
 def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> ByteBits | None:
-    """Return the bits per byte of whole texts, unknown words with their spelling.
+    """Return the bits per byte of whole texts, ``cleaned`` or ``raw``, with unknown words spelled.
 
-    Parameters
-    ----------
-    result : dict or None
-        Result of the perplexity command.
-    text : "cleaned" or "raw"
-        Which text they are of.
-
-    Returns
-    -------
-    ByteBits or None
-        None where the model was not scored on that text, or the spelling of some words is free.
+    None where the model was not scored on that text, or the spelling of some words is free.
     """
     if result is not None and result.get("text", "cleaned") != text:
         result = result.get("cleaned") if text == "cleaned" else None
@@ -69,13 +52,7 @@ def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> By
 
 
 def check_one_text(found: Mapping[str, ByteBits | None]) -> None:
-    """Check that the numbers of a column are of the same text.
-
-    Raises
-    ------
-    InputError
-        When two models were scored on different numbers of documents or bytes.
-    """
+    """Check that the numbers of a column are of as many documents and bytes."""
     known = {name: bits for name, bits in found.items() if bits}
     for name, bits in known.items():
         first = next(iter(known))

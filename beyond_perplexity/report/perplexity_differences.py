@@ -95,20 +95,7 @@ def sorted_differences(differences: pd.DataFrame, labels: Labels) -> pd.DataFram
 
 
 def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of bits per byte and their differences.
-
-    Parameters
-    ----------
-    differences : pandas.DataFrame
-        Schema ``perplexity_differences``.
-    labels : Labels
-        Names and order of the models.
-
-    Returns
-    -------
-    Table
-        A row for every model, then one for every pair.
-    """
+    """Make the table of bits per byte and their differences: a row a model, then one a pair."""
     ordered = sorted_differences(differences, labels).astype({"groups": "Int64"})
     body = [_cells(row, labels) for _, row in ordered.iterrows()]
     return Table("perplexity_differences", _TITLE, f"{_NOTE} {_CLAIM}", _HEADS, body, ordered)
@@ -137,20 +124,7 @@ def _matrix(pairs: pd.DataFrame, names: Sequence[str], labels: Labels) -> str:
 
 
 def describe_differences(differences: pd.DataFrame, labels: Labels) -> str:
-    """Say for a terminal how models differ.
-
-    Parameters
-    ----------
-    differences : pandas.DataFrame
-        Schema ``perplexity_differences``.
-    labels : Labels
-        Names and order of the models.
-
-    Returns
-    -------
-    str
-        Models, pairs, a matrix for more than two models, and what may be claimed.
-    """
+    """Say for a terminal how models differ (of many, in a matrix), and what may be claimed."""
     parts = []
     for text, held in differences.groupby(differences["scored_text"].fillna(""), sort=False):
         if text:

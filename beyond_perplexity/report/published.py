@@ -136,22 +136,7 @@ def _parse(text: str) -> PublishedValue | None:
 
 
 def published(tendency: str, measure: str, family: str, kind: str) -> PublishedValue | None:
-    """Look a printed value up.
-
-    Parameters
-    ----------
-    tendency, measure : str
-        As in the schema ``tendencies``.
-    family : str
-        Family of the model, one of `PUBLISHED_FAMILIES`.
-    kind : str
-        Kind of the decoding, one of `PUBLISHED_KINDS`.
-
-    Returns
-    -------
-    PublishedValue or None
-        None when the paper has no such value.
-    """
+    """Look a printed value up, by family and kind of decoding; None when the paper has none."""
     block = _TABLES.get((tendency, measure))
     if block is None or family not in PUBLISHED_FAMILIES or kind not in PUBLISHED_KINDS:
         return None

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval
-from beyond_perplexity.figures.semantic_rows import evaluator_title, relation_titles
+from beyond_perplexity.figures.measure_names import evaluator_title, relation_titles
+from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
+from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.semantics.measures import MEASURES
 
@@ -69,22 +69,7 @@ def _related_cell(row: Mapping[Any, Any] | None) -> str:
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model under a decoding, a column a measure.
 
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        What belongs to a model stands in all of its rows.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
+    What belongs to a model stands in all of its rows.
     """
     if measures.empty:
         raise NothingToShowError("there are no measures to relate")
@@ -114,21 +99,7 @@ def _as_pair(row: Mapping[Any, Any], labels: Labels) -> str:
 
 
 def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of what perplexity misses: a row a measure and decoding.
-
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``relation_measures``.
-    orders : pandas.DataFrame
-        Schema ``relation_orders``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-    """
+    """Make the table of what perplexity misses: a row a measure and decoding."""
     titles = relation_titles(measures, labels)
     body = []
     for (measure, decoding), rows in orders.groupby(
@@ -164,83 +135,61 @@ def orders_table(measures: pd.DataFrame, orders: pd.DataFrame, labels: Labels) -
 # ---- findings ----
 
 
-def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> str:
+def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
+    """Count the pairs of models that another measure puts in another order than perplexity."""
     if orders.empty:
-        return ""
+        return
+    question, about = "What perplexity misses", "all measures and decodings"
     other = orders[orders["differs"]]
     sure = other[other["probability_both"] >= SURE]
-    said = (
-        f"{len(orders):,} pairs of models were compared, each in a measure (and under a decoding); "
-        f"{len(other):,} are in another order than by bits per byte, {len(sure):,} with a "
-        f"probability of at least {SURE:g} that both orders are real"
-    )
+    told = "pairs of models, each in a measure and under a decoding, in another order than by bits"
+    yield Answer(question, about, f"{told} per byte", found=len(other), of=len(orders))
+    told = f"of these, both orders are real with a probability of at least {SURE:g}"
+    yield Answer(question, about, told, found=len(sure), of=len(orders), first_page=True)
     if sure.empty:
-        return f"{said}."
+        return
     counts = sure.groupby("measure", sort=False).size().sort_values(ascending=False, kind="stable")
     most = str(counts.index[0])
-    example = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
-    under = example["decoding"]
-    where = f" under {labels.decoding(under).lower()}" if isinstance(under, str) else ""
-    return (
-        f"{said}: most in {titles[most]} ({counts.iloc[0]}), such as {_as_pair(example, labels)}"
-        f"{where}."
-    )
+    yield Answer(question, titles[most], told, found=int(counts.iloc[0]), verdict="the most")
+    row = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
+    pair = f"{labels.model(row['second'])} before {labels.model(row['first'])}"
+    under = f" under {labels.decoding(row['decoding']).lower()}" * isinstance(row["decoding"], str)
+    told = f"probability of both orders, in {titles[most]}{under}"
+    yield Answer(question, pair, told, float(row["probability_both"]), verdict="the most probable")
 
 
-def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> str:
+def _with_perplexity(titles: Mapping[str, str], correlations: pd.DataFrame) -> Iterator[Answer]:
+    """Find what goes with bits per byte the most and the least."""
     rows = correlations[(correlations["scope"] == WITHIN_DECODINGS) & correlations["low"].notna()]
     rows = rows[(rows["first"] == PERPLEXITY) | (rows["second"] == PERPLEXITY)]
     if rows.empty:
-        return ""
-    said = []
-    for row in (rows.nlargest(1, "value").iloc[0], rows.nsmallest(1, "value").iloc[0]):
+        return
+    question = "What goes with perplexity"
+    told = "rank correlation with bits per byte, over models within decodings"
+    for row, said in (
+        (rows.nlargest(1, "value").iloc[0], "highest"),
+        (rows.nsmallest(1, "value").iloc[0], "lowest"),
+    ):
         other = row["second"] if row["first"] == PERPLEXITY else row["first"]
-        interval = shown_interval(row["low"], row["high"], 2)
-        said.append(f"{titles[other]}, {shown(row['value'], 2)} {interval}")
+        limits = row["low"], row["high"]
+        yield Answer(question, titles[other], told, row["value"], *limits, verdict=said)
     zero = int(((rows["low"] <= 0) & (rows["high"] >= 0)).sum())
-    return (
-        f"over models within decodings, rank correlations with bits per byte are highest for "
-        f"{said[0]}, lowest for {said[1]}; {zero} of {len(rows)} intervals hold 0."
-    )
-
-
-def _limits(measures: pd.DataFrame) -> str:
-    rows = len(measures[["model", "decoding"]].drop_duplicates())
-    models = measures["model"].nunique()
-    wide = "; with so few, intervals are wide" if models < 10 else ""
-    return (
-        f"{models} models, {rows} rows{wide}. The rows of a model are not independent: intervals "
-        "count models."
-    )
+    told = "intervals that hold 0"
+    yield Answer(question, "all measures", told, found=zero, of=len(rows))
 
 
 def relation_findings_table(
-    measures: pd.DataFrame,
-    correlations: pd.DataFrame,
-    orders: pd.DataFrame,
-    labels: Labels,
+    measures: pd.DataFrame, correlations: pd.DataFrame, orders: pd.DataFrame, labels: Labels
 ) -> Table:
-    """Say what was found across papers, in lines for the first page of the report.
-
-    Parameters
-    ----------
-    measures, correlations, orders : pandas.DataFrame
-        Schemas ``relation_measures``, ``relation_correlations`` and ``relation_orders``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-    """
+    """Lay out what was found across papers, a number with its verdict a row."""
     titles = relation_titles(measures, labels)
-    lines = [
-        ("What perplexity misses", _missed(titles, orders, labels), True),
-        ("What goes with perplexity", _with_perplexity(titles, correlations), True),
-        ("How far this can be trusted", _limits(measures), True),
+    question, models = "How far this can be trusted", measures["model"].nunique()
+    wide = "so few that intervals are wide" if models < 10 else ""
+    rows = len(measures[["model", "decoding"]].drop_duplicates())
+    findings = [
+        *_missed(titles, orders, labels),
+        *_with_perplexity(titles, correlations),
+        Answer(question, "", "models, which intervals count", found=models, verdict=wide),
+        Answer(question, "", "rows, which are not independent within a model", found=rows),
     ]
-    kept = [line for line in lines if line[1]]
-    tidy = pd.DataFrame(kept, columns=["question", "found", FIRST_PAGE])
-    heads = [Column("Question", wraps=True), Column("Here", wraps=True)]
-    body = [list(line[:2]) for line in kept]
-    return Table("relation_findings", "What was found across papers", _ORDERS, heads, body, tidy)
+    return findings_table("relation_findings", "What was found across papers", _ORDERS, findings)

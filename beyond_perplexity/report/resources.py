@@ -25,18 +25,10 @@ _COLUMNS = [
 
 
 def resources_table(folder: Path) -> Table:
-    """Lay out what the jobs of a run asked for and used.
+    """Lay out what the jobs of a run asked for and used, from its folder of benchmark files.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Of the benchmark files, one folder a rule. Those that Snakemake wrote with
-        ``--benchmark-extended`` say what was asked for.
-
-    Returns
-    -------
-    Table
-        A row a rule, those with the most core hours first; missing numbers where no file has them.
+    A row a rule, those with the most core hours first; numbers are missing where no file has them,
+    as what was asked for is only in those of ``--benchmark-extended``.
     """
     jobs = read_benchmarks(folder)
     rows = [_row(rule, held) for rule, held in jobs.items() if held]

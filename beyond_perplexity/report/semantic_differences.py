@@ -8,13 +8,13 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import STAR_NOTE, shown_signed, stars
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     evaluator_title,
     shown_split,
     sort_measures,
 )
+from beyond_perplexity.figures.numbers import STAR_NOTE, shown_signed, stars
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import MEASURES
@@ -36,22 +36,7 @@ def _group(evaluator: str, labels: Labels) -> str:
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of differences: a row a pair of models, a column a measure.
 
-    Parameters
-    ----------
-    differences : pandas.DataFrame
-        Schema ``semantic_differences``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        Of predictions, and of their excess over the floor, on the test split where there is one.
-
-    Raises
-    ------
-    InputError
-        When there is no difference.
+    Of predictions, and of their excess over the floor, on the test split where there is one.
     """
     split = shown_split(differences["split"])
     rows = differences[differences["split"] == split]

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     MeasureName,
     evaluator_family,
     measure_title,
     sort_measures,
 )
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_share
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.semantics.scored_pairs import rank_surplus
 
@@ -21,19 +21,7 @@ _AVERAGE, _UNRELATED = "average", "unrelated"
 
 
 def probes_table(probes: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of probes: a row a measure, a column what was done to a sentence.
-
-    Parameters
-    ----------
-    probes : pandas.DataFrame
-        Schema ``probes``.
-    labels : Labels
-        Names of evaluators.
-
-    Returns
-    -------
-    Table
-    """
+    """Make the table of probes: a row a measure, a column what was done to a sentence."""
     found = {(r["evaluator"], r["measure"], r["probe"]): r for r in probes.to_dict("records")}
     names = sort_measures(zip(probes["evaluator"], probes["measure"], strict=True))
     kinds = list(dict.fromkeys(probes["probe"]))
@@ -86,20 +74,7 @@ def beaten(
 ) -> Iterator[tuple[str, MeasureName, str]]:
     """Say of each measure how it stands to the average of word vectors, file by file.
 
-    Parameters
-    ----------
-    human : pandas.DataFrame
-        Schema ``human_correlations``.
-    scores : pandas.DataFrame
-        Schema ``human_scores``: the pairs behind them, by which the two are compared.
-    labels : Labels
-        Families of evaluators.
-
-    Yields
-    ------
-    tuple
-        File, measure, and what is said of its Spearman correlation less that of the average of
-        vectors on the same pairs.
+    By its Spearman correlation less that of the average of vectors on the same pairs.
     """
     for file, rows in human.groupby("file", sort=False):
         base = _average_of_vectors(rows, labels)
@@ -121,19 +96,7 @@ def beaten(
 def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of correlations with scores that people gave.
 
-    Parameters
-    ----------
-    human : pandas.DataFrame
-        Schema ``human_correlations``.
-    scores : pandas.DataFrame
-        Schema ``human_scores``.
-    labels : Labels
-        Names and families of evaluators.
-
-    Returns
-    -------
-    Table
-        The highest Spearman correlation first, file by file.
+    The highest Spearman correlation first, file by file.
     """
     verdicts = {(file, name): said for file, name, said in beaten(human, scores, labels)}
     body = []

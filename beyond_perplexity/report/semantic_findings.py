@@ -1,4 +1,4 @@
-"""What was found of the meaning of predictions, in lines of which the first page has some."""
+"""What the semantic evaluation paper asserts of the meaning of predictions, held against a run."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
     measure_title,
@@ -18,8 +17,8 @@ from beyond_perplexity.figures.semantic_rows import (
     shown_split,
     sort_measures,
 )
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.findings import Answer, findings_table
+from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.semantic_evaluators import beaten
 from beyond_perplexity.report.semantic_published import (
     PUBLISHED_SEMANTICS,
@@ -34,8 +33,30 @@ _CLEAR = 0.05
 _PERPLEXITY: MeasureName = (WORDS_EVALUATOR, CROSS_ENTROPY)
 _OF_SENTENCES = ("similarity", "inner")  # one for each sentence encoder
 _FEW_NAMES = 3
-_Line = tuple[str, str, str, bool]
+_HELP, _LOWER, _ORDER, _CHANCE, _TOGETHER, _UNNOTICED, _PEOPLE = _QUESTIONS = (
+    "Does scheduled sampling help",
+    "Do supervised evaluators score lower",
+    "Is the order another than perplexity's",
+    "How much is chance",
+    "Do the measures go together",
+    "What goes unnoticed",
+    "Scores that people gave",
+)
 _Pairs = Mapping[tuple[str, str], Mapping[MeasureName, Mapping[Any, Any]]]
+
+
+def _paper_says() -> dict[str, str]:
+    wins = " and ".join(
+        f"{won} of {total} similarities of {table}"
+        for table, (won, total) in ((t, published_wins(t)) for t in PUBLISHED_SEMANTICS)
+    )
+    lower, cells = published_lower("infersent", "skipthought")
+    return {
+        _HELP: f"Yes: higher in {wins}.",
+        _LOWER: f"They do; InferSent is below SkipThought in {lower} of {cells} printed cells.",
+        _ORDER: "Models that are better in perplexity are not always better in meaning.",
+        _TOGETHER: "There is no clear correlation between them.",
+    }
 
 
 def _by_pair(differences: pd.DataFrame | None, split: str) -> _Pairs:
@@ -58,30 +79,29 @@ def _is_clear(row: Mapping[Any, Any]) -> bool:
     return bool(row["p_adjusted"] < _CLEAR)  # NaN where no verdict is possible
 
 
-def _scheduled(models: Mapping[str, Mapping[str, Any]], pairs: _Pairs, labels: Labels) -> str:
-    """Say in how many measures scheduled sampling made a model better or worse."""
-    said = []
+def _scheduled(
+    models: Mapping[str, Mapping[str, Any]], pairs: _Pairs, labels: Labels
+) -> Iterator[Answer]:
+    """Count the measures in which scheduled sampling made a model better or worse."""
     for plain, other in scheduled_pairs(models):
         turned = -1 if (plain, other) in pairs else 1
         rows = pairs.get((plain, other), pairs.get((other, plain), {}))
         gains = {n: turned * _better(n, r) for n, r in rows.items() if n != _PERPLEXITY}
         if not gains:
             continue
-        clear = {name: gain for name, gain in gains.items() if _is_clear(rows[name])}
-        higher, lower = (sum(side * g > 0 for g in clear.values()) for side in (1, -1))
-        text = (
-            f"{labels.model(other)} against {labels.model(plain)}: of {len(gains)} measures "
-            f"{sum(g > 0 for g in gains.values())} are higher, {higher} of them clearly (adjusted "
-            f"p < {_CLEAR:g}); {lower} are clearly lower"
-        )
-        own = rows.get(_PERPLEXITY)
-        if own:
+        about = f"{labels.model(other)} against {labels.model(plain)}"
+        clear = [gain for name, gain in gains.items() if _is_clear(rows[name])]
+        for verdict, count in (
+            ("higher", sum(gain > 0 for gain in gains.values())),
+            ("clearly higher", sum(gain > 0 for gain in clear)),
+            ("clearly lower", sum(gain < 0 for gain in clear)),
+        ):
+            yield Answer(_HELP, about, "measures", found=count, of=len(gains), verdict=verdict)
+        if own := rows.get(_PERPLEXITY):
             gain = turned * _better(_PERPLEXITY, own)
-            sure = "clear" if _is_clear(own) else "not clear"
-            side = "better" if gain > 0 else "worse"
-            text += f"; {shown(abs(gain))} nats a word {side} in cross-entropy, which is {sure}"
-        said.append(text)
-    return f"{'; '.join(said)}." if said else ""
+            said = f"{'better' if gain > 0 else 'worse'}, {'' if _is_clear(own) else 'not '}clear"
+            quantity = "difference in cross-entropy, nats a word"
+            yield Answer(_HELP, about, quantity, abs(gain), verdict=said)
 
 
 def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
@@ -95,23 +115,25 @@ def _means(rows: pd.DataFrame) -> dict[MeasureName, tuple[float, float]]:
     return {name: (float(means[name][0]), float(means[name][1])) for name in sort_measures(held)}
 
 
-def _supervised(rows: pd.DataFrame, labels: Labels) -> str:
-    """Say what sentence encoders score, and how much of it unrelated sentences get."""
+def _with_floor(
+    question: str, name: MeasureName, means: tuple[float, float], verdict: str, labels: Labels
+) -> Iterator[Answer]:
+    title = measure_title(name, labels)
+    yield Answer(question, title, "score, mean over models", means[0], verdict=verdict)
+    yield Answer(question, title, "of unrelated sentences (floor)", means[1])
+
+
+def _supervised(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
+    """List what sentence encoders score, lowest first, and how much of it unrelated sentences."""
     means = {n: found for n, found in _means(rows).items() if n[1] in _OF_SENTENCES}
     if len(means) < 2:
-        return ""
-    said = [
-        f"{measure_title(name, labels)} {shown(value)} (floor {shown(floor)})"
-        for name, (value, floor) in sorted(means.items(), key=lambda item: item[1][0])
-    ]
+        return
     by_value = sorted(means, key=lambda name: means[name][0])
     by_excess = sorted(means, key=lambda name: means[name][0] - means[name][1])
+    for name in by_value:
+        yield from _with_floor(_LOWER, name, means[name], "", labels)
     order = "the same order" if by_value == by_excess else "another order"
-    return (
-        f"means over models, lowest first: {', '.join(said)}. What is above the floor has {order}. "
-        "The levels of different evaluators do not compare, so that lower says nothing of harder; "
-        "and InferSent's architecture is supervised only where pairs that people judged are given."
-    )
+    yield Answer(_LOWER, "these evaluators", "what is above the floor", verdict=order)
 
 
 def _disagreements(pairs: _Pairs) -> Iterator[tuple[MeasureName, str, str, bool]]:
@@ -125,97 +147,87 @@ def _disagreements(pairs: _Pairs) -> Iterator[tuple[MeasureName, str, str, bool]
                 yield name, *models, _is_clear(row) and _is_clear(base or {})
 
 
-def _order(pairs: _Pairs, labels: Labels) -> str:
-    """Say where measures order models otherwise than cross-entropy on the same sentences."""
-    names = {n for rows in pairs.values() for n in rows if n != _PERPLEXITY and _PERPLEXITY in rows}
-    if not names:
-        return ""
+def _order(pairs: _Pairs, labels: Labels) -> Iterator[Answer]:
+    """Count where measures order models otherwise than cross-entropy on the same sentences."""
+    measured = [n for rows in pairs.values() for n in rows if _PERPLEXITY in rows]
+    compared = [name for name in measured if name != _PERPLEXITY]
+    if not compared:
+        return
     found = list(_disagreements(pairs))
-    other = {name for name, *_ in found}
     clear = [one for one in found if one[3]]
-    said = (
-        f"of {len(names)} measures {len(other)} order some pair of models otherwise than "
-        f"cross-entropy on the same sentences does, in {len(found)} pairs in all; in {len(clear)} "
-        f"of these both differences are clear (adjusted p < {_CLEAR:g})"
-    )
-    examples = [
-        f"{labels.model(better)} before {labels.model(worse)} by {measure_title(name, labels)}"
-        for name, better, worse, _ in clear[:_FEW_NAMES]
-    ]
-    return said + (f", such as {'; '.join(examples)}." if examples else ".")
+    measures, total = len({name for name, *_ in found}), len(set(compared))
+    told = "measures that order some pair of models otherwise than cross-entropy on the same text"
+    yield Answer(_ORDER, "all models", told, found=measures, of=total, first_page=True)
+    told = "pairs of models in another order, each in a measure"
+    yield Answer(_ORDER, "all models", told, found=len(found), of=len(compared))
+    told = f"of these, both differences are clear (adjusted p < {_CLEAR:g})"
+    yield Answer(_ORDER, "all models", told, found=len(clear), of=len(found))
+    for name, better, worse, _ in clear[:_FEW_NAMES]:
+        about = f"{labels.model(better)} before {labels.model(worse)}"
+        yield Answer(_ORDER, about, measure_title(name, labels), verdict="both clear")
 
 
-def _floors(rows: pd.DataFrame, labels: Labels) -> str:
-    """Say how much of the scores unrelated sentences get as well."""
+def _floors(rows: pd.DataFrame, labels: Labels) -> Iterator[Answer]:
+    """Find the measures of whose scores unrelated sentences get the most and the least."""
     shares = {
         name: (value, floor)
         for name, (value, floor) in _means(rows).items()
         if MEASURES[name[1]].higher and value > 0 and floor > 0
     }
-    if not shares:
-        return ""
-    most, least = (
-        pick(shares, key=lambda name: shares[name][1] / shares[name][0]) for pick in (max, min)
-    )
-    said = [
-        f"{measure_title(name, labels)}: {shown(shares[name][1])} of {shown(shares[name][0])}"
-        for name in dict.fromkeys([most, least])
-    ]
-    return (
-        "what the same predictions get against unrelated sentences, the largest and the smallest "
-        f"share of a score (means over models): {'; '.join(said)}."
-    )
+    found: dict[MeasureName, str] = {}
+    for pick, said in ((max, "largest share"), (min, "smallest share")) if shares else ():
+        found.setdefault(pick(shares, key=lambda name: shares[name][1] / shares[name][0]), said)
+    for name, said in found.items():
+        yield from _with_floor(_CHANCE, name, shares[name], f"{said} from chance", labels)
 
 
-def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> str:
-    """Say how measures go together over sentences."""
+def _together(correlations: pd.DataFrame | None, split: str, labels: Labels) -> Iterator[Answer]:
+    """Find how measures by different evaluators go together over sentences."""
     if correlations is None:
-        return ""
+        return
     rows = correlations[(correlations["split"] == split) & (correlations["over"] == "sentences")]
     rows = rows[(rows["method"] == "spearman") & rows["low"].notna()]
     rows = rows[rows["first_evaluator"] != rows["second_evaluator"]]
     if rows.empty:
-        return ""
+        return
     rows = rows.assign(size=rows["value"].abs()).sort_values("size", kind="stable")
-    said = []
-    for row in (rows.iloc[0], rows.iloc[-1]):
-        first, second = (
-            measure_title((row[f"{one}_evaluator"], row[f"{one}_measure"]), labels)
-            for one in ("first", "second")
-        )
-        interval = shown_interval(row["low"], row["high"])
-        said.append(f"{shown(row['value'])} {interval} ({first} and {second})")
-    return (
-        "Spearman's correlation over sentences of measures by different evaluators: from "
-        f"{said[0]} to {said[1]}, median {shown(rows['size'].median())}."
-    )
+    quantity = "Spearman's correlation over sentences"
+    for place, said in ((0, "nearest to 0"), (-1, "farthest from 0")):
+        row = rows.iloc[place]
+        names = [(row[f"{n}_evaluator"], row[f"{n}_measure"]) for n in ("first", "second")]
+        about = " and ".join(measure_title(name, labels) for name in names)
+        limits = row["low"], row["high"]
+        yield Answer(_TOGETHER, about, quantity, row["value"], *limits, verdict=said)
+    middle = float(rows["size"].median())
+    yield Answer(_TOGETHER, "all of different evaluators", f"median size of {quantity}", middle)
 
 
-def _blind(probes: pd.DataFrame | None, labels: Labels) -> str:
-    """Name for each change the measures that notice it in fewer than half of the sentences."""
+def _blind(probes: pd.DataFrame | None, labels: Labels) -> Iterator[Answer]:
+    """List for each change the measures that notice it in fewer than half of the sentences."""
     if probes is None:
-        return ""
-    said = []
+        return
     for probe, rows in probes[probes["probe"] != "identical"].groupby("probe", sort=False):
-        blind = rows[rows["noticed"] < 0.5]
-        names = sort_measures(zip(blind["evaluator"], blind["measure"], strict=True))
-        listed = ", ".join(measure_title(name, labels) for name in names)
-        said.append(f"{str(probe).replace('_', ' ')}: {listed or 'none'}")
-    return f"in fewer than half of the sentences by: {'; '.join(said)}." if said else ""
+        noticed = {(r["evaluator"], r["measure"]): r["noticed"] for r in rows.to_dict("records")}
+        blind = sort_measures(name for name, share in noticed.items() if share < 0.5)
+        quantity = f"share of sentences in which it notices: {str(probe).replace('_', ' ')}"
+        for name in blind:
+            title, said = measure_title(name, labels), "in fewer than half"
+            yield Answer(_UNNOTICED, title, quantity, noticed[name], verdict=said)
+        if not blind:
+            yield Answer(_UNNOTICED, "every measure", quantity, verdict="in half or more")
 
 
-def _human(human: pd.DataFrame | None, scores: pd.DataFrame | None, labels: Labels) -> str:
+def _human(
+    human: pd.DataFrame | None, scores: pd.DataFrame | None, labels: Labels
+) -> Iterator[Answer]:
+    """List the measures that do not beat the average of word vectors, file by file."""
     if human is None or scores is None:
-        return ""
-    said = []
+        return
+    said = [one for one in beaten(human, scores, labels) if one[2].startswith("does not")]
     for file in dict.fromkeys(human["file"]):
-        names = [
-            measure_title(name, labels)
-            for of, name, verdict in beaten(human, scores, labels)
-            if of == file and verdict.startswith("does not")
-        ]
-        said.append(f"{file}: {', '.join(names) or 'none'}")
-    return f"do not beat the average of word vectors on {'; '.join(said)}."
+        own = [(measure_title(name, labels), verdict) for of, name, verdict in said if of == file]
+        for title, verdict in own or [("no measure", "does not beat the average of vectors")]:
+            yield Answer(_PEOPLE, title, f"order of the pairs of {file}", verdict=verdict)
 
 
 def semantic_findings_table(
@@ -228,77 +240,23 @@ def semantic_findings_table(
     scores: pd.DataFrame | None,
     labels: Labels,
 ) -> Table:
-    """Say what was found, in lines of which the first page of the report has some.
-
-    Parameters
-    ----------
-    semantics : pandas.DataFrame
-        Schema ``semantics``, of all models.
-    differences, correlations : pandas.DataFrame or None
-        Schemas ``semantic_differences`` and ``semantic_correlations``; None of a single model.
-    models : dict
-        ``model.json`` by name of the model.
-    probes, human, scores : pandas.DataFrame or None
-        Schemas ``probes``, ``human_correlations`` and ``human_scores``.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        A row for each question: what the paper says, and what was found here.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
-    """
+    """Hold the assertions of the paper against a run, a number with its verdict a row."""
     split = shown_split(semantics["split"])
     rows, pairs = pick_predicted(semantics, split), _by_pair(differences, split)
-    wins = " and ".join(
-        f"{won} of {total} similarities of {table}"
-        for table, (won, total) in ((t, published_wins(t)) for t in PUBLISHED_SEMANTICS)
-    )
-    lower, cells = published_lower("infersent", "skipthought")
-    lines: list[_Line] = [
-        (
-            "Does scheduled sampling help",
-            f"Yes: higher in {wins}.",
-            _scheduled(models, pairs, labels),
-            True,
-        ),
-        (
-            "Do supervised evaluators score lower",
-            f"They do; InferSent is below SkipThought in {lower} of {cells} printed cells.",
-            _supervised(rows, labels),
-            True,
-        ),
-        (
-            "Is the order another than perplexity's",
-            "Models that are better in perplexity are not always better in meaning.",
-            _order(pairs, labels),
-            True,
-        ),
-        ("How much is chance", "", _floors(rows, labels), True),
-        (
-            "Do the measures go together",
-            "There is no clear correlation between them.",
-            _together(correlations, split, labels),
-            False,
-        ),
-        ("What goes unnoticed", "", _blind(probes, labels), False),
-        ("Scores that people gave", "", _human(human, scores, labels), False),
-    ]
-    kept = [line for line in lines if line[2]]
-    tidy = pd.DataFrame(kept, columns=["question", "paper", "found", FIRST_PAGE])
-    heads = [
-        Column("Question", wraps=True),
-        Column("Paper", published=True, wraps=True),
-        Column("Here", wraps=True),
+    findings = [
+        *_scheduled(models, pairs, labels),
+        *_supervised(rows, labels),
+        *_order(pairs, labels),
+        *_floors(rows, labels),
+        *_together(correlations, split, labels),
+        *_blind(probes, labels),
+        *_human(human, scores, labels),
     ]
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split. Predictions follow true words, one place "
-        "at a time: they say nothing of whole generated texts. Differences are of single trainings."
+        "at a time: they say nothing of whole generated texts. Differences are of single "
+        f"trainings; they are clear where the adjusted p is below {_CLEAR:g}. The levels of "
+        "different evaluators do not compare, so that lower says nothing of harder; InferSent's "
+        "architecture is supervised only where pairs that people judged are given."
     )
-    body = [list(line[:3]) for line in kept]
-    return Table("semantic_findings", "What was found", note, heads, body, tidy)
+    return findings_table("semantic_findings", "What was found", note, findings, _paper_says())

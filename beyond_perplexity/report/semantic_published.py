@@ -70,13 +70,7 @@ COLUMN_OF_TABLE = dict(
 
 
 def paper_model(description: Mapping[str, Any]) -> str | None:
-    """Return the paper's model that a model of the run is the counterpart of.
-
-    Parameters
-    ----------
-    description : mapping
-        Content of its ``model.json``.
-    """
+    """Return the paper's model that a model (its ``model.json``) is the counterpart of."""
     name = _PAPER_FAMILIES.get(str(description.get("family")), "")
     name += _SCHEDULED if is_scheduled(description) else ""
     return name if name in PAPER_MODELS else None
@@ -89,13 +83,7 @@ def is_scheduled(description: Mapping[str, Any]) -> bool:
 
 
 def scheduled_pairs(models: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Pair models of one architecture and vocabulary: without scheduled sampling, with it.
-
-    Parameters
-    ----------
-    models : mapping of str to mapping
-        Content of ``model.json`` by name.
-    """
+    """Pair models of one architecture and vocabulary: without scheduled sampling, with it."""
 
     def rest(description: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple(description.get(key) for key in ("family", "config", "vocabulary"))
@@ -109,13 +97,7 @@ def scheduled_pairs(models: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, 
 
 
 def published_wins(table: str) -> tuple[int, int]:
-    """Count the printed similarities that are higher with scheduled sampling than without.
-
-    Returns
-    -------
-    tuple of int
-        Those, and all, of both splits and both networks.
-    """
+    """Count the printed similarities that scheduled sampling makes higher, and all."""
     held = PUBLISHED_SEMANTICS[table]
     pairs = [
         (held[name][measure][split], held[f"{name}-SS"][measure][split])

@@ -9,8 +9,7 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
-from beyond_perplexity.figures.semantic_rows import (
+from beyond_perplexity.figures.measure_names import (
     SPLIT_TITLES,
     MeasureName,
     evaluator_family,
@@ -21,6 +20,7 @@ from beyond_perplexity.figures.semantic_rows import (
     sort_measures,
     sort_splits,
 )
+from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.semantic_published import (
     COLUMN_OF_TABLE,
@@ -91,24 +91,7 @@ def _printed_row(cells: Mapping[str, PaperCell]) -> list[str]:
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
     """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
 
-    Parameters
-    ----------
-    semantics : pandas.DataFrame
-        Schema ``semantics``, of all models.
-    models : dict
-        Content of ``model.json`` by name: which row of the paper a model is the counterpart of.
-    labels : Labels
-        Names and order, also of evaluators (`figures.semantic_rows`).
-
-    Returns
-    -------
-    Table
-        A line a model, of this run; and where the data are the paper's, Table I and Table II.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
+    The paper's lines stand only where the data are the paper's.
     """
     shown_split(semantics["split"])
     rows = semantics[semantics["kind"] == PREDICTED]
@@ -216,25 +199,7 @@ def _unknown(rows: pd.DataFrame, labels: Labels) -> str:
 
 
 def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Say of each measure in a line what it is, its range, direction and floor.
-
-    Parameters
-    ----------
-    semantics : pandas.DataFrame
-        Schema ``semantics``, of all models.
-    labels : Labels
-        Names of evaluators.
-
-    Returns
-    -------
-    Table
-        A row a measure, with the evaluators that give it.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
-    """
+    """Say of each measure in a line what it is, its range, direction, floor and evaluators."""
     rows = pick_predicted(semantics, shown_split(semantics["split"]))
     owners: dict[str, dict[str, None]] = {}
     for evaluator, measure in sort_measures(rows["name"]):
@@ -264,22 +229,7 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
 def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all values: each model's beside its floor.
 
-    Parameters
-    ----------
-    semantics : pandas.DataFrame
-        Schema ``semantics``, of all models.
-    labels : Labels
-        Names and order, also of evaluators.
-
-    Returns
-    -------
-    Table
-        A row a measure, of the test split where there is one; all are in the CSV.
-
-    Raises
-    ------
-    InputError
-        When there is no measure.
+    A row a measure, of the test split where there is one; all are in the CSV.
     """
     split = shown_split(semantics["split"])
     rows = semantics[semantics["split"] == split]

@@ -10,7 +10,7 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.tendencies.rows import TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
 
 TEST_NAMES = {
     "ks_empirical": "KS",
@@ -54,25 +54,7 @@ def _note(sensitivity: pd.DataFrame, reference: str) -> str:
 
 
 def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of sensitivity.
-
-    Parameters
-    ----------
-    sensitivity : pandas.DataFrame
-        Schema ``sensitivity``.
-    labels : Labels
-        Names.
-
-    Returns
-    -------
-    Table
-        A row for each test, a column for each number of documents.
-
-    Raises
-    ------
-    InputError
-        When there is no row.
-    """
+    """Make the table of sensitivity: a row for each test, a column for each number of documents."""
     if sensitivity.empty:
         raise NothingToShowError("the sensitivity has no row to show")
     sizes = sorted(set(sensitivity["n"]))

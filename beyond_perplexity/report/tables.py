@@ -21,7 +21,7 @@ from beyond_perplexity.report.perplexities import (
     check_one_text,
 )
 from beyond_perplexity.report.published import COLUMN, PARAMETERS, PERPLEXITIES, TEST_SET
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
 
 MILLION = 1e6
 BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}
@@ -42,26 +42,9 @@ def reference_table(
 ) -> Table:
     """Make Table 4: the test set's parameters with their standard deviations over resamples.
 
-    Parameters
-    ----------
-    measures : pandas.DataFrame
-        Schema ``tendencies`` of any samples in raw text; measures ending in ``_reference`` are the
-        test set's. Those of words are of as many tokens as the samples have, so that the longest
-        samples are taken.
-    resamples : pandas.DataFrame, optional
-        Schema ``tendencies``, one source per resample of the training set; None or a single
-        resample leaves the standard deviations out.
-    labels : Labels
-        Names.
-
-    Returns
-    -------
-    Table
-
-    Raises
-    ------
-    InputError
-        When the measures have none of the parameters.
+    Of measures of samples in raw text those ending in ``_reference`` are the test set's. Those of
+    words are of as many tokens as the samples have, so that the longest samples are taken. Without
+    at least two resamples of the training set there are no deviations.
     """
     records, body = [], []
     measures = _largest_first(measures)
@@ -131,18 +114,7 @@ def model_table(
 ) -> Table:
     """Make Table 1: parameters and perplexity of every model.
 
-    Parameters
-    ----------
-    models : dict
-        Content of ``model.json`` by name of the model: ``family``, ``parameters``, ``vocabulary``.
-    perplexities : dict
-        Results of the perplexity command by name of the model; a perplexity of null is infinite.
-    labels : Labels
-        Names and order.
-
-    Returns
-    -------
-    Table
+    Takes ``model.json`` and perplexity results by name; a perplexity of null is infinite.
     """
     records, body = [], []
     texts = [text for text in ("cleaned", "raw") if _scored(perplexities, text)]

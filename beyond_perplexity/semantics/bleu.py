@@ -17,7 +17,7 @@ from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.word_cosines import NO_WORD, Ids, WordIndex
 
 LONGEST_NGRAM = 4

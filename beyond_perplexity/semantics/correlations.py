@@ -20,8 +20,7 @@ from beyond_perplexity.inference.correlations import (
     few_items_interval,
 )
 from beyond_perplexity.inference.intervals import finite, jackknife_interval
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_CORRELATIONS
-from beyond_perplexity.schemas.semantics import PREDICTED
+from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
 from beyond_perplexity.verdicts import joined_facts

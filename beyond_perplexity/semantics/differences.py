@@ -21,7 +21,7 @@ from beyond_perplexity.inference.sign_flips import (
     flipped_sums,
     sign_flip_p_values,
 )
-from beyond_perplexity.schemas.semantic_comparisons import SEMANTIC_DIFFERENCES
+from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts

@@ -14,13 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.corpus.sentences import (
-    CutDocument,
-    sentence_item,
-)
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
 from beyond_perplexity.semantics.options import PredictionOptions

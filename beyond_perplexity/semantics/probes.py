@@ -23,7 +23,7 @@ from beyond_perplexity.inference.intervals import (
 )
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.measures import MEASURES, NO_WORDS

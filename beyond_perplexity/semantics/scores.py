@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.sentences import (
     read_documents,
     sentence_item,
 )
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import (
     CONTINUED,
     PARTNER_OF,

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.contents import ContentHash
 from beyond_perplexity.storage.json_text import parse_object
 from beyond_perplexity.storage.lineage import note_read

@@ -36,10 +36,10 @@ import pyarrow as pa
 
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.histograms import distribution
+from beyond_perplexity.tendencies.definitions import tendencies_of
+from beyond_perplexity.tendencies.document_measures import distribution
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 Points = dict[str, np.ndarray]
@@ -156,23 +156,9 @@ def curves(
     source: str,
     reference: Statistics | None = None,
 ) -> pa.Table:
-    """Make the curves of one body of text.
+    """Make the curves of one body of text: schema ``curves``; see the module.
 
-    Parameters
-    ----------
-    statistics : Statistics
-        Of the samples, or of the reference itself.
-    options : MeasurementOptions
-        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
-    source : str
-        Name of the body of text.
-    reference : Statistics, optional
-        With it, the distances to it at each length are added.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``curves``; the curves are listed in the docstring of this module.
+    With a reference, the distances to it at each length are added.
     """
     found = _own_curves(statistics, options)
     if reference is not None:

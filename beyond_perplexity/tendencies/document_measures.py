@@ -30,13 +30,63 @@ from beyond_perplexity.inference.intervals import (
 )
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.thresholds import DOCUMENTS_AT_LENGTHS
-from beyond_perplexity.tendencies import histograms, type_token
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow, compares_texts
+from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    TENDENCIES,
+    MeasureKey,
+    MeasureRow,
+    TendencyKind,
+    compares_texts,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
-from beyond_perplexity.tendencies.rows import LENGTH, TENDENCIES, tendencies_of
+from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import REASON_FOLLOWS
+
+
+def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return the values (float64, (C,), increasing) of length or a share, and their documents.
+
+    Documents without tokens have no share and are left out.
+    """
+    row = TENDENCIES[tendency]
+    histogram = statistics.histograms[row.histogram]
+    if row.kind == "length":
+        return histogram.lengths.astype(float), histogram.counts
+    filled = histogram.lengths > 0
+    # Division rounds correctly, so equal fractions such as 1/2 and 2/4 give equal floats.
+    shares = histogram.values[filled] / histogram.lengths[filled]
+    values, inverse = np.unique(shares, return_inverse=True)
+    counts = np.zeros(len(values), np.int64)
+    np.add.at(counts, inverse, histogram.counts[filled])
+    return values, counts
+
+
+def paired_histogram(reference: Statistics, samples: Statistics, tendency: str) -> PairedHistogram:
+    """Bring the distributions of two bodies of text to a common support; see `distribution`."""
+    values_1, counts_1 = distribution(reference, tendency)
+    values_2, counts_2 = distribution(samples, tendency)
+    support = np.union1d(values_1, values_2)
+    first, second = np.zeros((2, len(support)), np.int64)
+    first[np.searchsorted(support, values_1)] = counts_1
+    second[np.searchsorted(support, values_2)] = counts_2
+    return PairedHistogram(support, first, second)
+
+
+def value_places(
+    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
+) -> np.ndarray:
+    """Return the place of each document in the support of `paired_histogram`; -1 for no value."""
+    if kind == "length":
+        return np.searchsorted(support, lengths)
+    filled = lengths > 0
+    places = np.full(len(lengths), -1)
+    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+    return places
+
 
 _TESTED = "ks_empirical"
 _NUMBERS = tendencies_of("length", "share")
@@ -85,14 +135,14 @@ def _cells(
 
 
 def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] | None:
-    found = histograms.pair(*pair.bodies, tendency)
+    found = paired_histogram(*pair.bodies, tendency)
     if not (found.reference.sum() and found.samples.sum()):
         return None
     row = TENDENCIES[tendency]
 
     def place(body: int) -> np.ndarray:
         values = _values(pair, body, row.histogram)
-        return histograms.value_places(*values, found.support, row.kind)
+        return value_places(*values, found.support, row.kind)
 
     return found, _Counted((found.reference, found.samples), place, pair)
 
@@ -100,16 +150,9 @@ def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] 
 class CellComparison(NamedTuple):
     """One tendency of both texts as documents by cell.
 
-    Attributes
-    ----------
-    tendency : str
-        Its name.
-    counts : tuple of two numpy.ndarray of int64, shape (C,)
-        Documents of the reference and of the samples; those that are in no cell are left out.
-    place : callable
-        Returns the cell of each document of a body (0 or 1), -1 for none: int64, shape (D,).
-    evaluate : callable
-        Computes measures by name from the documents of two texts, (C,) each.
+    `counts` are the documents of both by cell (C,), without those in no cell; `place` returns the
+    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
+    name from the documents of two texts, (C,) each.
     """
 
     tendency: str
@@ -133,23 +176,11 @@ def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[Ce
 def randomized_documents(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of one number per document under randomizations.
+    """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents, where units are exchanged.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents.
-    options : MeasurementOptions
-        Number of draws, largest length.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        What is not defined of the bodies is left out.
+    Without units documents are permuted: for types by length those of equal length. Measures that
+    the bodies do not have are left out, and of types by length where the reference alone has
+    groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     n = options.permutations

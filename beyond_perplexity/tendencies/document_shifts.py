@@ -1,33 +1,49 @@
-"""Shifts of unigrams and of rank and frequency: whole documents are drawn, and words changed.
+"""Shifts for which whole documents, or whole groups of them, are drawn, and words changed.
 
-See `shifts` for their definitions. V types, D documents, w pairs of samples at a time.
+Where the reference has groups, its n documents come as groups, drawn with replacement; the shifted
+sample is of as many independent documents. Tests of one number per document, and of the largest
+difference of unigrams, swap groups with pseudo-groups of as many documents: under the null
+hypothesis either side has the groups that were kept and the documents of those that were swapped
+(`inference.exchanged_units`). The total variation is tested by the held-out distance, whose p-value
+becomes a normal score. Draws with too few effective groups have no verdict: no shift is found in
+them. See `shifts` for the definitions. V types, D documents, P groups, G groups of a sample, w
+pairs of samples at a time.
 """
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.sparse import csc_matrix
+from scipy.sparse import csc_matrix, csr_matrix
+from scipy.stats import norm
+from scipy.stats import t as student
 
-from beyond_perplexity.inference.distances import rank_ks
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.distances import ks, rank_ks
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, effective_groups
+from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, HALVINGS
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
+from beyond_perplexity.tendencies.shifts import (
+    LengthShift,
+    MeasureDraws,
+    PairDraw,
+    ShareShift,
+    Shift,
+)
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 
 
 class _DocumentShift(Shift):
     """Whole documents: a sample says how often each document of the population is drawn.
 
-    Parameters
-    ----------
-    counts : scipy.sparse.csc_matrix of float64, shape (V, D)
-        Occurrences of the types in the documents of the population.
-    ranks : int or None
-        Ranks that the measures of rank and frequency compare.
+    Takes occurrences of the types in the documents, float64, (V, D), and the ranks that are
+    compared.
     """
 
     def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
@@ -68,15 +84,7 @@ class _DocumentShift(Shift):
 
 
 class UnigramShift(_DocumentShift):
-    """Exchanged words; the permutation of types is drawn from a stream of its own.
-
-    Parameters
-    ----------
-    counts, ranks
-        See the base class.
-    seed : int
-        Seed of the permutation.
-    """
+    """Exchanged words; the permutation of types is drawn from a stream of its own."""
 
     tendency = "unigram"
     measures = ("tvd", "max_difference")
@@ -130,3 +138,222 @@ class RankShift(_DocumentShift):
         s = fit_zipf(self._shares[: self._ranks])
         change = fit_zipf(self._shares[: self._ranks] ** (1 + x)) - s
         return change, change / s
+
+
+NO_VERDICT = -math.inf
+MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
+
+
+@dataclass(frozen=True)
+class GroupedDocuments:
+    """The groups of a population: the group, from 0 on, and tokens of every document, (D,)."""
+
+    codes: np.ndarray
+    lengths: np.ndarray
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Documents of each group: int64, shape (P,)."""
+        return np.bincount(self.codes)
+
+    @property
+    def members(self) -> csr_matrix:
+        """Ones where a document is of a group: float64, shape (D, P)."""
+        return csr_matrix((np.ones(len(self.codes)), (np.arange(len(self.codes)), self.codes)))
+
+    @property
+    def tokens(self) -> np.ndarray:
+        """Tokens of each group: float64, shape (P,)."""
+        return np.bincount(self.codes, self.lengths)
+
+    def n_groups(self, n: int) -> int:
+        """Return how many groups have n documents on average."""
+        return max(2, round(n / self.sizes.mean()))
+
+    def draw(self, rng: np.random.Generator, n: int, null: bool) -> np.ndarray:
+        """Draw how often each group is kept and how often it is swapped: int64, shape (2, P)."""
+        total = self.n_groups(n)
+        swapped = int(rng.binomial(total, 0.5)) if null else 0
+        law = np.full(len(self.sizes), 1 / len(self.sizes))
+        return np.stack([rng.multinomial(k, law) for k in (total - swapped, swapped)])
+
+    def is_enough(self, drawn: np.ndarray) -> bool:
+        """Say whether groups that are drawn so often (2, P) allow a verdict."""
+        times = drawn.sum(axis=0)
+        return effective_groups(np.repeat(self.tokens, times)) >= EFFECTIVE_GROUPS
+
+
+class SwapShift(Shift):
+    """A shift that is tested by swaps: `inner` is that of independent documents."""
+
+    def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
+        self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
+        self._groups = groups
+
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw pairs; those with too few effective groups have no verdict."""
+        parts = []
+        for item in range(how.pairs):
+            rng = stream(how.seed, how.purpose, item)
+            drawn = self._groups.draw(rng, how.n, null)
+            found = self._measure(rng, drawn, x)
+            if not null and not self._groups.is_enough(drawn):
+                found = dict.fromkeys(found, NO_VERDICT)
+            parts.append(found)
+        return {name: np.array([part[name] for part in parts]) for name in self.measures}
+
+    @abstractmethod
+    def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
+        """Measure a pair with groups that are drawn so often (2, P)."""
+
+
+class NumberSwapShift(SwapShift):
+    """One number per document: length, or the share of a class of tokens.
+
+    `inner` is of the histogram of these documents; `values` (D,) are tokens of the class, of length
+    not used.
+    """
+
+    measures = ("ks", "mean_difference")
+
+    def __init__(
+        self, inner: LengthShift | ShareShift, groups: GroupedDocuments, values: np.ndarray
+    ) -> None:
+        super().__init__(inner, groups)
+        self._inner = inner
+        kept = np.ones(len(values), bool) if self.tendency == LENGTH else groups.lengths > 0
+        codes, n_groups = groups.codes[kept], len(groups.sizes)
+        lengths = groups.lengths[kept]
+        numbers = lengths if self.tendency == LENGTH else values[kept] / lengths
+        self._cells = inner.cells_of(numbers, codes, n_groups)  # (P, C)
+        self._sizes = np.bincount(codes, minlength=n_groups)
+        self._sums = np.bincount(codes, numbers, minlength=n_groups)
+
+    def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
+        sizes, sums, cells = drawn @ self._sizes, drawn @ self._sums, drawn @ self._cells
+        law, (mean, variance) = self._inner.probabilities(x), self._inner.moments(x)
+        documents = [rng.multinomial(n, law) for n in sizes]
+        totals = [rng.normal(n * mean, math.sqrt(n * variance)) for n in sizes]
+        # Either side: its groups that were kept, and the documents of those that were swapped.
+        first, second = cells[0] + documents[1], cells[1] + documents[0]
+        n = sizes.sum()
+        means = (sums[0] + totals[1]) / n, (sums[1] + totals[0]) / n
+        return {"ks": float(ks(first, second)), "mean_difference": abs(means[0] - means[1])}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """See the shift of independent documents."""
+        return self._inner.size("ks", x)
+
+
+class LargestSwapShift(SwapShift):
+    """Exchanged words, tested by the largest difference."""
+
+    measures = ("max_difference",)
+    effort = 0.5
+
+    def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
+        super().__init__(inner, groups)
+        self._inner = inner
+        self._counts = csr_matrix(inner.counts @ groups.members)  # (V, P)
+
+    def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
+        own = self._counts @ drawn.T.astype(float)  # (V, 2)
+        sizes = drawn @ self._groups.sizes
+        others = [self._inner.exchanged(rng, int(n), x) for n in sizes]
+        first, second = own[:, 0] + others[1], own[:, 1] + others[0]
+        return {"max_difference": float(np.abs(first / first.sum() - second / second.sum()).max())}
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """See the shift of independent documents."""
+        return self._inner.size(measure, x)
+
+
+class HeldOutShift(Shift):
+    """Exchanged words, tested by the held-out total variation.
+
+    The measure is the normal score of the p-value. What a shift changes depends on x * sqrt(n)
+    alone when n is large: with more than `MOST_HALVED` documents the draws are those of so many,
+    with a shift that is larger by the root.
+    """
+
+    tendency = "unigram"
+    measures = ("tvd",)
+    is_score = True
+    effort = 0.25
+
+    def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
+        self.unit, self.largest = inner.unit, inner.largest
+        self._inner, self._groups = inner, groups
+        self._pages = inner.counts @ groups.members  # (V, P)
+        self._shifted = inner.counts[inner.exchange]  # (V, D)
+
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw the scores of pairs; there are none of the null hypothesis."""
+        n = min(how.n, MOST_HALVED)
+        scaled = min(self.largest, x * math.sqrt(how.n / n))
+        held = replace(how, n=n)
+        scores = [
+            self._score(stream(held.seed, held.purpose, i), n, scaled) for i in range(how.pairs)
+        ]
+        return {"tvd": np.array(scores)}
+
+    def _score(self, rng: np.random.Generator, n: int, x: float) -> float:
+        chosen = rng.integers(len(self._groups.sizes), size=self._groups.n_groups(n))
+        times = np.bincount(chosen, minlength=len(self._groups.sizes))
+        if not self._groups.is_enough(times[None]):
+            return NO_VERDICT
+        documents = rng.integers(len(self._groups.codes), size=int(times @ self._groups.sizes))
+        changed = rng.random(len(documents)) < x
+        halves = [_halve(rng, len(held)) for held in (chosen, documents)]
+        pages = _Side(self._pages, chosen, halves[0])
+        shift = self._inner.counts, self._shifted
+        plain, moved = (
+            _Side(counts, documents[own], halves[1][own])
+            for counts, own in zip(shift, (~changed, changed), strict=True)
+        )
+        tails = []
+        for h in range(HALVINGS):
+            y, t = np.zeros(len(chosen)), pages.tokens
+            inside, m = np.zeros(len(documents)), np.zeros(len(documents))
+            m[~changed], m[changed] = plain.tokens, moved.tokens
+            for half in (False, True):
+                human, model = pages.half(h, half), plain.half(h, half) + moved.half(h, half)
+                marks = (human / human.sum() > model / model.sum()).astype(float)
+                y += pages.inside(marks, h, not half)
+                inside[~changed] += plain.inside(marks, h, not half)
+                inside[changed] += moved.inside(marks, h, not half)
+            e, error, df = combine(y, t, inside, m, sample_groups=False)
+            tails.append(float(student.sf(e / error, df)))
+        score = float(norm.isf(np.median(tails)))
+        return NO_VERDICT if math.isnan(score) else score
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """See the shift of independent documents."""
+        return self._inner.size(measure, x)
+
+
+def _halve(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Draw the halvings of n units: bool, shape (n, H)."""
+    halves = np.zeros((n, HALVINGS), bool)
+    for h in range(HALVINGS):
+        halves[rng.permutation(n)[: n // 2], h] = True
+    return halves
+
+
+class _Side:
+    """Units drawn with replacement from the columns of counts (V, U), and their halves."""
+
+    def __init__(self, counts: csc_matrix, chosen: np.ndarray, halves: np.ndarray) -> None:
+        self._counts, self._chosen, self._halves = counts, chosen, halves
+        self.tokens = np.asarray(counts.sum(axis=0)).ravel()[chosen]
+
+    def half(self, h: int, first: bool) -> np.ndarray:
+        """Sum the counts of a half of halving h: float64, shape (V,)."""
+        kept = self._chosen[self._halves[:, h] == first]
+        times = np.bincount(kept, minlength=self._counts.shape[1]).astype(float)
+        return np.asarray(self._counts @ times)
+
+    def inside(self, marks: np.ndarray, h: int, first: bool) -> np.ndarray:
+        """Count marked tokens of the units of a half, 0 for the others: (len(chosen),)."""
+        found = np.asarray(self._counts.T @ marks)[self._chosen]
+        return np.where(self._halves[:, h] == first, found, 0)

@@ -71,18 +71,16 @@ from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.intervals import widest_spread
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, tendencies_of
 from beyond_perplexity.tendencies.document_measures import (
     histogram_rows,
     randomized_documents,
     type_token_rows,
 )
-from beyond_perplexity.tendencies.group_draws import averaged_draws
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
-from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.tendencies.tested_rows import adjusted_rows, tested_rows
+from beyond_perplexity.tendencies.tested_rows import adjusted_rows, averaged_draws, tested_rows
 from beyond_perplexity.tendencies.word_measures import randomized_words, word_rows
 
 
@@ -103,23 +101,11 @@ def _vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[Mea
 def null_draws(
     pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw every measure that compares two texts under the randomizations of the null.
+    """Draw every measure that compares two texts under randomizations of all documents: (B,).
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With its documents, or no unigram is randomized. Its groups say what is exchanged; see
-        `inference.units`.
-    options : MeasurementOptions
-        Number of permutations and what the measures are restricted to.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
-        Of all documents; a draw that is not defined is NaN. Measures that the bodies do not have,
-        and those on which the randomization gives no verdict, are left out.
+    The groups of the pair say what is exchanged (`inference.exchanged_units`). A draw that is not
+    defined is NaN. Measures that the bodies do not have, and those on which the randomization gives
+    no verdict, are left out; without documents no unigram is randomized.
     """
     if not options.permutations:
         return {}
@@ -162,20 +148,9 @@ def measure_rows(
 ) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        With its documents, or no unigram is permuted and resampled.
-    options : MeasurementOptions
-        Numbers of draws and the like.
-    seed : int
-        Seed of all draws.
-    floors : mapping of (tendency, measure) to Floor, optional
-        What two human texts as large are apart.
-    bodies : int
-        Bodies of text whose tests are one family.
-    others : sequence of MeasureRow
-        Further rows of the same body, tested elsewhere: p-values are adjusted for all.
+    `floors` say what two human texts as large are apart; the tests of so many `bodies` of text are
+    one family; p-values are adjusted for `others`, rows of the same body that are tested elsewhere,
+    too.
     """
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
@@ -219,31 +194,10 @@ def measured_tendencies(
     seed: int,
     source: str,
 ) -> pa.Table:
-    """Measure all tendencies of samples against a reference.
+    """Measure all tendencies of the samples `source` against a reference: schema ``tendencies``.
 
-    Parameters
-    ----------
-    reference, samples : Statistics
-        Sufficient statistics of both bodies of text.
-    reference_texts, sample_texts : iterable of pyarrow.StringArray
-        The documents themselves, in batches of any size, for the permutations and resamples of
-        unigram counts; read once, and not at all without permutations and bootstrap.
-    options : MeasurementOptions
-        Numbers of draws and the like.
-    seed : int
-        Seed of all draws.
-    source : str
-        Name of the samples, e.g. ``"lstm/nucleus"``.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``tendencies``; the rows are listed in the docstring of this module.
-
-    Raises
-    ------
-    InputError
-        When the documents are not those of the statistics.
+    The documents are read once, for permutations and resamples of unigrams; not at all without
+    either.
     """
     texts = (reference_texts, sample_texts) if options.draws else None
     with paired(reference, samples, texts) as pair:

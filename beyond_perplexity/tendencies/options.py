@@ -15,6 +15,7 @@ from beyond_perplexity.options import (
     Limit,
     Limited,
     Natural,
+    Section,
     parse_options,
 )
 
@@ -144,3 +145,20 @@ def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
         raise InputError("--sample-size needs --measures and the documents of both sides")
     if given.measures and options.draws and not documents:
         raise InputError("--measures needs --reference-documents and --sample-documents")
+
+
+@dataclass(frozen=True)
+class EmbeddingOptions(Section):
+    """Options of the test in the space of an encoder.
+
+    Attributes
+    ----------
+    encoder : str
+        Name of the evaluator (section `evaluators`) whose vectors of texts are compared.
+    documents : int
+        Documents of each text that are embedded, a random subset of them: time grows with their
+        number, and the memory of the test with its square.
+    """
+
+    encoder: str
+    documents: Annotated[int, Limit(minimum=20, maximum=4000)] = 500

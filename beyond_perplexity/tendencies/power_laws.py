@@ -1,18 +1,33 @@
-"""Zipf's and Heaps' laws: maximum-likelihood fits from sufficient statistics.
+"""Zipf's and Heaps' laws: maximum-likelihood fits, and Zipf's with halves of a text.
 
-Source: "Language Model Evaluation Beyond Perplexity" (2021), eq. 4, 5 and Appendix A.
+Source: "Language Model Evaluation Beyond Perplexity" (2021), eq. 4, 5 and Appendix A; for the
+split, Piantadosi (2014). With ranks and frequencies of the same tokens the errors of both are
+correlated, and s is too large. In the split fit the units of a text (documents or groups) are dealt
+to halves A and B; the types that occur at least 10 times in A are ranked by their counts in A, and
+s is fitted to their counts in B over these ranks alone; then the halves change places, and s is the
+mean. Ties have random order.
+
+The interval names the exponent at the ranks that were found, not at the true ones. Each fit has the
+jackknife's error over the units of the half that it counts, the ranks given; as each half ranks for
+the other fit, both errors are correlated (by up to .25 where words come in clusters); the interval
+takes them for one (`StandardError.mean_with`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
+from beyond_perplexity.inference.distances import ks_to_cdf
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
+from beyond_perplexity.inference.thresholds import OCCURRENCES, SPLIT_RANKS
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.document_counts import DocumentCounts
 
 _LARGEST_EXPONENT = 60.0
 _TABLE_REACH = 0.1  # in exponents, on either side
@@ -33,18 +48,9 @@ class Heaps(NamedTuple):
 def fit_zipf(ranked: np.ndarray) -> float:
     """Fit the exponent of Zipf's law, p(rank k) = k^-s / zeta(s), by maximum likelihood.
 
-    The log-likelihood is -N ln zeta(s) - s sum_k c_k ln k, with N = sum_k c_k; the normalization is
-    infinite, whatever the number of ranks that are fitted.
-
-    Parameters
-    ----------
-    ranked : numpy.ndarray, shape (K,)
-        Counts c_k by rank, most frequent first.
-
-    Returns
-    -------
-    float
-        s > 1; NaN when all tokens are of one type, for which no finite maximum exists.
+    The log-likelihood is -N ln zeta(s) - s sum_k c_k ln k, of counts c_k by rank (K,) with N =
+    sum_k c_k; the normalization is infinite, whatever the number of ranks that are fitted. s > 1;
+    NaN when all tokens are of one type, for which no finite maximum exists.
     """
     total = float(np.sum(ranked))
     weighted = float(np.dot(ranked, np.log(np.arange(1, len(ranked) + 1))))
@@ -63,20 +69,7 @@ def fit_zipf(ranked: np.ndarray) -> float:
 
 
 def zipf_cdf(s: float, ranks: int) -> np.ndarray:
-    """Return the cumulative distribution of Zipf's law with infinite support at ranks 1 to `ranks`.
-
-    Parameters
-    ----------
-    s : float
-        Exponent, above 1.
-    ranks : int
-        The largest rank.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (ranks,)
-        F(k); F(ranks) < 1 by the mass beyond.
-    """
+    """Return F(k) of Zipf's law with infinite support at ranks 1 to `ranks`: float64, (ranks,)."""
     return np.cumsum(np.arange(1, ranks + 1, dtype=float) ** -s) / zeta(s)
 
 
@@ -84,21 +77,9 @@ def fit_heaps(lengths: np.ndarray, documents: np.ndarray, types: np.ndarray) -> 
     """Fit Heaps' law as a Poisson law of the types of a document, by maximum likelihood.
 
     The log-likelihood is sum [u ln alpha + u beta ln l - alpha l^beta] + constant. Given beta,
-    alpha = sum u / sum l^beta; what remains is concave in beta, and its derivative has one root.
-
-    Parameters
-    ----------
-    lengths : numpy.ndarray, shape (G,)
-        Distinct lengths in tokens; those below 1 carry no information and are left out.
-    documents : numpy.ndarray, shape (G,)
-        Documents of each length.
-    types : numpy.ndarray, shape (G,)
-        Sum of the types of these documents.
-
-    Returns
-    -------
-    Heaps
-        NaNs when fewer than two lengths occur or no document has a type.
+    alpha = sum u / sum l^beta; what remains is concave in beta, and its derivative has one root. Of
+    distinct lengths in tokens (those below 1 are left out), documents, and the sum of their types,
+    (G,) each; NaNs when fewer than two lengths occur or no document has a type.
     """
     used = (lengths >= 1) & (documents > 0)
     log_l, n, u = np.log(lengths[used]), documents[used].astype(float), types[used].astype(float)
@@ -155,18 +136,9 @@ def heaps_errors(units: UnitSums, fit: Heaps) -> tuple[StandardError, StandardEr
 def fit_truncated_zipf(ranked: np.ndarray) -> float:
     """Fit p(k) = k^-s / sum_j j^-s over the given ranks alone, by maximum likelihood.
 
-    At the maximum the mean of ln k under the law is that of the counts, which falls in s.
-
-    Parameters
-    ----------
-    ranked : numpy.ndarray, shape (K,)
-        Counts by rank, where the order of the ranks is known from elsewhere; zeros are allowed.
-
-    Returns
-    -------
-    float
-        s, of any sign; NaN with fewer than two ranks, without counts, or when all counts are of the
-        first rank or of the last, for which no finite maximum exists.
+    At the maximum the mean of ln k under the law is that of the counts (K,), zeros allowed, which
+    falls in s. NaN with fewer than two ranks, without counts, or when all counts are of the first
+    rank or of the last, for which no finite maximum exists.
     """
     log_ranks = np.log(np.arange(1, len(ranked) + 1))
     total = float(np.sum(ranked))
@@ -214,17 +186,10 @@ def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
 
 
 class ExponentTable:
-    """Fits of many counts over ranks whose exponents lie near each other.
+    """Fits of many counts over at most K ranks whose exponents lie near s.
 
     The exponent is a smooth function of the mean of ln k; it is interpolated from its values and
     slopes at some exponents, to 1e-9 or better. Another one is found by `exponent_of_mean`.
-
-    Parameters
-    ----------
-    s : float
-        The exponent in the middle.
-    ranks : int
-        The most ranks K of a fit that is interpolated, at least 1.
     """
 
     def __init__(self, s: float, ranks: int) -> None:
@@ -264,3 +229,133 @@ class ExponentTable:
             log_ranks = np.log(np.arange(1, max(int(ranks[row]), 1) + 1))
             found[row] = exponent_of_mean(float(means[row]), log_ranks)
         return found
+
+
+class Halves(NamedTuple):
+    """Frequencies in either half by the ranks of the other: in B by those of A, and the reverse."""
+
+    ranked: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def exponent(self) -> float:
+        """The mean of both fits; NaN where one is not defined."""
+        return (fit_truncated_zipf(self.ranked[0]) + fit_truncated_zipf(self.ranked[1])) / 2
+
+    @property
+    def too_few(self) -> bool:
+        """Whether either half ranks too few types for a fit that is reported or tested."""
+        return min(map(len, self.ranked)) < SPLIT_RANKS
+
+    @property
+    def n_ranks(self) -> float:
+        """The mean number of ranks."""
+        return (len(self.ranked[0]) + len(self.ranked[1])) / 2
+
+    def distance(self, s: float) -> float:
+        """Return the mean over both of the distance to the law over the ranks."""
+        found = [ks_to_cdf(held, truncated_zipf_cdf(s, len(held))) for held in self.ranked]
+        return float(np.mean(found))
+
+
+class SplitFit(NamedTuple):
+    """The fit of a text: its halves, the types by rank in A and in B (K,), s and its limits.
+
+    NaN where there are fewer than 30 ranks in a half, or no two limits.
+    """
+
+    halves: Halves
+    orders: tuple[np.ndarray, np.ndarray]
+    exponent: float
+    low: float
+    high: float
+
+    def target(self, law: np.ndarray) -> float:
+        """Return what the interval names, from the true share of every type (V,)."""
+        return Halves((law[self.orders[0]], law[self.orders[1]])).exponent
+
+
+def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) -> np.ndarray:
+    """Return the types by rank that occur often enough, ties in random order: int64, (K,)."""
+    kept = np.flatnonzero(counts >= OCCURRENCES)
+    keys = -(counts[kept] + rng.random(len(kept)))
+    if ranks is not None and ranks < len(kept):
+        first = np.argpartition(keys, ranks)[:ranks]
+        kept, keys = kept[first], keys[first]
+    return kept[np.argsort(keys)]
+
+
+def _exchanged(
+    first: np.ndarray, second: np.ndarray, ranks: int | None, rng: np.random.Generator
+) -> tuple[Halves, tuple[np.ndarray, np.ndarray]]:
+    orders = rank_order(first, ranks, rng), rank_order(second, ranks, rng)
+    return Halves((second[orders[0]], first[orders[1]])), orders
+
+
+def split_fit(
+    documents: DocumentCounts,
+    body: int,
+    units: np.ndarray,
+    ranks: int | None,
+    confidence: float,
+    seed: int,
+) -> SplitFit:
+    """Fit Zipf's law to a text with ranks and frequencies of different halves; see the module.
+
+    `units` (int64, (D,)) names the document or group that each document of the body is, -1 for one
+    that is left out; halves are drawn from the stream (`seed`, ``"zipf/halves"``, `body`).
+    """
+    rng = stream(seed, "zipf/halves", body)
+    n = int(units.max(initial=-1)) + 1
+    first = np.zeros(n + 1, bool)  # the last is that of documents that are left out
+    first[rng.permutation(n)[: n // 2]] = True
+    second = ~first
+    second[n] = False
+    codes = np.where(units < 0, n, units)
+    counts = documents.sums_of(body, np.stack([first, second], axis=1), codes)
+    halves, orders = _exchanged(counts[:, 0], counts[:, 1], ranks, rng)
+    s = math.nan if halves.too_few else halves.exponent
+    if not math.isfinite(s):
+        return SplitFit(halves, orders, *(math.nan,) * 3)
+    log_sums, sums = _sums_by_unit(documents, body, codes, orders, n)
+    errors = []
+    for column, (half, order) in enumerate(zip((second, first), orders, strict=True)):
+        own = half[:n] & (sums[:, column] > 0)
+        log_ranks = np.log(np.arange(1, len(order) + 1))
+        errors.append(_error(log_sums[own, column], sums[own, column], log_ranks))
+    error = errors[0].mean_with(errors[1])
+    return SplitFit(halves, orders, s, *error.limits(s, confidence))
+
+
+def _sums_by_unit(
+    documents: DocumentCounts, body: int, codes: np.ndarray, orders: Sequence[np.ndarray], n: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sum ln k, and tokens, over the ranked tokens of each unit: float64, (n, 2) each."""
+    marks = np.zeros((documents.n_types, 4))
+    for column, order in enumerate(orders):
+        marks[order, column] = np.log(np.arange(1, len(order) + 1))
+        marks[order, 2 + column] = 1
+    sums = np.zeros((n + 1, 4))
+    start = 0
+    for found in documents.per_document(body, marks):
+        unit = codes[start : start + len(found)]
+        start += len(found)
+        for column in range(4):
+            sums[:, column] += np.bincount(unit, found[:, column], minlength=n + 1)
+    return sums[:n, :2], sums[:n, 2:]
+
+
+def _error(log_sums: np.ndarray, sums: np.ndarray, log_ranks: np.ndarray) -> StandardError:
+    """Return the error of the exponent of the mean of ln k, units (U,) left out one by one."""
+    if len(sums) < 2:
+        return NOT_DEFINED
+    total, tokens = log_sums.sum(), sums.sum()
+    means = (total - log_sums) / (tokens - sums)
+    s = exponent_of_mean(total / tokens, log_ranks)
+    spread = math.sqrt(truncated_zipf_moments(s, log_ranks)[1])
+    # The exponent as a function of the mean is smooth: a table of it serves for all units.
+    reach = max(2 * float(np.abs(means - total / tokens).max()) / spread**2, 1e-9)
+    grid = s + np.linspace(-reach, reach, 41)
+    at = np.array([truncated_zipf_moments(x, log_ranks)[0] for x in grid])
+    left_out = np.interp(means, at[::-1], grid[::-1])
+    units = UnitSums(np.ones(len(sums)), sums, log_sums[:, None])
+    return error_of(s, left_out, units)

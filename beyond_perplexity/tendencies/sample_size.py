@@ -25,10 +25,10 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.inference.halves import Floor
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
-from beyond_perplexity.tendencies.inference.floors import smaller_floors
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.human_baselines import smaller_floors
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, subset
@@ -89,30 +89,11 @@ def sample_sizes(
     source: str,
     further: BodyPair | None = None,
 ) -> pa.Table:
-    """Measure random subsets of the samples.
+    """Measure random subsets of the samples: schema ``sample_size``, n increasing.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        Reference and samples, with documents.
-    rows : sequence of MeasureRow
-        What `measures.measure_rows` gives for all samples: the last point of the curves.
-    options : MeasurementOptions
-        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
-    how : SampleSizeOptions
-        Sizes, subsets, permutations.
-    seed : int
-        Subset s of n documents draws from streams keyed by the seed, s and n.
-    source : str
-        Name of the samples.
-    further : BodyPair, optional
-        The reference and further human text; see `inference.human_text.further_pair`. Without it
-        no floor of fewer documents is known.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``sample_size``, n increasing.
+    `rows` of all samples are the last point of the curves. Subset s of n documents draws from
+    streams keyed by the seed, s and n. Without the reference beside `further` human text no floor
+    of fewer documents is known.
     """
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)

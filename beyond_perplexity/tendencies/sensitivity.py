@@ -33,19 +33,19 @@ from scipy.stats import norm
 
 from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.counting import value_counter
-from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
-from beyond_perplexity.tendencies.group_shifts import (
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
+from beyond_perplexity.tendencies.document_shifts import (
     GroupedDocuments,
     HeldOutShift,
     LargestSwapShift,
     NumberSwapShift,
+    RankShift,
+    UnigramShift,
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.rows import LENGTH, SHARES
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     PairDraw,
@@ -53,7 +53,7 @@ from beyond_perplexity.tendencies.shifts import (
     Shift,
     TypeTokenShift,
 )
-from beyond_perplexity.tendencies.statistics import Statistics, histograms_of
+from beyond_perplexity.tendencies.statistics import Statistics, histograms_of, value_counter
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
@@ -70,21 +70,7 @@ def count_documents_by_type(
     types: pa.Array,
     read: Callable[[pa.Array], TokenBatch] = tokenize_batch,
 ) -> csc_matrix:
-    """Count types in documents.
-
-    Parameters
-    ----------
-    texts : iterable of pyarrow.StringArray
-        D documents.
-    types : pyarrow.StringArray, shape (V,)
-        All types that occur.
-    read : callable
-        Makes tokens of a batch of texts, as they were read for the statistics.
-
-    Returns
-    -------
-    scipy.sparse.csc_matrix of float64, shape (V, D)
-    """
+    """Count types (V) in documents (D), read as for the statistics: float64, (V, D)."""
     columns, lengths = [], []
     for batch in map(read, texts):
         found = pc.index_in(batch.types, value_set=types).to_numpy()
@@ -105,22 +91,9 @@ def mean_shift(
 ) -> float:
     """Find the smallest shift of a mean that the test of its difference detects, in closed form.
 
-    Parameters
-    ----------
-    moments : callable
-        Mean and variance of the population with a shift x.
-    n : int
-        Documents of each sample.
-    how : SensitivityOptions
-        Level and power.
-    largest : float
-        The largest shift that makes sense.
-
-    Returns
-    -------
-    float
-        x, where the difference of the means is z_level times its standard deviation under
-        permutation plus z_power times that of the two samples; NaN beyond `largest`.
+    `moments` gives mean and variance of the population with a shift x. The difference of the means
+    is z_level times its standard deviation under permutation plus z_power times that of the two
+    samples; NaN beyond the largest shift that makes sense.
     """
     z_level, z_power = norm.isf(how.level / 2), norm.ppf(how.power)
     mean, variance = moments(0)
@@ -248,21 +221,9 @@ def _group_shifts(
 
 
 def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Draw whole groups, as long as they have at most so many documents.
+    """Draw whole groups, one at least, with at most so many documents: bool, (D,).
 
-    Parameters
-    ----------
-    groups : numpy.ndarray of int, shape (D,)
-        Group of every document, from 0 on.
-    most : int
-        Documents.
-    seed : int
-        Groups come in the order of the stream (`seed`, ``"sensitivity/groups"``).
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (D,)
-        Which documents are drawn: of one group at least.
+    They come in the order of the stream (`seed`, ``"sensitivity/groups"``).
     """
     sizes = np.bincount(groups)
     order = stream(seed, "sensitivity/groups").permutation(len(sizes))
@@ -299,38 +260,14 @@ def smallest_shifts(
     groups: np.ndarray | None = None,
     classes: ClassOptions | None = None,
 ) -> pa.Table:
-    """Find the smallest detectable shift of every tendency.
+    """Find the smallest detectable shift of every tendency: schema ``sensitivity``.
 
-    Parameters
-    ----------
-    reference : Statistics
-        Of the text whose documents make the population.
-    texts : iterable of pyarrow.StringArray
-        Its documents, or a random subset of them, for the tests of unigrams.
-    options : MeasurementOptions
-        ``zipf_ranks`` and ``heaps_maximum_length`` are used.
-    how : SensitivityOptions
-        Documents, level, power and draws.
-    seed : int
-        Seed of all draws.
-    source : str
-        Name of the reference.
-    read : callable
-        Makes tokens of a batch of texts, as they were read for the statistics.
-    groups : numpy.ndarray of int, shape (D,), optional
-        The group of every document: then the population is of whole groups, of which the samples
-        of the human side are made, and the tests are those for groups against documents.
-    classes : ClassOptions, optional
-        What the shares of tokens were counted by; needed with `groups`.
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``sensitivity``: for each tendency, measure and number n of documents of each sample
-        the smallest `shift` in its `unit`, and `relative` to the reference's own value (for
-        unigrams the share of the documents that are exchanged). Null where there is none. With
-        `groups`, measures that have no sound test for groups against documents are left out: ranks,
-        and types by length.
+    For each tendency, measure and number n of documents of each sample the smallest `shift` in its
+    `unit`, and `relative` to the reference's own value (for unigrams the share of the documents
+    that are exchanged); null where there is none. The population is the documents of the reference,
+    or a random subset of them, for the tests of unigrams. With groups (D,) the samples of the human
+    side are whole groups, and measures that have no sound test for groups against documents are
+    left out: ranks, and types by length; shares need their `classes`.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)

@@ -34,9 +34,9 @@ from scipy.stats import binom
 
 from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.rows import LENGTH
+from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.statistics import Histogram
 
 MeasureDraws = dict[str, np.ndarray]
@@ -49,19 +49,10 @@ _TAIL = 1e-12
 
 @dataclass(frozen=True)
 class PairDraw:
-    """Which pairs of samples are drawn.
+    """Which pairs of samples of n documents each are drawn.
 
-    Attributes
-    ----------
-    n : int
-        Documents of each sample.
-    pairs : int
-        Pairs of samples.
-    seed : int
-        Seed of all draws.
-    purpose : str
-        Streams are keyed by the seed, this purpose and the number of the pair, of the first of
-        `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
+    Streams are keyed by the seed, this purpose and the number of the pair, of the first of
+    `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
     """
 
     n: int
@@ -73,24 +64,11 @@ class PairDraw:
 class Shift(ABC):
     """A population and its shifts in one tendency.
 
-    Attributes
-    ----------
-    tendency : str
-        As in the schema ``tendencies``.
-    measures : tuple of str
-        Measures of the tendency that test the shift.
-    unit : str
-        What `size` counts.
-    largest : float
-        The largest shift that makes sense.
-    is_score : bool
-        Whether the measures are normal scores of p-values, which no draws under the null
-        hypothesis are needed for.
-    is_sum : bool
-        Whether the measures are sums of many independent parts, so that they are nearly normal and
-        few pairs of samples show how they are distributed.
-    effort : float
-        Pairs of samples that are worth their time, relative to those of the options.
+    `measures` test the shift, `unit` is what `size` counts, `largest` the largest shift that makes
+    sense. `is_score`: the measures are normal scores of p-values, which no draws under the null
+    hypothesis are needed for. `is_sum`: they are sums of many independent parts, nearly normal, so
+    that few pairs show how they are distributed. `effort` says how many pairs of samples are worth
+    their time, relative to those of the options.
     """
 
     tendency: str
@@ -151,13 +129,6 @@ class _HistogramShift(Shift):
 class LengthShift(_HistogramShift):
     """Longer documents; the distribution of lengths is smoothed by a kernel.
 
-    Parameters
-    ----------
-    histogram : Histogram
-        Documents by length.
-
-    Notes
-    -----
     The smallest shifts move a document by less than a token. Then the distance depends on the
     documents of exactly one length, of which a small reference has too few to be taken as they are:
     each is spread over its neighbourhood by a Hann window of Silverman's width. `moments` are those
@@ -212,15 +183,7 @@ class LengthShift(_HistogramShift):
 
 
 class ShareShift(_HistogramShift):
-    """A larger share of the tokens of a class.
-
-    Parameters
-    ----------
-    tendency : str
-        Of kind share.
-    histogram : Histogram
-        Documents by (length, tokens of the class).
-    """
+    """A larger share of the tokens of a class, from documents by (length, tokens of the class)."""
 
     unit = "share of the tokens"
 
@@ -264,19 +227,8 @@ class ShareShift(_HistogramShift):
 
 
 class TypeTokenShift(Shift):
-    """Fewer types in documents of equal length.
+    """Fewer types in documents of equal length, from documents by (length, types).
 
-    Parameters
-    ----------
-    tendency : str
-        A key of `type_token.HISTOGRAM_OF`.
-    histogram : Histogram
-        Documents by (length, types).
-    maximum_length : int
-        As in the options of the measures.
-
-    Notes
-    -----
     A reference has few documents of exactly one length. The number of types at length l is
     therefore that of the nearest documents in length, divided by Heaps' law at their length and
     multiplied by it at l, smoothed by a normal kernel of Silverman's width and rounded. Without the

@@ -1,27 +1,11 @@
-"""Sufficient statistics of a body of text: counted by shard, added up, read back.
-
-A statistics file (schema ``statistics``) is a long table sorted by statistic, length, value, type:
-
-=============== ==================================================================================
-statistic       rows
-=============== ==================================================================================
-``bigram_types``  ``length``, ``value`` distinct bigrams, ``count`` documents
-``length``        ``length`` tokens, ``count`` documents (``value`` null)
-a share           ``length``, ``value`` tokens of the class, ``count`` documents: the exact fraction
-``types``         ``length``, ``value`` distinct unigrams, ``count`` documents
-``unigram``       ``type``, ``count`` occurrences (``length`` and ``value`` null)
-=============== ==================================================================================
-
-`rows.TENDENCIES` names the shares. The run record of the file has the keys of `COUNTED_SO` more:
-the name of the list of stop words, whether Unicode's S* are symbols, and how the texts were read
-(see `views.TextView`). Statistics are added: the result does not depend on shards or their order.
-"""
+"""What every document of a batch holds: distinct unigrams and bigrams, tokens of word classes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from pkgutil import resolve_name
 
 import numpy as np
 import pyarrow as pa
@@ -30,11 +14,109 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
-from beyond_perplexity.tendencies.counting import value_counter
-from beyond_perplexity.tendencies.rows import LENGTH, histogram_names
-from beyond_perplexity.tendencies.spill import TypeCounter, merge_runs
-from beyond_perplexity.tendencies.views import WHOLE_TEXT, TextView
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, histogram_names
+from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
+from beyond_perplexity.tendencies.type_counts import TypeCounter, merge_runs
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+
+_KEY_BITS = 63
+_BLOCK = 1024  # documents that are counted at a time: their arrays stay in the processor's cache
+
+
+def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Count the marks (bool, shape (T,)) of each document: int64, shape (D,)."""
+    return np.diff(np.searchsorted(np.flatnonzero(marks), offsets))
+
+
+def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
+    """Count the distinct unigrams and bigrams of every document: int64, (D,) each.
+
+    A document of fewer than two tokens has no bigram.
+    """
+    # Fewer documents at a time where keys would overflow.
+    width = len(batch.types).bit_length()
+    size = min(_BLOCK, 1 << max(0, _KEY_BITS - 1 - 2 * width))
+    n_documents = len(batch.lengths)
+    found = np.zeros((2, n_documents), np.int64)
+    for start in range(0, n_documents, size):
+        end = min(start + size, n_documents)
+        found[:, start:end] = _count_types(batch.documents(start, end), width)
+    return found[0], found[1]
+
+
+def _count_types(batch: TokenBatch, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Do the same by sorting one key a token: document, type, following type (V: none)."""
+    ids = batch.ids.astype(np.int64)
+    keys = np.repeat(np.arange(len(batch.lengths)) << 2 * width, batch.lengths)  # (T,)
+    keys |= ids << width
+    filled = batch.lengths > 0
+    last = batch.offsets[1:][filled] - 1
+    ids[:-1] = ids[1:]
+    ids[last] = len(batch.types)
+    keys |= ids
+    keys.sort()
+    changed = np.full(len(keys), 2**_KEY_BITS - 1)
+    np.bitwise_xor(keys[1:], keys[:-1], out=changed[1:])
+    unigrams = _marks_per_document(changed >> width != 0, batch.offsets)
+    return unigrams, _marks_per_document(changed != 0, batch.offsets) - filled
+
+
+def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
+    """Add up a number of each type (int64, shape (V,)) over each document, modulo 2^64."""
+    sums = np.zeros(len(batch.lengths), np.int64)
+    for start in range(0, len(sums), _BLOCK):
+        part = batch.documents(start, min(start + _BLOCK, len(sums)))
+        total = np.zeros(len(part.ids) + 1, np.int64)
+        np.cumsum(numbers.take(part.ids), out=total[1:])
+        sums[start : start + _BLOCK] = np.diff(total[part.offsets])
+    return sums
+
+
+def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Count the tokens of every document whose type is of a class: int64, (D,) by class.
+
+    Of masks of the types, bool, (V,), by class.
+    """
+    width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
+    names, together = list(masks), _KEY_BITS // width
+    found = {}
+    for start in range(0, len(names), together):
+        # Several classes in one pass, each in bits of its own. Running totals may pass 64 bits: the
+        # difference between two of them is exact all the same.
+        chosen = names[start : start + together]
+        packed = np.zeros(len(batch.types), np.int64)
+        for place, name in enumerate(chosen):
+            packed |= masks[name].astype(np.int64) << place * width
+        sums = _sum_per_document(packed, batch)
+        for place, name in enumerate(chosen):
+            found[name] = sums >> place * width & (1 << width) - 1
+    return found
+
+
+def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.ndarray]]:
+    """Return what counts the value of every histogram for each document of a batch.
+
+    Parameters
+    ----------
+    classes : ClassOptions
+        What the shares of tokens are counted by.
+
+    Returns
+    -------
+    callable
+        Of a `TokenBatch` of D documents: ``length``, ``types``, ``bigram_types`` and the tokens of
+        each class that can be told, int64, shape (D,).
+    """
+    tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
+
+    def count(batch: TokenBatch) -> dict[str, np.ndarray]:
+        unigrams, bigrams = count_types(batch)
+        masks = {name: test(batch.types) for name, test in tests.items() if test}
+        counted = {LENGTH: batch.lengths, "types": unigrams, "bigram_types": bigrams}
+        return counted | count_classes(batch, masks)
+
+    return count
+
 
 HISTOGRAMS = histogram_names()
 COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
@@ -44,14 +126,9 @@ _HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogr
 
 @dataclass
 class Histogram:
-    """Documents by (length, value), sorted by length, then value.
+    """Documents (`counts`) by (length, value), sorted by length, then value.
 
-    Attributes
-    ----------
-    keys : numpy.ndarray of int64, shape (C,)
-        ``length << 32 | value``, strictly increasing.
-    counts : numpy.ndarray of int64, shape (C,)
-        Documents of each cell.
+    `keys` are ``length << 32 | value``, strictly increasing: int64, (C,).
     """
 
     keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
@@ -99,19 +176,7 @@ def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
 
 
 class StatisticsCounter:
-    """Count the sufficient statistics of documents, batch after batch; a context manager.
-
-    Parameters
-    ----------
-    stop_words : StopWords
-        The list.
-    count_s_symbols : bool
-        Whether Unicode's S* counts as symbol.
-    view : TextView
-        How texts are read.
-    type_limit : int
-        Types held in memory; see `spill.TypeCounter`.
-    """
+    """Count the sufficient statistics of documents, batch after batch; a context manager."""
 
     def __init__(
         self,
@@ -239,13 +304,7 @@ def description(path: str | Path) -> dict[str, object]:
 
 
 def check_comparable(*paths: str | Path) -> dict[str, object]:
-    """Return the common `description` of statistics files.
-
-    Raises
-    ------
-    InputError
-        When they were counted with different stop words or symbols, or read in different ways.
-    """
+    """Return the common `description` of statistics files, which must be counted alike."""
     described = description(paths[0])
     for path in paths[1:]:
         for key, value in description(path).items():
@@ -262,19 +321,8 @@ def merge_statistics(
 ) -> None:
     """Add statistics files up into one; memory holds the histograms and one batch of each file.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        Statistics files; the result depends neither on their order nor on the cuts.
-    output : path
-        The file to write.
-    record : dict
-        The run record for its footer.
-
-    Raises
-    ------
-    InputError
-        When there is no file, or files were counted in different ways.
+    The result depends neither on the order of the files nor on the cuts; `record` goes to its
+    footer. No file, or files that were counted in different ways, are an InputError.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")
@@ -289,17 +337,7 @@ def merge_statistics(
 
 @dataclass(frozen=True)
 class Statistics:
-    """The sufficient statistics of a body of text, in memory.
-
-    Attributes
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Types, sorted.
-    counts : numpy.ndarray of int64, shape (V,)
-        Occurrences of each type.
-    histograms : dict of str to Histogram
-        The statistics of `HISTOGRAMS`.
-    """
+    """The sufficient statistics of a body of text: types (V,), sorted, their counts, histograms."""
 
     types: pa.Array
     counts: np.ndarray
@@ -328,13 +366,7 @@ def _statistics(unigrams: list[pa.Table], histograms: dict[str, Histogram]) -> S
 
 
 def read_statistics(path: str | Path) -> Statistics:
-    """Read a statistics file.
-
-    Raises
-    ------
-    InputError
-        When it is no statistics file or holds no document.
-    """
+    """Read a statistics file; one that holds no document is an InputError."""
     statistics = _statistics(list(_read_unigrams(path)), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")

@@ -1,13 +1,17 @@
-"""P-values of the rows that compare two texts, adjusted, or the reason why there is none.
+"""Samples with groups against single documents: measures averaged over draws of one document each.
 
-Primary tests of a body are its distances to the reference. Further tests of the same null are
-children of one of them: a child is rejected only together with its parent, so a false rejection of
-a child is one of the parent, and the error over all is that of the primary tests.
+See `inference.units` for the draws and for what a randomization swaps. Every draw is a pair of
+texts of its own, which is measured and randomized as any other; then measures are averaged over
+draws, those of the texts and those of each randomization. Types by length are of the first draw
+alone, which is exact: at single lengths there are so few documents that their average would reject
+up to 10% at .05 with 60 groups.
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -26,18 +30,69 @@ from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
-from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
-from beyond_perplexity.tendencies.measured import (
-    SIGNED,
-    MeasureKey,
-    MeasureRow,
-    compares_texts,
-)
+from beyond_perplexity.tendencies.definitions import SIGNED, MeasureKey, MeasureRow, compares_texts
+from beyond_perplexity.tendencies.document_measures import cell_comparisons, randomized_documents
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import BodyPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.tendencies.word_measures import observed_words
+from beyond_perplexity.tendencies.word_measures import observed_words, randomized_words
 from beyond_perplexity.verdicts import EXCHANGE, REASON_FOLLOWS, joined_facts
+
+_Draws = dict[MeasureKey, np.ndarray]
+
+
+def group_draws(pair: BodyPair, seed: int) -> GroupDraws:
+    """Return the draws of a pair whose samples alone have groups."""
+    assert pair.groups[1] is not None
+    return GroupDraws(pair.groups[1], pair.reference.n_documents, seed)
+
+
+def averaged_draws(
+    pair: BodyPair, options: MeasurementOptions, seed: int
+) -> tuple[dict[MeasureKey, float], _Draws]:
+    """Compute the comparing measures of a pair whose samples alone have groups, and their null.
+
+    Every draw of one document per group is a pair of texts of its own, which is measured and
+    randomized as any other; then measures are averaged over draws, those of the texts and those of
+    each randomization, (B,). Types by length are of the first draw alone, which is exact: at single
+    lengths there are so few documents that their average would reject up to 10% at .05 with 60
+    groups. Draws of which a measure is not defined count not.
+    """
+    draws = group_draws(pair, seed)
+    held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
+    for drawn in draws:
+        kept = np.zeros(pair.n_documents[0], bool), np.zeros(pair.n_documents[1], bool)
+        for mask, places in zip(kept, drawn, strict=True):
+            mask[places] = True
+        with part_of(pair, kept) as part:
+            units = draws.units(drawn)
+            null = randomized_words(part, units, options, seed)
+            null |= randomized_documents(part, units, options, seed)
+            observed = observed_words(part, units, options) | _observed_documents(part, options)
+        for key in null.keys() & observed.keys():
+            if key[0] in HISTOGRAM_OF and held[key]:
+                continue
+            held[key].append(np.append(null[key], observed[key]))
+    means = {key: _mean(found) for key, found in sorted(held.items())}
+    observed = {key: float(found[-1]) for key, found in means.items()}
+    return observed, {key: found[:-1] for key, found in means.items()}
+
+
+def _observed_documents(part: BodyPair, options: MeasurementOptions) -> dict[MeasureKey, float]:
+    return {
+        (cells.tendency, name): float(value)
+        for cells in cell_comparisons(part, options)
+        for name, value in cells.evaluate(*cells.counts).items()
+        if compares_texts(name)
+    }
+
+
+def _mean(found: list[np.ndarray]) -> np.ndarray:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of nothing but NaN
+        mean: np.ndarray = np.nanmean(found, axis=0)
+    return mean
+
 
 _TVD = ("unigram", "tvd")
 # What swaps of groups with independent documents have no sound test for.
@@ -92,15 +147,7 @@ def few_blocks(draws: GroupDraws) -> str:
 
 
 def exchanged_told(pair: BodyPair, given: Groups) -> str:
-    """Say what the tests of a pair exchange, or why there are none.
-
-    Parameters
-    ----------
-    pair : BodyPair
-        With documents.
-    given : tuple of two numpy.ndarray of int, shape (D,), or None
-        The groups that both texts came with.
-    """
+    """Say what the tests of a pair exchange, or why there are none; `given` are its own groups."""
     if reason := without_verdict(pair):
         return reason
     told = EXCHANGED[scheme_of(pair.groups)]
@@ -121,27 +168,10 @@ def tested_rows(
     units: ExchangedUnits | None,
     draw: NullDrawer,
 ) -> list[MeasureRow]:
-    """Fill in the p-values of a body's rows.
+    """Fill in the p-values of a body's rows; where a verdict is withheld `note` says why.
 
-    Parameters
-    ----------
-    rows : sequence of MeasureRow
-        Without p-values.
-    pair : BodyPair
-        The texts.
-    options : MeasurementOptions
-        Number of permutations; without any nothing is tested.
-    seed : int
-        Seed of all draws.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents.
-    draw : callable
-        `measures.null_draws`.
-
-    Returns
-    -------
-    list of MeasureRow
-        Where a verdict is withheld `note` says why. A text against itself has p = 1 in every row.
+    `draw` is `measures.null_draws`. Without permutations nothing is tested; a text against itself
+    has p = 1 in every row.
     """
     if not options.permutations:
         return list(rows)
@@ -219,19 +249,9 @@ def _parent(key: MeasureKey, tested: Mapping[MeasureKey, float]) -> MeasureKey:
 def adjusted_p_values(
     p_values: Mapping[MeasureKey, float], bodies: int = 1
 ) -> dict[MeasureKey, float]:
-    """Adjust the p-values of a body; see the module.
+    """Adjust the p-values of a body by tendency and measure; NaN where there is no test.
 
-    Parameters
-    ----------
-    p_values : mapping of (tendency, measure) to float
-        NaN where there is no test. A child whose parent has none is a primary test.
-    bodies : int
-        Bodies of text whose tests are one family.
-
-    Returns
-    -------
-    dict of (tendency, measure) to float
-        Of those that have a p-value.
+    A child whose parent has none is a primary test. The tests of so many `bodies` are one family.
     """
     tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
     primary = [key for key in tested if _parent(key, tested) == key]

@@ -1,9 +1,17 @@
-"""Batches of documents as arrays of type ids, by pyarrow's split and dictionary encoding."""
+"""Texts as tokens: batches of type ids, readings in a closed vocabulary, and 64-bit hashes.
+
+Human text holds words that a model of a closed vocabulary cannot write. Both sides of a fair
+comparison are therefore read alike: what the vocabulary lacks is ``<unk>`` in both. Hashes are
+polynomials modulo 2^64 over pseudo-random numbers, the same on every machine, with mixed bits: two
+of n are taken for equal with a chance of about n^2 / 2^65, 3e-8 for a million.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.storage.inputs import read_whole
+from beyond_perplexity.storage.json_text import JSONTextError, parse_json
 from beyond_perplexity.storage.shards import count_documents, read_texts
 
 _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"
@@ -19,16 +29,9 @@ _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Documents of one batch as ids.
+    """Documents of one batch as ids (int32, (T,)) into distinct types (V,).
 
-    Attributes
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Distinct tokens of the batch.
-    ids : numpy.ndarray of int32, shape (T,)
-        Index into `types` of every token, document after document.
-    offsets : numpy.ndarray of int64, shape (D + 1,)
-        Document d has the tokens ``ids[offsets[d]:offsets[d + 1]]``.
+    Document d has the tokens ``ids[offsets[d]:offsets[d + 1]]``; offsets are int64, (D + 1,).
     """
 
     types: pa.Array
@@ -68,17 +71,9 @@ def _has_other_space(types: pa.Array) -> bool:
 
 
 def tokenize_batch(texts: pa.Array) -> TokenBatch:
-    """Split texts at white space, exactly as `str.split`, and number the types.
+    """Split texts at white space, exactly as `str.split`, and number the types as they occur.
 
-    Parameters
-    ----------
-    texts : pyarrow.StringArray, shape (D,)
-        Documents; a null or an empty text is a document of zero tokens.
-
-    Returns
-    -------
-    TokenBatch
-        Ids by first occurrence in the batch.
+    A null or an empty text is a document of zero tokens.
     """
     # With a blank after each document, one array of offsets into the text cuts "token ", "token ".
     ended = pc.binary_join_element_wise(pc.fill_null(texts, ""), "", " ")
@@ -101,26 +96,10 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
 def read_resample(
     paths: Sequence[str | Path], split: str | None, size: int, resample: int, seed: int
 ) -> Iterator[pa.Array]:
-    """Stream a random subset of the documents, drawn without replacement.
+    """Stream `size` random documents, drawn without replacement, in the order of the files.
 
-    Parameters
-    ----------
-    paths, split
-        As for `read_texts`.
-    size : int
-        Documents of the subset.
-    resample, seed : int
-        The subset is drawn from the stream (`seed`, ``"resample"``, `resample`).
-
-    Yields
-    ------
-    pyarrow.StringArray
-        Texts of the subset, in the order of the files.
-
-    Raises
-    ------
-    InputError
-        When there are fewer documents than `size`.
+    They are drawn from the stream (`seed`, ``"resample"``, `resample`); fewer documents than `size`
+    are an InputError.
     """
     total = count_documents(paths, split)
     if not 0 < size <= total:
@@ -146,3 +125,215 @@ def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[
     for batch in texts:
         yield batch.filter(pa.array(chosen[start : start + len(batch)]))
         start += len(batch)
+
+
+GRAM = 8
+_BASE = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(values: np.ndarray) -> np.ndarray:
+    """Mix the bits of unsigned 64-bit integers, one to one (the finalizer of SplitMix64)."""
+    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+_BYTES = _mixed(np.arange(1, 257, dtype=np.uint64) * _BASE)
+
+
+def _sequence_hashes(numbers: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Hash sequences of numbers (uint64, shape (T,)) that end at offsets (D + 1): shape (D,)."""
+    lengths = np.diff(offsets)
+    places = np.arange(len(numbers)) - np.repeat(offsets[:-1] - offsets[0], lengths)
+    powers = np.full(int(lengths.max(initial=0)) + 1, _BASE)
+    powers[0] = 1
+    np.cumprod(powers, out=powers)
+    total = np.zeros(len(numbers) + 1, np.uint64)
+    np.cumsum(numbers * powers[places], out=total[1:])
+    sums = np.diff(total[offsets - offsets[0]])
+    return _mixed(sums + powers.dtype.type(0x632BE59BD9B4E019) * lengths.astype(np.uint64))
+
+
+def string_hashes(strings: pa.Array) -> np.ndarray:
+    """Hash strings without nulls (string, shape (V,)) by their bytes: uint64, shape (V,)."""
+    if len(strings) == 0:
+        return np.zeros(0, np.uint64)
+    _, places, data = strings.buffers()
+    offsets = np.frombuffer(places, np.int32)[strings.offset : strings.offset + len(strings) + 1]
+    held = np.frombuffer(data or b"", np.uint8)[offsets[0] : offsets[-1]]
+    return _sequence_hashes(_BYTES[held], offsets.astype(np.int64))
+
+
+def document_hashes(batch: TokenBatch) -> np.ndarray:
+    """Hash the sequence of tokens of every document: uint64, shape (D,)."""
+    return _sequence_hashes(string_hashes(batch.types)[batch.ids], batch.offsets)
+
+
+def gram_hashes(batch: TokenBatch, without: str) -> np.ndarray:
+    """Hash every 8 tokens in a row of a document, document after document: uint64, shape (G,).
+
+    Those that hold the word `without` are left out.
+    """
+    n = len(batch.ids) - GRAM + 1
+    if n <= 0:
+        return np.zeros(0, np.uint64)
+    tokens = string_hashes(batch.types)[batch.ids]
+    hashes = tokens[:n].copy()
+    for place in range(1, GRAM):
+        hashes *= _BASE
+        hashes += tokens[place : place + n]
+    last = np.repeat(batch.offsets[1:], batch.lengths)[:n] - GRAM  # where the last one may begin
+    left_out = np.asarray(pc.equal(batch.types, without))[batch.ids]
+    before = np.concatenate([[0], np.cumsum(left_out)])
+    return _mixed(hashes[(np.arange(n) <= last) & (before[GRAM:] == before[:n])])
+
+
+UNKNOWN_WORD = "<unk>"  # as closed vocabularies write it
+RAW_TEXT = "raw"  # what a reading without a vocabulary is called
+
+
+def _used_types(batch: TokenBatch) -> TokenBatch:
+    """Leave out the types that no token of the batch is of."""
+    used = np.bincount(batch.ids, minlength=len(batch.types)) > 0
+    if used.all():
+        return batch
+    places = (np.cumsum(used) - 1).astype(np.int32)
+    return TokenBatch(batch.types.filter(pa.array(used)), places[batch.ids], batch.offsets)
+
+
+def _cut(batch: TokenBatch, maximum_tokens: int) -> TokenBatch:
+    lengths = batch.lengths
+    if lengths.max(initial=0) <= maximum_tokens:
+        return batch
+    kept = np.arange(len(batch.ids)) - np.repeat(batch.offsets[:-1], lengths) < maximum_tokens
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(lengths, maximum_tokens))])
+    return _used_types(TokenBatch(batch.types, batch.ids[kept], offsets))
+
+
+def _closed(batch: TokenBatch, words: pa.Array) -> TokenBatch:
+    known = np.asarray(pc.is_in(batch.types, value_set=words))
+    unknown = pc.index(batch.types, UNKNOWN_WORD).as_py()
+    if unknown >= 0:
+        known[unknown] = True
+    if known.all():
+        return batch
+    places = (np.cumsum(known) - 1).astype(np.int32)
+    types = batch.types.filter(pa.array(known))
+    if unknown < 0:
+        types = pa.concat_arrays([types, pa.array([UNKNOWN_WORD], pa.string())])
+    places[~known] = len(types) - 1 if unknown < 0 else places[unknown]
+    return TokenBatch(types, places[batch.ids], batch.offsets)
+
+
+@dataclass(frozen=True)
+class TextView:
+    """How documents are read.
+
+    Every token that is not of the closed vocabulary `words` is ``<unk>``; None reads all as they
+    are. Of a document `maximum_tokens` are read; documents of fewer than `minimum_tokens` are left
+    out where documents are read (`admits`).
+    """
+
+    words: pa.Array | None = None
+    maximum_tokens: int | None = None
+    minimum_tokens: int = 0
+
+    def __post_init__(self) -> None:
+        if self.minimum_tokens < 0 or (self.maximum_tokens is not None and self.maximum_tokens < 1):
+            raise InputError(
+                f"--minimum-tokens {self.minimum_tokens}, --maximum-tokens {self.maximum_tokens}: "
+                "give at least 0 and at least 1"
+            )
+
+    def batch(self, texts: pa.Array) -> TokenBatch:
+        """Split texts (string, shape (D,)) at white space and read them so: D documents."""
+        return self.read(tokenize_batch(texts))
+
+    def read(self, batch: TokenBatch) -> TokenBatch:
+        """Read documents that are split already; types without a token are left out."""
+        if self.maximum_tokens is not None:
+            batch = _cut(batch, self.maximum_tokens)
+        return batch if self.words is None else _closed(batch, self.words)
+
+    def admits(self, texts: pa.Array) -> np.ndarray:
+        """Say which documents are long enough before any cut: bool, shape (D,)."""
+        if self.minimum_tokens == 0:
+            return np.ones(len(texts), bool)
+        return tokenize_batch(texts).lengths >= self.minimum_tokens
+
+    @cached_property
+    def vocabulary_hash(self) -> str:
+        """``raw``, or the start of the SHA-256 of the sorted words."""
+        if self.words is None:
+            return RAW_TEXT
+        joined = "\n".join(sorted(set(self.words.to_pylist())))
+        return hashlib.sha256(joined.encode()).hexdigest()[:16]
+
+    def describe(self) -> dict[str, object]:
+        """Return what must be equal where two bodies of text are compared."""
+        return {
+            "vocabulary": self.vocabulary_hash,
+            "maximum_tokens": self.maximum_tokens,
+            "minimum_tokens": self.minimum_tokens,
+        }
+
+
+WHOLE_TEXT = TextView()
+
+
+def _described_words(path: Path, held: dict[str, object]) -> pa.Array | None:
+    """Take the words of a description that a model's folder holds."""
+    if held.get("kind") != "closed":
+        return None
+    words = held.get("words")
+    if not isinstance(words, list) or not words:
+        raise InputError(f"{path}: a closed vocabulary without 'words'; build it again")
+    for number, word in enumerate(words):
+        if not isinstance(word, str):
+            raise InputError(f"{path}: words[{number}] is no string; build the vocabulary again")
+    return pa.array(words, pa.string())
+
+
+def _listed_words(path: Path, text: str) -> pa.Array:
+    words = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        found = line.split()
+        if len(found) > 1 or "\0" in line:
+            wrong = "holds NUL" if "\0" in line else f"holds {len(found)} words"
+            raise InputError(
+                f"{path}: line {number}: {wrong}, so this is no vocabulary; give a model's "
+                "vocabulary.json, or a file with one word a line"
+            )
+        words += found
+    if not words:
+        raise InputError(f"{path}: holds no word; give one word a line, or a vocabulary.json")
+    return pa.array(words, pa.string())
+
+
+def vocabulary_words(path: str | Path) -> pa.Array | None:
+    """Read the words of a closed vocabulary; None of an open one, which can write every word.
+
+    From ``vocabulary.json`` of a model's folder, or a UTF-8 file with one word a line; what is none
+    is an InputError that names the line.
+    """
+    path = Path(path)
+    content = read_whole(path)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise InputError(
+            f"{path}: line {line}: not UTF-8, so this is no vocabulary; give a model's "
+            "vocabulary.json, or a file with one word a line"
+        ) from error
+    if path.suffix.lower() != ".json" and not text.lstrip().startswith('{"'):
+        return _listed_words(path, text)
+    try:
+        held = parse_json(text)
+    except JSONTextError as error:
+        raise InputError(
+            f"{path}: line {error.line}: not JSON ({error}); give a vocabulary"
+        ) from error
+    if not isinstance(held, dict) or not isinstance(held.get("kind"), str):
+        raise InputError(f"{path}: has no 'kind', so this is no vocabulary.json of a model")
+    return _described_words(path, held)

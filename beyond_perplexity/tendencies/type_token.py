@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import pdtr
 
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.definitions import tendencies_of
 from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
-from beyond_perplexity.tendencies.rows import tendencies_of
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}
@@ -31,15 +31,7 @@ def fit(histogram: Histogram) -> Heaps:
 
 @dataclass(frozen=True)
 class LengthCells:
-    """Cells (length, types) of one or two bodies of text, grouped by length.
-
-    Attributes
-    ----------
-    lengths, values : numpy.ndarray of int64, shape (C,)
-        The cells, sorted by length, then value.
-    starts : numpy.ndarray of int64, shape (G,)
-        First cell of each length.
-    """
+    """Cells (length, types) of bodies of text, (C,), sorted; `starts` of each length: (G,)."""
 
     lengths: np.ndarray
     values: np.ndarray
@@ -87,15 +79,7 @@ def restrict(histogram: Histogram, maximum_length: int) -> Histogram:
 
 @dataclass(frozen=True)
 class PairedCells:
-    """Documents of two bodies of text by (length, types).
-
-    Attributes
-    ----------
-    cells : LengthCells
-        C cells in G lengths.
-    reference, samples : numpy.ndarray of int64, shape (C,)
-        Documents of each cell.
-    """
+    """Documents of two bodies of text by (length, types): (C,) each."""
 
     cells: LengthCells
     reference: np.ndarray
@@ -119,21 +103,9 @@ def pair_by_length(
 
 
 def ks_to_heaps(cells: LengthCells, counts: np.ndarray, law: Heaps) -> np.ndarray:
-    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t.
+    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t, of documents (..., C): (..., G).
 
-    Parameters
-    ----------
-    cells : LengthCells
-        C cells in G lengths.
-    counts : numpy.ndarray of int64, shape (..., C)
-        Documents.
-    law : Heaps
-        The fit.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (..., G)
-        Where a length has no document its value has no meaning.
+    Where a length has no document its value has no meaning.
     """
     rate = law.rate(cells.lengths)  # (C,)
     cdf = cells.cdf(counts)  # (..., C)
@@ -160,22 +132,10 @@ def weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
 def summarize_lengths(
     paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: dict[str, Heaps]
 ) -> dict[str, np.ndarray]:
-    """Compute the document-weighted means of the curves of distances.
+    """Compute the document-weighted means of the curves of distances, of documents (..., C).
 
-    Parameters
-    ----------
-    paired : PairedCells
-        The cells.
-    reference, samples : numpy.ndarray of int64, shape (..., C)
-        Documents.
-    laws : dict of str to Heaps
-        Names of measures, e.g. ``ks_heaps_model``, with the fit that each compares the samples to.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray, shape (...)
-        ``ks_empirical``, over the lengths that occur in both, and one for each law, over all
-        lengths.
+    ``ks_empirical``, over the lengths that occur in both, and one by the name of each law, over all
+    lengths.
     """
     cells = paired.cells
     weights = cells.totals(samples)  # (..., G)
@@ -187,23 +147,10 @@ def summarize_lengths(
 
 
 def permute_by_length(paired: PairedCells, n: int, seed: int, purpose: str) -> np.ndarray:
-    """Draw the summary ``ks_empirical`` under permutations of the documents of equal length.
+    """Draw ``ks_empirical`` under n permutations of the documents of equal length: (n,).
 
-    Conditioning on the lengths keeps a difference in lengths out of the test.
-
-    Parameters
-    ----------
-    paired : PairedCells
-        The data.
-    n : int
-        Permutations.
-    seed, purpose : int, str
-        Length t draws all its permutations from the stream (`seed`, `purpose`, t).
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (n,)
-        NaN when no length occurs in both.
+    Conditioning on the lengths keeps a difference in lengths out of the test. Length t draws all
+    its permutations from the stream (`seed`, `purpose`, t). NaN when no length occurs in both.
     """
     cells = paired.cells
     ends = np.append(cells.starts[1:], len(cells.lengths))
@@ -225,26 +172,11 @@ def permute_by_length(paired: PairedCells, n: int, seed: int, purpose: str) -> n
 def draw_from_heaps(
     cells: LengthCells, counts: np.ndarray, law: Heaps, n: int, seed: int, purpose: str
 ) -> np.ndarray:
-    """Draw the summary distance of samples of the fitted Poisson laws from these laws.
+    """Draw the summary distance of samples of the fitted Poisson laws from these laws: (n,).
 
     The parameters are taken as known; with two of them fitted to many documents the p-values are,
-    if anything, too large.
-
-    Parameters
-    ----------
-    cells, counts : LengthCells, numpy.ndarray of int64, shape (C,)
-        The lengths of the documents.
-    law : Heaps
-        The null hypothesis.
-    n : int
-        Draws.
-    seed, purpose : int, str
-        Length t draws from the stream (`seed`, `purpose`, t).
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (n,)
-        Under the null; see Wood and Altavela (1978) for discrete Kolmogorov-Smirnov statistics.
+    if anything, too large. Length t draws from the stream (`seed`, `purpose`, t). See Wood and
+    Altavela (1978) for discrete Kolmogorov-Smirnov statistics.
     """
     documents = cells.totals(counts)
     total = np.zeros(n)

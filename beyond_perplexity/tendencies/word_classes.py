@@ -47,17 +47,11 @@ _UNSPACED = {
 
 @dataclass(frozen=True)
 class StopWords:
-    """A list of stop words with the name that every table shows.
+    """A list of lower-cased stop words with the name that every table shows.
 
-    Attributes
-    ----------
-    name : str
-        ``"gensim"``, ``"nltk"``, the list of a language, or the file's name with the start of its
-        SHA-256.
-    words : frozenset of str
-        Lower-cased words, contractions also in the form the Moses tokenizer gives them.
-    missing : str
-        Why there is no list, so that stop words are not counted; empty where there is one.
+    `name` is ``gensim``, ``nltk``, the list of a language, or the file's name with the start of its
+    SHA-256. Contractions stand also in the form the Moses tokenizer gives them. `missing` says why
+    there is no list, so that stop words are not counted.
     """
 
     name: str
@@ -66,18 +60,7 @@ class StopWords:
 
 
 def moses_forms(word: str) -> tuple[str, ...]:
-    """Split a contraction as the English Moses tokenizer does: ``don't`` into ``don`` and ``'t``.
-
-    Parameters
-    ----------
-    word : str
-        An entry of a stop word list.
-
-    Returns
-    -------
-    tuple of str
-        The tokens that the entry becomes; the word alone when it has no inner apostrophe.
-    """
+    """Split a contraction as English Moses does: ``don't`` into ``don`` and ``'t``."""
     first, *rest = _APOSTROPHE.split(word.replace("’", "'"))
     return (first, *("'" + part for part in rest))
 
@@ -135,15 +118,7 @@ def _language_words(language: str) -> StopWords:
 
 
 def stop_word_list(spec: str, language: str) -> str:
-    """Say which list of stop words texts of a language get: what `load_stop_words` takes.
-
-    Parameters
-    ----------
-    spec : str
-        ``"auto"`` (by the language: gensim's for English), or what `load_stop_words` takes.
-    language : str
-        Its code.
-    """
+    """Say which list texts of a language get: ``auto`` is by the language, gensim's for English."""
     if spec not in (AUTOMATIC_LIST, "nltk"):
         return spec
     if language == "en":
@@ -156,23 +131,9 @@ def load_stop_words(spec: str = "gensim") -> StopWords:
 
     Moses splits contractions (``don't`` becomes ``don 't``), so each entry with an inner apostrophe
     is taken in its own form and as its Moses tokens; the list matches text tokenized either way.
-
-    Parameters
-    ----------
-    spec : str
-        ``"gensim"`` (its English list), ``"nltk"`` (the paper's; NLTK's data must be installed;
-        also ``"nltk:de"``), ``"language:de"`` (the shipped list, or none), or the path of a UTF-8
-        file with one word a line.
-
-    Returns
-    -------
-    StopWords
-        The lower-cased words and the name of the list.
-
-    Raises
-    ------
-    InputError
-        When the list cannot be found or read.
+    `spec` is ``gensim`` (its English list), ``nltk`` (the paper's; NLTK's data must be installed;
+    also ``nltk:de``), ``language:de`` (the shipped list, or none), or the path of a UTF-8 file with
+    one word a line.
     """
     if spec == "gensim":
         words = (_LISTS / "gensim.txt").read_text(encoding="utf-8").split()
@@ -186,15 +147,7 @@ def load_stop_words(spec: str = "gensim") -> StopWords:
 
 
 def without_blanks(types: pa.Array, counts: np.ndarray) -> str:
-    """Say that tokens look like whole clauses, so that measures are not of words; else nothing.
-
-    Parameters
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Distinct tokens.
-    counts : numpy.ndarray, shape (V,)
-        Their occurrences.
-    """
+    """Say that tokens look like whole clauses, so that measures are not of words; else nothing."""
     characters = np.asarray(pc.utf8_length(types)) * counts
     for script, most in _UNSPACED.items():
         of_script = np.asarray(pc.match_substring_regex(types, script), bool)
@@ -209,38 +162,12 @@ def without_blanks(types: pa.Array, counts: np.ndarray) -> str:
 
 
 def stop_word_mask(types: pa.Array, words: pa.Array) -> np.ndarray:
-    """Say which types are stop words.
-
-    Parameters
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Distinct tokens.
-    words : pyarrow.StringArray
-        The stop words.
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (V,)
-        True at stop words.
-    """
+    """Say which types (V,) are stop words: bool, (V,)."""
     return np.asarray(pc.is_in(types, value_set=words))
 
 
 def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
-    """Say which types are symbols: made only of punctuation and numerals.
-
-    Parameters
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        Distinct tokens.
-    count_s_symbols : bool
-        Whether Unicode's S* (currency, mathematical, modifier, other) counts beside P* and N*.
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (V,)
-        True at symbols.
-    """
+    """Say which types are made only of punctuation and numerals (P*, N*, if wanted S*): (V,)."""
     pattern = _PUNCTUATION_NUMBERS_AND_SYMBOLS if count_s_symbols else _PUNCTUATION_AND_NUMBERS
     # Most types begin with a letter of ASCII; the regular expression sees only the others.
     mask = ~_begins_with_letter(types)
@@ -249,15 +176,7 @@ def symbol_mask(types: pa.Array, count_s_symbols: bool = True) -> np.ndarray:
 
 
 class ClassOptions(NamedTuple):
-    """What the tests of all classes are made from.
-
-    Attributes
-    ----------
-    stop_words : StopWords
-        The list.
-    count_s_symbols : bool
-        See `symbol_mask`.
-    """
+    """What the tests of all classes are made from; see `symbol_mask`."""
 
     stop_words: StopWords
     count_s_symbols: bool

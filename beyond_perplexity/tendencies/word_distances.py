@@ -1,8 +1,71 @@
-"""Distances between the unigrams of two texts, for many randomizations at once."""
+"""Distances between the unigrams of two texts, at equal tokens, for many randomizations at once.
+
+Norms of differences of word frequencies fall with the tokens, so both texts have as many (paper,
+footnote 13): random documents of the longer one that hold at most the tokens of the shorter. The
+documents are drawn: those of a file may be in the order of its pages.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+
+from beyond_perplexity.inference.document_draws import documents_within
+from beyond_perplexity.inference.exchanged_units import Groups
+from beyond_perplexity.inference.held_out import Kept
+from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.pairs import BodyPair
+
+
+class EqualTokens(NamedTuple):
+    """Documents of two texts at equal tokens: which are `kept` (None for all), their counts (2, V).
+
+    `groups` are those of all documents of either text; `spread` says how distances between the
+    documents that are kept vary.
+    """
+
+    kept: Kept
+    counts: np.ndarray
+    groups: Groups = (None, None)
+    spread: Spread = INDEPENDENT
+
+    def units(self, body: int) -> np.ndarray:
+        """Return the number of each kept document or of its group, from 0 on; else -1: (D,)."""
+        chosen, groups = self.kept[body], self.groups[body]
+        assert chosen is not None
+        units = np.full(len(chosen), -1)
+        if groups is None:
+            units[chosen] = np.arange(chosen.sum())
+        else:
+            units[chosen] = np.unique(groups[chosen], return_inverse=True)[1]
+        return units
+
+
+def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
+    """Draw documents of either text of a pair that hold at most the tokens of the smaller.
+
+    Without documents both texts are taken whole. Text b draws from the stream (`seed`,
+    ``"equal_tokens"``, b). A text all of whose documents are longer than the other text has no
+    token.
+    """
+    if pair.documents is None:
+        return EqualTokens((None, None), pair.counts)
+    tokens = min(int(body.n_tokens) for body in pair.bodies)
+    first, second = (
+        documents_within(lengths, tokens, stream(seed, "equal_tokens", body))
+        for body, lengths in enumerate(pair.document_lengths)
+    )
+    kept = first, second
+    counts = np.stack([pair.documents.totals(body, kept[body]) for body in (0, 1)])
+    codes = [
+        None if own is None else own[chosen] for own, chosen in zip(pair.groups, kept, strict=True)
+    ]
+    lengths = pair.document_lengths[0][first], pair.document_lengths[1][second]
+    spread = widest_spread((codes[0], codes[1]), lengths)
+    return EqualTokens(kept, counts, pair.groups, spread)
+
 
 _ROWS = 1_024  # types at a time in the reduction, which then stays in the cache
 _FOLD = 64  # rows that a reduction takes side by side, for long inner loops
@@ -140,19 +203,10 @@ def largest_differences(
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
-    """Sort counts by rank, without sorting the types that cannot be among the first ranks.
+    """Sort counts (V, w) by rank, most frequent first: float64, (w, min(V, ranks)).
 
-    Parameters
-    ----------
-    counts : numpy.ndarray, shape (V, w)
-        Counts of types; fastest when the frequent types come first.
-    ranks : int or None
-        Ranks wanted; None for all.
-
-    Returns
-    -------
-    numpy.ndarray of float64, shape (w, min(V, ranks))
-        Counts, most frequent first.
+    Types that cannot be among the first ranks are not sorted; fastest when the frequent ones come
+    first.
     """
     wanted = len(counts) if ranks is None else min(ranks, len(counts))
     looked = min(2 * wanted, len(counts))

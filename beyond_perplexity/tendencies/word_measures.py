@@ -21,14 +21,15 @@ from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.thresholds import SPLIT_RANKS
-from beyond_perplexity.tendencies.equal_tokens import EqualTokens, equal_tokens
-from beyond_perplexity.tendencies.measured import MeasureKey, MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
-from beyond_perplexity.tendencies.views import UNKNOWN_WORD
+from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
+from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import (
+    EqualTokens,
     bounds_from,
+    equal_tokens,
     first_ranks_distance,
     largest_differences,
     permuted_distances,
@@ -36,7 +37,6 @@ from beyond_perplexity.tendencies.word_distances import (
     unigram_distances,
 )
 from beyond_perplexity.tendencies.zipf_law import law_p
-from beyond_perplexity.tendencies.zipf_split import SplitFit, split_fit
 
 _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"
@@ -123,22 +123,9 @@ def _first_sides(
 def randomized_words(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of rank_frequency and unigram under randomizations.
+    """Draw the comparing measures of rank_frequency and unigram under randomizations: (B,) each.
 
-    Parameters
-    ----------
-    pair : BodyPair
-        The texts; without documents nothing is drawn.
-    units : ExchangedUnits or None
-        What is exchanged; None for documents. Swaps give the largest differences alone.
-    options : MeasurementOptions
-        Number of draws, ranks.
-    seed : int
-        Seed of all draws.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (B,)
+    Those on which swaps give no verdict are left out.
     """
     if pair.documents is None or not pair.defined:
         return {}
@@ -181,21 +168,9 @@ def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _D
 def compared_words(
     pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
 ) -> dict[MeasureKey, np.ndarray]:
-    """Compute the distances of words of parts of a pair's texts.
+    """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,).
 
-    Parameters
-    ----------
-    pair : BodyPair
-        The texts.
-    first, second : numpy.ndarray, shape (V, w)
-        Counts of w pairs of parts.
-    options : MeasurementOptions
-        ``zipf_ranks`` is used.
-
-    Returns
-    -------
-    dict of (tendency, measure) to numpy.ndarray of float64, shape (w,)
-        NaN where a part has no token.
+    Types that are not compared, and ranks, are those of the pair and the options.
     """
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
     with np.errstate(invalid="ignore", divide="ignore"):

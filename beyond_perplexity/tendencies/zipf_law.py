@@ -1,10 +1,14 @@
 """The test of Zipf's law by Monte Carlo.
 
-Both halves of a text are drawn from the law, ranked and fitted as the text was (`zipf_split`), and
-the largest difference of distribution functions over the ranks is compared. It supposes independent
-tokens: on real text it describes.
+Both halves of a text are drawn from the law, ranked and fitted as the text was
+(`power_laws.split_fit`), and the largest difference of distribution functions over the ranks is
+compared. It supposes independent tokens: on real text it describes.
 
-R ranks, T types, w draws side by side.
+Where many tokens of a type are expected every count is drawn, by inversion: a table says of every
+128th of the uniform numbers with which count to begin the search. Of most types few tokens are
+expected, and few of these types reach the count that is asked for: which do is drawn as the types
+of the points of a Poisson process with the rate -ln(1 - P(count >= least)) in each type. R ranks, T
+types, w draws side by side.
 """
 
 from __future__ import annotations
@@ -13,14 +17,115 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import gammaincinv
+from scipy.special import gammainc, gammaincinv, gammaln
 
 from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.thresholds import OCCURRENCES
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.poisson_counts import PoissonTables, SeldomCounts
-from beyond_perplexity.tendencies.power_laws import ExponentTable
-from beyond_perplexity.tendencies.zipf_split import Halves
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.power_laws import ExponentTable, Halves
+
+_CELLS = 128  # of the uniform numbers, in the table of a type
+_TABLED = 200  # the expected count above which numpy's rejection is as quick as a table
+_TOGETHER = 64  # types whose distribution functions are worked out at a time
+
+
+class PoissonTables:
+    """Counts of types by inversion of their distribution functions, of falling rates (T,)."""
+
+    def __init__(self, rates: np.ndarray) -> None:
+        n_high = int(np.count_nonzero(rates > _TABLED))
+        self._high, rates = rates[:n_high], rates[n_high:]
+        # Where less than the accuracy of a float is left on either side.
+        reach = 9 * np.sqrt(rates) + 20
+        largest = int(np.ceil((rates + reach).max(initial=0)))
+        log_factorials = gammaln(np.arange(1, largest + 2))
+        self._smallest = np.zeros(len(rates), np.int64)
+        functions, begins, sizes = [], [], []
+        for start in range(0, len(rates), _TOGETHER):
+            some = slice(start, start + _TOGETHER)
+            low = int(max(0, np.floor((rates[some] - reach[some]).min())))
+            values = np.arange(low, int(np.ceil((rates[some] + reach[some]).max())))
+            logs = np.log(rates[some, None]) * values - log_factorials[values]
+            function = np.cumsum(np.exp(logs - rates[some, None]), axis=1)
+            # How many counts lie wholly below each boundary of the cells.
+            cells = np.minimum(np.ceil(function * _CELLS), _CELLS).astype(np.int64)
+            rows = np.arange(len(cells))[:, None] * (_CELLS + 1)
+            below = np.bincount((rows + cells).ravel(), minlength=len(cells) * (_CELLS + 1))
+            begins.append(below.reshape(-1, _CELLS + 1).cumsum(axis=1)[:, :_CELLS])
+            function[:, -1] = 2  # above every uniform number: each search ends
+            functions.append(function.ravel())
+            sizes.append(np.full(len(function), function.shape[1]))
+            self._smallest[some] = low
+        whole = np.concatenate([np.zeros(0, np.int64), *sizes])
+        self._starts = np.cumsum(whole) - whole
+        self._functions = np.concatenate([np.zeros(0), *functions])
+        self._begins = np.concatenate([np.zeros((0, _CELLS), np.int64), *begins])
+        self._begins = (self._begins + self._starts[:, None]).astype(np.int32).ravel()
+
+    def draw(self, rng: np.random.Generator, width: int) -> np.ndarray:
+        """Draw counts: int64, shape (T, w)."""
+        high = rng.poisson(self._high[:, None], (len(self._high), width))
+        uniforms = rng.random((len(self._starts), width))
+        cells = (uniforms * _CELLS).astype(np.int64)
+        cells += np.arange(len(self._starts))[:, None] * _CELLS
+        places = np.take(self._begins, cells.ravel()).astype(np.int64)
+        uniforms = uniforms.ravel()
+        left = np.flatnonzero(uniforms >= np.take(self._functions, places))
+        while len(left):
+            places[left] += 1
+            left = left[uniforms[left] >= self._functions[places[left]]]
+        found = places.reshape(-1, width) + (self._smallest - self._starts)[:, None]
+        return np.concatenate([high, found])
+
+
+class Reached(NamedTuple):
+    """Types that reach a count in some draws: draw times T plus type, rising, and the counts."""
+
+    keys: np.ndarray
+    counts: np.ndarray
+
+
+class SeldomCounts:
+    """Counts of types that seldom reach the least count; expected counts (T,) below it."""
+
+    def __init__(self, rates: np.ndarray, least: int) -> None:
+        self._rates, self._least = rates, least
+        self._reach = gammainc(least, rates)  # P(count >= least)
+        self._hazard = -np.log1p(-self._reach).cumsum()
+        self._at_least = np.exp(least * np.log(rates) - rates - gammaln(least + 1))
+
+    def draw_reached(self, rng: np.random.Generator, width: int) -> Reached:
+        """Draw the types that reach the least count in each of so many draws."""
+        n_types = len(self._rates)
+        total = self._hazard[-1] if n_types else 0.0
+        points = rng.poisson(total, width)
+        places = np.searchsorted(self._hazard, rng.random(points.sum()) * total, side="right")
+        keys = np.unique(np.repeat(np.arange(width) * n_types, points) + places)
+        types = keys % max(n_types, 1)
+        counts = np.full(len(keys), self._least)
+        # By inversion: from the least count on until the probability is used up.
+        above = rng.random(len(keys)) * self._reach[types]
+        mass, left = self._at_least[types], np.arange(len(keys))
+        while len(left := left[above[left] >= mass[left]]):
+            above[left] -= mass[left]
+            counts[left] += 1
+            mass[left] *= self._rates[types[left]] / counts[left]
+            left = left[mass[left] > 0]
+        return Reached(keys, counts)
+
+    def counts(self, rng: np.random.Generator, reached: Reached, keys: np.ndarray) -> np.ndarray:
+        """Return counts of types (draw times T plus type, rising) among which are the reached."""
+        found = np.zeros(len(keys), np.int64)
+        known = np.zeros(len(keys), bool)
+        known[np.searchsorted(keys, reached.keys)] = True
+        found[known] = reached.counts
+        left = np.flatnonzero(~known)
+        rates = self._rates[keys % max(len(self._rates), 1)]
+        while len(left):  # they are known not to reach the least count
+            found[left] = rng.poisson(rates[left])
+            left = left[found[left] >= self._least]
+        return found
+
 
 BLOCK_DRAWS = 32  # draws from a stream; part of the definition of the random draws
 _MOST_RANKS = 20  # times the ranks that are compared: types drawn at most
@@ -38,13 +143,7 @@ class _Ranked(NamedTuple):
 
 
 class DrawnHalves(NamedTuple):
-    """Halves that were drawn.
-
-    Attributes
-    ----------
-    ranked : tuple of two _Ranked
-        As of `Halves`: counts in B by the ranks of A, and the reverse.
-    """
+    """Halves that were drawn: counts in B by the ranks of A, and the reverse, as of `Halves`."""
 
     ranked: tuple[_Ranked, _Ranked]
 
@@ -79,17 +178,7 @@ class DrawnHalves(NamedTuple):
 
 
 class Law:
-    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again.
-
-    Parameters
-    ----------
-    halves : Halves
-        Of the text.
-    s : float
-        The exponent of the law.
-    ranks : int or None
-        Ranks that are compared at most.
-    """
+    """Zipf's law with the tokens of two halves, as fitted to them, to draw both again."""
 
     def __init__(self, halves: Halves, s: float, ranks: int | None) -> None:
         self._ranks = ranks
@@ -169,23 +258,10 @@ def law_p(
 ) -> float:
     """Test a text against Zipf's law with the exponent of a text, by Monte Carlo.
 
-    Parameters
-    ----------
-    samples : Halves
-        The text that is tested.
-    fitted : Halves
-        The text that the exponent is fitted to: the same object, or the reference.
-    n : int
-        Draws; both texts are drawn from the law, and the exponent is fitted again each time.
-    ranks : int or None
-        Ranks that are compared at most.
-    seed, purpose : int, str
-        Block b of `BLOCK_DRAWS` draws is from the stream (`seed`, `purpose`, b).
-
-    Returns
-    -------
-    float
-        NaN without draws or where the fit is not defined: below 30 ranks in a half.
+    `fitted` is the text that the exponent is fitted to: the same object, or the reference. Both
+    texts are drawn from the law n times, and the exponent is fitted again each time. Block b of
+    `BLOCK_DRAWS` draws is from the stream (`seed`, `purpose`, b). NaN without draws or where the
+    fit is not defined: below 30 ranks in a half.
     """
     s = fitted.exponent
     if not n or math.isnan(s) or samples.too_few or fitted.too_few:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.corpus.distortions import DistortionOptions, distort
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch, InstanceStore
 from beyond_perplexity.corpus.sentences import cut_sentences
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch, InstanceStore
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.corpus.token_batches import BatchSource
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import EOS, Vocabulary

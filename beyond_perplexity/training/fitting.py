@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from beyond_perplexity.corpus.latent_instances import CorpusFiles
+from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import TokenStore
-from beyond_perplexity.instances.store import CorpusFiles
-from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import WEIGHTS, save_model
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
@@ -24,6 +23,7 @@ from beyond_perplexity.models.families import families_of, training_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.lineage import note_read

@@ -11,9 +11,9 @@ from pkgutil import resolve_name
 
 import numpy as np
 
+from beyond_perplexity.corpus.latent_instances import InstanceStore, WholeInstances
+from beyond_perplexity.corpus.token_batches import Pieces
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import Pieces
-from beyond_perplexity.instances.store import InstanceStore, WholeInstances
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.latent import LatentModule

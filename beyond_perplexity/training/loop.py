@@ -22,11 +22,11 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.invariance.streams import stream_key
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.losses import fastest_products
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.training.lightning_trainer import (
     fit_on,
     lightning_precision,

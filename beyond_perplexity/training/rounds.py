@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from beyond_perplexity.instances.batches import BatchSource
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.training.without_torchmetrics import lightning
 

@@ -20,8 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.training.options import TrainingOptions
 
 

@@ -25,10 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import InstanceBatch
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.models.checkpoint import DESCRIPTION, load_any
 from beyond_perplexity.models.latent import LatentModel, Proposal
 from beyond_perplexity.models.supports import check_support

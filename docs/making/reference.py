@@ -21,9 +21,9 @@ RESULTS = ("library.result.Result", "library.results_folder.ResultsFolder")
 CONTRACTS = (
     ("Language models", "beyond_perplexity.models.contract"),
     ("Models with latent variables, and proposals", "beyond_perplexity.models.latent"),
-    ("Estimators", "beyond_perplexity.importance.estimators.contract"),
+    ("Estimators", "beyond_perplexity.importance.estimator"),
     ("Evaluators of meaning", "beyond_perplexity.semantics.evaluators.contract"),
-    ("Random streams", "beyond_perplexity.invariance.streams"),
+    ("Random streams", "beyond_perplexity.random_streams"),
 )
 _LIBRARY = """# The library
 

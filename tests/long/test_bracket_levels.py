@@ -18,10 +18,9 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.smc import numbers_needed, smc_log_prob
-from beyond_perplexity.importance.enclosing import doubts, enclose
-from beyond_perplexity.importance.gaps import shown_lack
-from beyond_perplexity.importance.pooled_tail import PooledTail
+from beyond_perplexity.importance.bidirectional_gaps import shown_lack
+from beyond_perplexity.importance.particle_runs import numbers_needed, smc_log_prob
+from beyond_perplexity.importance.two_sided_bounds import PooledTail, doubts, enclose
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger

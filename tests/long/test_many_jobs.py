@@ -21,9 +21,9 @@ import pytest
 import yaml
 
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.views import TextView, vocabulary_words
+from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from tests.cluster.conftest import cluster  # noqa: F401 (a fixture)
 from tests.cluster.slurm import Cluster

@@ -12,12 +12,12 @@ import math
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.smc import (
+from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
     smc_log_prob,
 )
-from tests.unit import test_rnng_particles, test_smc, test_smc_paths
+from tests.unit import test_rnng_particles, test_smc
 from tests.unit.test_smc import numbers
 
 REPEATS, AT_ONCE, PARTICLES = 100_000, 4000, 4
@@ -37,7 +37,7 @@ def case(name):
         )
     family = test_smc.FAMILIES[name]
     model, proposal = family.pair()
-    return model, proposal, family.batch, family.short, test_smc_paths.joint(family, model)
+    return model, proposal, family.batch, family.short, test_smc.joint(family, model)
 
 
 @pytest.mark.parametrize(

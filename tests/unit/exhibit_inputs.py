@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from beyond_perplexity.report import INPUTS
-from beyond_perplexity.report.inputs import as_rows
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.report.inputs import INPUTS, as_rows, schema_of
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
-from beyond_perplexity.tendencies.rows import EMBEDDING
+from beyond_perplexity.tendencies.definitions import EMBEDDING
 from tests.unit import test_contrastive_exhibits as contrastive
 from tests.unit import test_report_importance as importance
 from tests.unit import test_semantic_exhibits as semantic
@@ -37,11 +35,6 @@ from tests.unit.test_posterior import posterior_rows
 from tests.unit.test_tables import PERPLEXITIES
 
 SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]
-
-
-def schema_of(kind: str) -> pa.Schema:
-    """Return the schema of a kind of inputs that are tables."""
-    return resolve_name(INPUTS[kind].schema)
 
 
 def as_read(kind: str, rows: pd.DataFrame) -> pd.DataFrame:

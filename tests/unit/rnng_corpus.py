@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     CorpusFiles,
     Instance,
     InstanceBatch,

@@ -24,7 +24,7 @@ from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
 from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
-from beyond_perplexity.importance.reading.labels import file_labels
+from beyond_perplexity.importance.weight_labels import file_labels
 from beyond_perplexity.ngrams.arpa_reader import read_arpa
 from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
 from beyond_perplexity.ngrams.text import UnknownRule
@@ -40,7 +40,7 @@ from beyond_perplexity.semantics.scored_pairs import read_scored_pairs
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile
-from beyond_perplexity.tendencies.views import vocabulary_words
+from beyond_perplexity.tendencies.tokens import vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 

@@ -25,7 +25,7 @@ from tests.workflow.toys import ROOT, add
 PROGRAM = """
 import json, yaml
 from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.importance.drawing.draws import DRAWS
+from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES

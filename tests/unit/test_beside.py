@@ -16,10 +16,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, document_of
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.beside import group_instances, score_beside
-from beyond_perplexity.instances.store import Instance, InstanceBatch, document_of
+from beyond_perplexity.importance.scores_beside import group_instances, score_beside
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report.importance import sampling_table

@@ -17,30 +17,28 @@ import pytest
 import torch
 from scipy.special import logsumexp
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance import gaps
-from beyond_perplexity.importance.drawing.bidirectional import (
+from beyond_perplexity.importance import bidirectional_gaps as gaps
+from beyond_perplexity.importance.bidirectional_gaps import SimulatedRuns, gap_rows
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.reduction import estimates_table, gaps_table, reduce_weights
+from beyond_perplexity.importance.sample_draws import weigh
+from beyond_perplexity.importance.simulated_documents import (
     estimate_simulated,
     generate_known,
     log_weight,
 )
-from beyond_perplexity.importance.drawing.draws import DRAWS
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.gaps import gap_rows
-from beyond_perplexity.importance.options import (
+from beyond_perplexity.importance.ways_to_draw import (
+    DRAWS,
     BidirectionalOptions,
     ReductionOptions,
     SMCOptions,
     WeightOptions,
 )
-from beyond_perplexity.importance.reading.bidirectional import SimulatedRuns
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table, gaps_table
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
-from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger

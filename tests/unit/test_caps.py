@@ -13,8 +13,8 @@ import pandas as pd
 import pytest
 import yaml
 
+from beyond_perplexity.figures.exhibit import with_data
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.titles import with_data
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.run import Run

@@ -21,7 +21,7 @@ import pytest
 from beyond_perplexity.commands import compare
 from beyond_perplexity.corpus.suffixes import guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.report.compare import (
     CSV_COLUMNS,
     FIGURE_FILES,

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_bodies
-from beyond_perplexity.tendencies.measured import compares_texts
+from beyond_perplexity.tendencies.definitions import compares_texts
 
 TYPES = 3000
 STOP = ["the", "of", "and", ",", ".", "a", "12"]

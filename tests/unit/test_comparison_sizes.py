@@ -30,7 +30,7 @@ from beyond_perplexity.report.compare import (
 )
 from beyond_perplexity.report.comparison_page import MAIN_ROWS, comparison_table
 from beyond_perplexity.report.layout import to_html_table
-from beyond_perplexity.tendencies.measured import is_distance
+from beyond_perplexity.tendencies.definitions import is_distance
 from tests.unit.synthetic_tables import make_measures
 
 WORDS = [f"{name}{k}" for name in ("the", "of", "stone", "12") for k in ("", "a", "b", "c", ".")]

@@ -22,25 +22,20 @@ from scipy.stats import kendalltau
 from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, read_table_1
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.contrastive_rows import (
-    pick_contrasts,
-    table_levels,
-    training_margins,
-)
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.saving import save
+from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.contrastive_assertions import order_agreement
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
+from beyond_perplexity.report.contrastive_findings import order_agreement, ordered_readings
 from beyond_perplexity.report.contrastive_pairs import read_pair_contrasts
 from beyond_perplexity.report.contrastive_published import (
     CONTRAST_COLUMN,
     PUBLISHED_CONTRASTS,
     published_contrasts,
 )
-from beyond_perplexity.report.contrastive_readings import ordered_readings
+from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
@@ -372,10 +367,9 @@ def test_the_lengths_that_are_shown_cover_the_test_sentences() -> None:
 # ---- what was found ----
 
 
-def found(question: str, **changed: object) -> str:
-    tidy = make("findings", **changed).tidy.set_index("question")
-    (name,) = (name for name in tidy.index if question in name)
-    return str(tidy.loc[name, "found"])
+def found(question: str, **changed: object) -> pd.DataFrame:
+    tidy = make("findings", **changed).tidy
+    return tidy[tidy["question"].str.contains(question)].set_index("about")
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -393,101 +387,119 @@ def test_orders_agree_as_kendall_says(seed: int) -> None:
 def test_all_equal_numbers_have_no_order() -> None:
     assert math.isnan(order_agreement([1.0, 1.0, 1.0], [1.0, 2.0, 3.0])[0])
     flat = {name: {"perplexity": {"word": 9.0}} for name in WORDS}
-    assert "0 of 6 pairs at 10% (all alike)" in found("order models", perplexities=flat)
+    row = found("order models", perplexities=flat).iloc[0]
+    assert row[["found", "of", "verdict"]].tolist() == [0, 6, "all alike"]
 
 
 def test_the_best_model_is_named_with_those_that_it_cannot_be_told_from() -> None:
-    said = found("best, per word")
-    value = 3.3 * math.sqrt(0.3)
-    assert said.startswith(f"LSTM, which loses {value:.3f} nats a word [")
-    assert "the most of 4 models" in said
-    assert "was found to kn-3, kn-5; none to RNN." in said
+    rows = found("best, per word")
+    assert rows.loc["LSTM", "value"] == pytest.approx(3.3 * math.sqrt(0.3))
+    assert rows["quantity"].eq("H_C at 30% distortion, nats a word").all()
+    assert rows["of"].eq(4).all()
+    verdicts = {"LSTM": "the highest", "RNN": "no difference to the highest found"}
+    apart = dict.fromkeys(("kn-3", "kn-5"), "differs from the highest")
+    assert rows["verdict"].to_dict() == verdicts | apart
+    assert rows.index[rows[FIRST_PAGE]].tolist() == ["LSTM"]
     alone = found("best, per word", contrasts=make_contrasts(["lstm"]), contrast_differences=None)
-    assert alone.endswith("it is the only model with a likelihood.")
+    assert alone["of"].tolist() == [1]
     none = make_contrasts(list(SENTENCES), SENTENCES)
-    assert "no model with a likelihood" in found("best, per word", contrasts=none)
+    (said,) = found("best, per word", contrasts=none)["verdict"]
+    assert "no model with a likelihood" in said
 
 
 def test_where_sentences_change_their_length_all_is_told_per_sentence() -> None:
     contrasts = make_contrasts(WORDS).query("unit == 'sentence'")
-    said = found("best, per sentence", contrasts=contrasts)
-    assert f"loses {20 * 3.3 * math.sqrt(0.3):.3f} nats a sentence [" in said
-    assert "H_C per sentence in 6 of 6" in found("order models", contrasts=contrasts)
+    rows = found("best, per sentence", contrasts=contrasts)
+    assert rows.loc["LSTM", "value"] == pytest.approx(20 * 3.3 * math.sqrt(0.3))
+    assert rows["quantity"].str.endswith("nats a sentence").all()
+    order = found("order models", contrasts=contrasts).iloc[0]
+    assert order[["found", "of"]].tolist() == [6, 6]
+    assert "H_C per sentence" in order["quantity"]
     assert {row[0] for row in make("table_2", contrasts=contrasts).rows} == {"per sentence", ""}
     assert len(draw("figure_1", contrasts=contrasts).axes) == 1
 
 
 def test_without_any_distortion_no_order_is_compared() -> None:
     flat = make_contrasts(WORDS, levels=(0.0,))
-    assert "loses 0 nats a word [0, 0] at 0%" in found("best", contrasts=flat)
-    assert "no order is compared" in found("order models", contrasts=flat)
+    best = found("best", contrasts=flat).iloc[0]
+    assert best[["value", "low", "high"]].tolist() == [0, 0, 0]
+    assert "at 0%" in best["quantity"]
+    assert found("order models", contrasts=flat)["verdict"].str.contains("fewer than three").all()
     assert make("table_3", contrasts=flat).rows[0][0] == "kn-3"
 
 
 def test_models_without_a_likelihood_are_read_against_the_others() -> None:
-    said = found("Without a likelihood")
-    assert "s-75-10: no difference found against 1, superior against 3;" in said
-    assert "s-150-10: superior against 4." in said
+    rows = found("Without a likelihood")
+    assert rows.loc["s-75-10", ["found", "of", "verdict"]].to_numpy().tolist() == [
+        [1, 4, NO_DIFFERENCE],
+        [3, 4, "superior"],
+    ]
+    assert rows.loc["s-150-10", ["found", "of", "verdict"]].tolist() == [4, 4, "superior"]
+    assert found("does not compare").index.tolist() == list(SENTENCES)
     only = make_contrasts(WORDS)
     table = make("findings", contrasts=only, sentence_models={}, training=None)
     assert not any("Without" in row[0] for row in table.rows)
 
 
 def test_orders_are_compared_within_the_commonest_vocabulary() -> None:
-    assert "of 4 models" in found("order models")
-    assert "6 of 6 pairs at 10% (τ = 1.00)" in found("order models")
+    def at(place: int, **changed: object) -> tuple[str, float, int, int]:
+        rows = found("order models", **changed).reset_index()
+        return tuple(rows.loc[place, ["about", "value", "found", "of"]])
+
+    assert at(0) == ("4 models with one vocabulary", 1.0, 6, 6)
     models = {**given()["models"], "rnn": word_description("rnn", "b")}
-    assert "of 3 models" in found("order models", models=models)
+    assert at(0, models=models)[0] == "3 models with one vocabulary"
     turned = {name: {"perplexity": {"word": 1.0 + at}} for at, name in enumerate(WORDS)}
     turned["lstm"]["perplexity"]["word"] = None  # infinite
-    assert "0 of 6 pairs at 50% (τ = −1.00)" in found("order models", perplexities=turned)
+    assert at(2, perplexities=turned)[1:] == (-1.0, 0, 6)
     models["kn-5"] = word_description("kneser-ney", "c", order=5)
-    assert "fewer than three" in found("order models", models=models)
+    (said,) = found("order models", models=models)["verdict"]
+    assert "fewer than three" in said
 
 
-def test_where_entropy_does_not_rise_is_said() -> None:
-    assert found("rise with distortion") == "it rises at every step in 7 of 7 models."
+@pytest.mark.parametrize(
+    ("value", "said", "counts"),
+    [(0.0, "does not rise from 70% to 80%", [1, 2]), (math.nan, "not known", [1, 1])],
+)
+def test_where_entropy_does_not_rise_is_said(value: float, said: str, counts: list[int]) -> None:
+    assert found("rise with distortion").loc["all models", ["found", "of"]].tolist() == [7, 7]
     table = make_contrasts(["lstm", "kn-3"])
-    fallen = (
-        (table["model"] == "kn-3")
-        & (table["level"] == 0.8)
-        & (table["measure"] == CONTRASTIVE_ENTROPY)
-    )
-    table.loc[fallen, "value"] = 0.0
-    said = found("rise with distortion", contrasts=table)
-    assert said == "it rises at every step in 1 of 2 models; not in kn-3 from 70% to 80%."
-    table.loc[fallen, "value"] = np.nan
-    said = found("rise with distortion", contrasts=table)
-    assert said == "it rises at every step in 1 of 1 models; not known of kn-3."
+    fallen = (table["model"] == "kn-3") & (table["level"] == 0.8)
+    table.loc[fallen & (table["measure"] == CONTRASTIVE_ENTROPY), "value"] = value
+    rows = found("rise with distortion", contrasts=table)
+    assert rows.loc["all models", ["found", "of"]].tolist() == counts
+    assert rows.loc[["LSTM", "kn-3"], "verdict"].tolist() == ["rises at every step", said]
 
 
 def test_the_direction_over_training_is_that_of_the_training_text() -> None:
     training = make_margin_training(["s-75-10", "s-75-50"])
     falls = (training["model"] == "s-75-50") & (training["split"] == "train")
     training.loc[falls, "contrastive_entropy"] *= -1
-    said = found("over training", training=training)
-    assert "s-75-10 rose from 0.283 to 0.931; s-75-50 fell from −0.567 to −1.861" in said
+    rows = found("over training", training=training)
+    assert rows["value"].round(3).tolist() == [0.283, 0.931, -0.567, -1.861]
+    assert rows["verdict"].tolist() == ["", "rose", "", "fell"]
 
 
 def test_the_direction_with_the_training_margin_is_within_a_size() -> None:
-    said = found("distortion of the training")
-    assert "size 75, test at 30%: rises (10%: " in said
-    assert "size 150" not in said
+    rows = found("distortion of the training")
+    assert set(rows.index) == {"s-75-10", "s-75-50"}
+    assert rows["verdict"].eq("rises").all()
+    assert "H_C at 30%; size 75, trained at 10%" in set(rows["quantity"])
     contrasts = make_contrasts(["s-75-50", "s-75-10"], SENTENCES)
-    assert "size 75, test at 30%: falls (10%: " in found(
-        "distortion of the training", contrasts=contrasts, contrast_differences=None
-    )
+    rows = found("distortion of the training", contrasts=contrasts, contrast_differences=None)
+    assert rows["verdict"].eq("falls").all()
 
 
 def test_accuracy_on_brought_pairs_is_over_all_phenomena() -> None:
     pairs = make_pair_contrasts(["lstm", "rnn"], ["npi", "agreement"])
     first = (pairs["model"] == "lstm") & (pairs["phenomenon"] == "npi")
     pairs.loc[first, ["accuracy", "pairs"]] = [0.9, 2 * 998 + 2]
-    said = found("brought", pair_contrasts=pairs)
-    assert said == ("blimp: LSTM prefers the good side in 80.0% of the pairs, RNN in 62.0%.")
+    rows = found("brought", pair_contrasts=pairs)
+    assert rows["value"].round(3).to_dict() == {"LSTM": 0.8, "RNN": 0.62}
+    assert rows["verdict"].to_dict() == {"LSTM": "highest", "RNN": "lowest"}
 
 
-def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
+def test_the_first_page_has_a_sentence_of_every_corpus(tmp_path) -> None:
     paths = []
     for corpus in ("wikipedia", "penn"):
         path = tmp_path / corpus / "findings.csv"
@@ -497,7 +509,7 @@ def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
     found = read_findings(paths)
     assert list(found) == ["wikipedia", "penn"]
     nasty = "*x* `y`_ |z| <b> \\ :role:`a`"
-    found["penn"].loc[0, "found"] = nasty
+    found["penn"].loc[found["penn"][FIRST_PAGE], "about"] = nasty
     tree = publish_doctree(
         render_overview({}, {}, [], set(), None, [], {"contrastive": found}),
         settings_overrides={"report_level": 1, "halt_level": 2},
@@ -505,13 +517,10 @@ def test_the_first_page_has_the_lines_of_every_corpus(tmp_path) -> None:
     said = tree.astext()
     assert nasty in said
     assert "Corpus penn:" in said
-    lines = found["penn"][FIRST_PAGE].sum()
-    assert 3 <= lines <= 5
-    assert said.count("rises at every step") == 2
-    bare = render_overview({}, {}, [], set(), None, [])
-    assert "noise" not in bare
+    assert said.count("the highest of 4 models with a likelihood") == 2
+    assert "noise" not in render_overview({}, {}, [], set(), None, [])
     paths[0].write_text("question,found\na,b\n")
-    with pytest.raises(InputError, match="lacks the column 'first_page'"):
+    with pytest.raises(InputError, match="lacks the column 'about'"):
         read_findings(paths)
 
 

@@ -16,18 +16,20 @@ from hypothesis import strategies as st
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_rows, write_shard
-from beyond_perplexity.tendencies import copies
-from beyond_perplexity.tendencies.bodies import DocumentFiles, GroupNumbers
-from beyond_perplexity.tendencies.copies import TextFacts, text_rows, training_shares
-from beyond_perplexity.tendencies.hashes import (
+from beyond_perplexity.tendencies import text_comparison
+from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers
+from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
+from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows, training_shares
+from beyond_perplexity.tendencies.tokens import (
     GRAM,
+    UNKNOWN_WORD,
+    WHOLE_TEXT,
+    TextView,
     document_hashes,
     gram_hashes,
     string_hashes,
+    tokenize_batch,
 )
-from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
-from beyond_perplexity.tendencies.tokens import tokenize_batch
-from beyond_perplexity.tendencies.views import UNKNOWN_WORD, WHOLE_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
 
 TEXTS = st.lists(
@@ -121,10 +123,10 @@ def test_shares_of_copied_8_grams_equal_those_of_sets(reference, samples, traini
 def test_8_grams_are_of_the_first_documents_whatever_the_batches(monkeypatch):
     texts = [" ".join(f"w{k + i}" for i in range(10)) for k in range(12)]  # 3 8-grams each
     training = batched(texts[1:2], 1)  # of the first four: 2, 3, 2 and 1 of 3
-    monkeypatch.setattr(copies, "GRAM_DOCUMENTS", 4)
+    monkeypatch.setattr(text_comparison, "GRAM_DOCUMENTS", 4)
     for size in (1, 3, 12):
         assert training_shares([facts(texts, size, grams=True)], training) == [[8 / 12]]
-    monkeypatch.setattr(copies, "_GRAMS", 5)
+    monkeypatch.setattr(text_comparison, "_GRAMS", 5)
     for size in (1, 3, 12):
         assert training_shares([facts(texts, size, grams=True)], training) == [[4 / 5]]
 

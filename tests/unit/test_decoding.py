@@ -28,10 +28,10 @@ from beyond_perplexity.decoding.rows import Decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
 from tests.unit.decoding_models import TableModel
 from tests.unit.threads import set_threads

@@ -15,8 +15,8 @@ from scipy.stats import chisquare, contingency
 
 from beyond_perplexity.corpus.distortions import DistortionCounts, DistortionOptions, distort
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.random_streams import stream
 
 HALVES = DistortionOptions()
 ALL_FOUR = DistortionOptions(0.4, 0.3, 0.2, 0.1)

@@ -23,36 +23,37 @@ from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTe
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.holm_adjustment import holm
-from beyond_perplexity.schemas.embeddings import EMBEDDINGS
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.embeddings.choice import chosen_documents
-from beyond_perplexity.tendencies.embeddings.discrepancy import (
+from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.discrepancy import (
     distances,
+    gaussian_kernel,
+    median_distance,
     side_weights,
     unbiased_square,
 )
-from beyond_perplexity.tendencies.embeddings.embedded import (
+from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
     EmbeddedText,
+    chosen_documents,
     embedded_text,
+    read_embeddings,
+    vectors_table,
 )
-from beyond_perplexity.tendencies.embeddings.joined import joined_measures
-from beyond_perplexity.tendencies.embeddings.kernel import gaussian_kernel, median_distance
-from beyond_perplexity.tendencies.embeddings.measures import (
+from beyond_perplexity.tendencies.embedding_measures import (
     embedding_rows,
     further_floor,
     half_floor,
     human_shift,
+    joined_measures,
     randomized_distances,
     rows_of_pair,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.embeddings.shifts import TopicShift
-from beyond_perplexity.tendencies.embeddings.store import read_embeddings, vectors_table
-from beyond_perplexity.tendencies.measured import MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
+from beyond_perplexity.tendencies.topic_shifts import TopicShift
 
 RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)

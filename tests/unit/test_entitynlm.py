@@ -14,15 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import MentionSpan
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     CorpusFiles,
     Instance,
     InstanceBatch,
     InstanceStore,
+    MentionSpan,
     WholeInstances,
 )
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
@@ -36,12 +36,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit.entitynlm_reference import (
-    all_codes,
-    plain_log_joint,
-    plain_log_prob,
-    weights_of,
-)
+from tests.unit.entitynlm_reference import all_codes, plain_log_joint, plain_log_prob, weights_of
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
 CONTEXTS = ("peeking", "causal", "bidirectional")

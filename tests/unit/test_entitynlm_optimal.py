@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.smc import (
-    conditional_smc,
-    smc_log_prob,
-)
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.importance.particle_runs import conditional_smc, smc_log_prob
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
+from beyond_perplexity.random_streams import stream
 from tests.unit.entitynlm_reference import all_codes, log_softmax, plain_log_joint, weights_of
 from tests.unit.test_entitynlm import TOKENS, make_batch, make_model, many, scored
 

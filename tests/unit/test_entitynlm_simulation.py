@@ -14,7 +14,7 @@ import pytest
 import torch
 from scipy.stats import chi2
 
-from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.layers.class_softmax import ClassSoftmax
 from beyond_perplexity.vocabulary import ClosedVocabulary

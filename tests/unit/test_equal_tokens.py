@@ -13,10 +13,10 @@ from benchmarks.populations import Drawn, Topics
 from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.intervals import spread_of
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.equal_tokens import equal_tokens
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.word_distances import equal_tokens
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
 PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)

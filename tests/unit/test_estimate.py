@@ -20,9 +20,9 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.commands import estimate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.wording import ERRORS, k_hat_cell, sampling_error
+from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.storage.shards import read_batches
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
@@ -215,10 +215,7 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ),
         ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
         ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
-        (
-            {name: column[:0] for name, column in MINIMAL.items()},
-            "there are no rows",
-        ),
+        ({name: column[:0] for name, column in MINIMAL.items()}, "there are no rows"),
     ],
 )
 def test_a_wrong_row_is_named(weights, columns, message):

@@ -7,26 +7,26 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.estimators import contract
-from beyond_perplexity.importance.estimators.registry import (
-    estimator_files,
+from beyond_perplexity.importance import estimator as contract
+from beyond_perplexity.importance.draw_files import Beams
+from beyond_perplexity.importance.estimate_wording import report
+from beyond_perplexity.importance.estimator_registry import (
+    DRAW_READERS,
+    ESTIMATORS,
+    estimator_code,
     find_estimator,
     load_estimators,
 )
-from beyond_perplexity.importance.estimators.rows import ESTIMATORS
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.beams import Beams
-from beyond_perplexity.importance.reading.rows import DRAW_READERS
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.tables import estimates_table
-from beyond_perplexity.importance.wording import report
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance import trust_table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.storage.provenance import ROOT
@@ -34,7 +34,7 @@ from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, w
 
 P, K = model(n_instances=4, n_latents=6), 30
 OPTIONS = ReductionOptions(subsets=5, bootstrap=5, replicate_samples=10)
-FOLDER = ROOT / "beyond_perplexity/importance/estimators"
+FOLDER = ROOT / "beyond_perplexity/importance"
 
 
 @pytest.fixture
@@ -58,28 +58,30 @@ def test_a_row_says_all_that_is_asked(method):
     assert not estimator.__abstractmethods__
 
 
-def test_every_file_of_an_estimator_has_its_row_and_no_title_stands_twice():
-    shared = {"__init__", "contract", "registry", "rows"}
-    files = {path.stem for path in FOLDER.glob("*.py")} - shared
-    assert {
-        reference.partition(":")[0].split(".")[-1] for reference in ESTIMATORS.values()
-    } == files
+def test_every_estimator_has_its_row_and_no_title_stands_twice():
+    found = {
+        f"{path.stem}:{node.name}"
+        for path in FOLDER.glob("*.py")
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef) and "Estimator" in map(ast.unparse, node.bases)
+    }
+    assert {reference.split(".")[-1] for reference in ESTIMATORS.values()} == found
     titles = [estimator.title for estimator in load_estimators().values()]
     assert len(set(titles)) == len(titles)
     with pytest.raises(InputError, match="the estimators are importance_sampling, "):
         find_estimator("none")
 
 
-def test_the_files_of_a_run_are_those_whose_draws_it_has():
-    def stems(*kinds: str) -> set[str]:
-        return {Path(path).stem for path in estimator_files(kinds)}
+def test_the_code_of_a_run_is_that_whose_draws_it_has():
+    def named(*kinds: str) -> set[str]:
+        return {reference.rpartition(":")[2] for reference in estimator_code(kinds)}
 
-    plain = {"importance_sampling", "jackknife", "mixture", "bracket"}
-    assert stems() == plain
-    assert stems("beams") == plain | {"beams", "beam", "beam_plus_tail"}
-    assert stems("smc") == plain | {"smc_runs", "smc"}
-    assert set(estimator_files()) == set(estimator_files(["beams", "smc", "bidirectional"]))
-    assert all((ROOT / path).is_file() for path in estimator_files())
+    plain = {"ImportanceSampling", "Jackknife", "Mixture", "Bracket"}
+    assert named() == plain
+    assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
+    assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}
+    assert set(estimator_code()) == set(estimator_code(["beams", "smc", "bidirectional"]))
+    assert all(resolve_name(reference) for reference in estimator_code())
 
 
 def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path):

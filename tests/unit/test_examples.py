@@ -5,6 +5,7 @@ Needs no data. Oracles: the rows that were written, and the parser of HTML.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from html.parser import HTMLParser
@@ -28,8 +29,7 @@ from beyond_perplexity.report.examples import (
 )
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import to_html_table
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate
 from tests.unit.test_exhibits import planned
@@ -146,8 +146,8 @@ def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
     assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
     assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
     monkeypatch.chdir(tmp_path)
-    arguments = ["--table", "tendencies/samples", "--example-samples", files[0]]
-    arguments += ["--example-documents", files[1]]
+    given = {"example_samples": [files[0]], "example_documents": [files[1]]}
+    arguments = ["--table", "tendencies/samples", "--inputs", json.dumps(given)]
     arguments += ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
     monkeypatch.setattr("sys.argv", ["tabulate", *arguments])
     tabulate.main()

@@ -6,6 +6,7 @@ their functions do with the numbers that they are given.
 
 from __future__ import annotations
 
+import json
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -18,13 +19,14 @@ import yaml
 from docutils.core import publish_doctree
 
 import beyond_perplexity.report
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
-from beyond_perplexity.planning.report import INPUT_FLAGS
+from beyond_perplexity.planning.report import PATTERNS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import INPUTS, TABLES
-from beyond_perplexity.report.inputs import read_input
+from beyond_perplexity.report import TABLES
+from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot, tabulate
@@ -110,12 +112,8 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
         for group in report.groups():
             for exhibit in report.names(rows, group):
                 files = report.inputs(rows, group, exhibit)
-                assert list(files) == list(INPUTS)
-                wanted = rows[report.name(group, exhibit)].inputs
-                assert {kind for kind, found in files.items() if found} <= set(wanted)
-    assert [part for part in INPUT_FLAGS.split() if part.startswith("--")] == [
-        f"--{kind.replace('_', '-')}" for kind in INPUTS
-    ]
+                assert tuple(files) == rows[report.name(group, exhibit)].inputs
+    assert {kind for patterns in PATTERNS.values() for kind in patterns} == set(INPUTS)
 
 
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
@@ -141,7 +139,7 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     path.parent.mkdir()
     rows = pa.Table.from_pandas(points, TRAINING, preserve_index=False)
     write_shard(path, TRAINING, rows, {})
-    shared = ["--training", str(path), "--labels", report.labels(group)]
+    shared = ["--inputs", json.dumps({"training": [str(path)]}), "--labels", report.labels(group)]
     outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
     monkeypatch.setattr("sys.argv", ["tabulate", "--table", "tendencies/toy", *shared, *outputs])
     tabulate.main()
@@ -172,3 +170,11 @@ def test_where_no_file_is_given_there_is_nothing():
     nothing = {kind: read_input(kind, []) for kind in INPUTS}
     assert nothing["measures"] is None
     assert (nothing["models"], nothing["latents"]) == ({}, [])
+
+
+def test_what_a_command_is_not_given_or_given_in_vain_is_named():
+    row = TABLES["contrastive/partition"]
+    with pytest.raises(InputError, match="needs files 'partitions'"):
+        read_inputs("it", row, {"given_lengths": []})
+    with pytest.raises(InputError, match="no list of files 'models'"):
+        read_inputs("it", row, {"models": []})

@@ -20,8 +20,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.style import single_panel
+from beyond_perplexity.figures.style import save, single_panel
 from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
@@ -364,7 +363,8 @@ def test_few_texts_have_figures_that_say_what_is_lacking(tmp_path, monkeypatch, 
         draw("figure_4", lacking, Labels())
     rows = pa.Table.from_pandas(lacking, CURVES, preserve_index=False)
     write_shard(tmp_path / "curves.parquet", CURVES, rows, {})
-    flags = ["--figure", "tendencies/figure_4", "--curves", str(tmp_path / "curves.parquet")]
+    given = json.dumps({"curves": [str(tmp_path / "curves.parquet")]})
+    flags = ["--figure", "tendencies/figure_4", "--inputs", given]
     output = tmp_path / "figure.svg"
     monkeypatch.setattr("sys.argv", ["plot", *flags, "--output", str(output)])
     plot.main()
@@ -381,13 +381,14 @@ def test_command_draws_from_files(tmp_path, monkeypatch) -> None:
         write_shard(path, CURVES, rows, {})
     outputs = [tmp_path / "f.svg", tmp_path / "f.pdf"]
     labels = json.dumps({"models": ["trigram", "lstm"], "names": {"lstm": "LSTM (3)"}})
-    arguments = ["plot", "--figure", "tendencies/figure_5", "--labels", labels, "--curves"]
-    arguments += [*map(str, paths), "--output", *map(str, outputs)]
+    given = json.dumps({"curves": [*map(str, paths)]})
+    arguments = ["plot", "--figure", "tendencies/figure_5", "--labels", labels]
+    arguments += ["--inputs", given, "--output", *map(str, outputs)]
     monkeypatch.setattr("sys.argv", arguments)
     plot.main()
     assert all(path.stat().st_size > 1000 for path in outputs)
     monkeypatch.setattr("sys.argv", ["plot", "--figure", "tendencies/main", "--output", "f.svg"])
-    with pytest.raises(InputError, match="needs --measures"):
+    with pytest.raises(InputError, match="needs files 'measures'"):
         plot.main()
 
 

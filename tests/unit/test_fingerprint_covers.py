@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from beyond_perplexity.storage import fingerprint as fingerprints
-from beyond_perplexity.tendencies.rows import SHARES
+from beyond_perplexity.tendencies.definitions import SHARES
 
 # What is left out on purpose: it is in no result.
 AROUND = {f"beyond_perplexity/{name}" for name in fingerprints._AROUND_RESULTS}

@@ -14,22 +14,18 @@ from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.halves import Halving
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies.inference.floors import (
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies.definitions import is_distance
+from beyond_perplexity.tendencies.human_baselines import (
+    half_draws,
     least_tokens,
     reference_floors,
     smaller_floors,
     split_floors,
 )
-from beyond_perplexity.tendencies.inference.halves import half_draws
-from beyond_perplexity.tendencies.inference.human_text import (
-    HumanText,
-    fewer_tokens,
-    further_pair,
-)
-from beyond_perplexity.tendencies.measured import is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)

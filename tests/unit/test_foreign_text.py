@@ -21,8 +21,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.style import package_style
+from beyond_perplexity.figures.style import package_style, save
 from beyond_perplexity.foreign_text import (
     LONGEST_MESSAGE,
     drawable,

@@ -16,17 +16,14 @@ import pyarrow.csv
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.bounds import bounds
-from beyond_perplexity.figures.gaps import LEAST_SHOWN, true_gaps
+from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.gaps import gap_ranges
-from beyond_perplexity.importance.options import ReductionOptions
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.importance.reduction import reduce_weights
-from beyond_perplexity.importance.refuted import withdraw_claims
-from beyond_perplexity.importance.strict_bounds import is_above_strict, least_strict
-from beyond_perplexity.importance.tables import estimates_table
-from beyond_perplexity.importance.wording import report
+from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
+from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import report
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance_gaps import gaps_report
 from tests.unit.test_bracket import lognormal, weight_columns
 
@@ -89,12 +86,7 @@ def test_a_setting_lacks_what_the_best_of_its_model_show():
 def test_the_table_says_what_is_known_of_every_setting():
     cut = setting(math.nan, math.nan, model="long", n_cut=20)
     table = gaps_report(pd.DataFrame([*ROWS, cut]), Labels())
-    assert [row[-1] for row in table.rows] == [
-        "fails",
-        "holds",
-        "open: at most 0.100 short",
-        "–",
-    ]
+    assert [row[-1] for row in table.rows] == ["fails", "holds", "open: at most 0.100 short", "–"]
     assert table.rows[0][4:10] == ["100", "20/2", "4.000", "5.500", "1.500 ± 0.010", "0.300"]
     assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
     assert "Proposals gave q = 0 to the latents of 1 documents" in table.note

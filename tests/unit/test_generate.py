@@ -22,7 +22,7 @@ from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary

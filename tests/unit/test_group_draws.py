@@ -16,9 +16,9 @@ from beyond_perplexity.inference.exchanged_units import GroupDraws
 from beyond_perplexity.inference.halves import Halving
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.thresholds import GROUP_DRAWS
-from beyond_perplexity.tendencies.group_draws import averaged_draws, group_draws
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.tested_rows import averaged_draws, group_draws
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.test_inference import COMPARED, by_key, draw, measured, pair_of
 

@@ -18,21 +18,23 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.inference import exchanged_units as units
-from beyond_perplexity.inference import held_out, holm_adjustment
+from beyond_perplexity.inference import exchanged_units, held_out, holm_adjustment
 from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
-from beyond_perplexity.tendencies import document_measures, tested_rows, zipf_split
-from beyond_perplexity.tendencies import tested_rows as verdicts
-from beyond_perplexity.tendencies.measured import MeasureRow
+from beyond_perplexity.tendencies import document_measures, power_laws, tested_rows
+from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf
+from beyond_perplexity.tendencies.power_laws import (
+    Halves,
+    fit_truncated_zipf,
+    rank_order,
+    split_fit,
+)
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
-from beyond_perplexity.tendencies.zipf_split import Halves, rank_order, split_fit
 
 STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
@@ -123,7 +125,7 @@ def test_permuted_groups_are_all_the_choices_of_groups(tmp_path):
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(tmp_path, REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
-        exchanged = units.exchanged_units(pair.groups, (9, 9), 0)
+        exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
     assert exchanged.scheme == "groups"
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
@@ -142,7 +144,7 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
     samples = draw(1, n, mean=7)
     with pair_of(tmp_path, REFERENCE, samples, (GROUPS, None)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
-        exchanged = units.exchanged_units(pair.groups, (9, n), 3)
+        exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
     assert exchanged.scheme == "swaps"
     pseudo = exchanged.codes[1] - 4
     sizes = np.bincount(pseudo, minlength=4)
@@ -165,9 +167,9 @@ def test_swaps_are_all_the_swaps(tmp_path, n):
 
 
 def test_samples_with_groups_beside_a_reference_without_are_drawn():
-    assert units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
-    assert units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
-    assert units.exchanged_units((None, None), (2, 3), 0) is None
+    assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
+    assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
+    assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -314,9 +316,9 @@ def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, re
     """The fourth has one group of 20 and 100 single documents: neither groups nor documents."""
     codes = np.arange(120) // size
     with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, own)) as pair:
-        assert units.scheme_of(pair.groups) == scheme
+        assert exchanged_units.scheme_of(pair.groups) == scheme
         rows = by_key(measure_rows(pair, NO_LIMITS, 0))
-        told = verdicts.exchanged_told(pair, (codes, own))
+        told = tested_rows.exchanged_told(pair, (codes, own))
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
@@ -326,9 +328,9 @@ def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, re
 
 
 def test_effective_groups_are_those_of_equal_ones():
-    assert units.effective_groups(np.full(7, 3)) == pytest.approx(7)
-    assert units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
-    assert units.effective_groups(np.zeros(3)) == 0
+    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert exchanged_units.effective_groups(np.zeros(3)) == 0
 
 
 def test_holm_is_that_of_hand():
@@ -568,9 +570,9 @@ def test_both_sides_groups_reach_the_held_out_distance(tmp_path, monkeypatch):
 
 
 def test_thresholds_are_those_that_were_fixed():
-    assert verdicts.EFFECTIVE_GROUPS == 20
+    assert tested_rows.EFFECTIVE_GROUPS == 20
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
-    assert zipf_split.OCCURRENCES == 10
-    assert zipf_split.SPLIT_RANKS == 30
-    assert (units.SIZE_RATIO, units.NEARLY_SINGLE) == (2, 0.9)
+    assert power_laws.OCCURRENCES == 10
+    assert power_laws.SPLIT_RANKS == 30
+    assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)

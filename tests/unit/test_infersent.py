@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
+from beyond_perplexity.invariant_tensors import QUANTUM
 from safetensors.torch import load_file
 from torch import nn
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
-from beyond_perplexity.invariance.quantum import QUANTUM
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.infersent import (
     InferSentEncoder,
@@ -31,10 +31,7 @@ from beyond_perplexity.semantics.evaluators.infersent_training import (
     NextSentences,
     fit_infersent,
 )
-from beyond_perplexity.semantics.evaluators.networks import (
-    QUANTUM_OF_ROWS,
-    groups_of_one_length,
-)
+from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
 from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import open_file

@@ -28,9 +28,9 @@ from beyond_perplexity.corpus.readers import Problems, read_lines
 from beyond_perplexity.corpus.suffixes import guess_format
 from beyond_perplexity.corpus.text_files import read_parquet
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.reading.labels import read_labels
+from beyond_perplexity.importance.weight_labels import read_labels
 from beyond_perplexity.ngrams.text import read_line_blocks
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.inputs import (
     DamagedError,

@@ -16,7 +16,7 @@ import pytest
 import torch
 from scipy import stats
 
-from beyond_perplexity.instances.store import (
+from beyond_perplexity.corpus.latent_instances import (
     LATENTS,
     TOKENS,
     Instance,

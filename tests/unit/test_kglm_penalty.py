@@ -13,19 +13,17 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.drawing.beams import search
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.smc import run_smc
-from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.options import (
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_runs import run_smc
+from beyond_perplexity.importance.reduction import estimates_table, reduce_files
+from beyond_perplexity.importance.sample_draws import search, weigh
+from beyond_perplexity.importance.ways_to_draw import (
     BeamOptions,
     ReductionOptions,
     SMCOptions,
     WeightOptions,
 )
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reduction import reduce_files
-from beyond_perplexity.importance.tables import estimates_table
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns

@@ -17,11 +17,15 @@ import pytest
 import torch
 from safetensors import safe_open
 
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    InstanceBatch,
+    read_mentioned,
+)
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import read_mentioned
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_embedding import (
     SELF_RELATIONS,
@@ -44,6 +48,7 @@ from beyond_perplexity.models.latents.kglm_instances import (
     unpack_strings,
 )
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.corpora import DOCUMENTS, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.fingerprint import ROOT

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.instances.store import Instance, InstanceStore, WholeInstances
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore, WholeInstances
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions

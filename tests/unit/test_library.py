@@ -24,10 +24,10 @@ from beyond_perplexity import errors
 from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import compare as compare_command
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.library.audit import Audit
 from beyond_perplexity.library.given import GivenFiles
 from beyond_perplexity.library.result import Result
+from beyond_perplexity.random_streams import stream
 from tests.unit.latent_tables import model, sample_columns
 
 FAST = {"permutations": 19, "bootstrap": 0, "tokenized": True}

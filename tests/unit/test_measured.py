@@ -41,7 +41,7 @@ from beyond_perplexity.report.measured import (
 )
 from beyond_perplexity.report.published import COLUMN
 from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.measured import compares_texts
+from beyond_perplexity.tendencies.definitions import compares_texts
 from tests.unit.synthetic_tables import (
     FLOORS,
     WITHHELD_NOTE,

@@ -19,25 +19,17 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.schemas import samples
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.schemas import corpora as samples
 from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import document_measures, zipf_split
+from beyond_perplexity.tendencies import document_measures, power_laws
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import (
-    measure_rows,
-    measure_table,
-    measured_tendencies,
-)
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table, measured_tendencies
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.statistics import (
-    Statistics,
-    StatisticsCounter,
-    read_statistics,
-)
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.word_classes import StopWords
 from scripts import measure_tendencies
 
@@ -87,7 +79,7 @@ def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
 def table(bodies):
     """Measure texts of few types, whose split fits are of the few ranks that there are."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(zipf_split, "SPLIT_RANKS", 3)
+        patch.setattr(power_laws, "SPLIT_RANKS", 3)
         yield run(bodies)
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from scipy.special import zeta
 
-from beyond_perplexity.importance.estimators.rows import ESTIMATORS
+from beyond_perplexity.importance.estimator_registry import ESTIMATORS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.estimates import ESTIMATES
 from beyond_perplexity.semantics.measures import MEASURES
 from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import scaled_cosine
-from beyond_perplexity.tendencies.rows import TENDENCIES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/measures.md").read_text()
 NAMES = set(re.findall(r"`([^`\s]+)`", PAGE))

@@ -7,7 +7,7 @@ import math
 import pytest
 from matplotlib.figure import Figure
 
-from beyond_perplexity.figures.outliers import AxisPoint, cut_outliers, range_without_outliers
+from beyond_perplexity.figures.style import AxisPoint, cut_outliers, range_without_outliers
 
 
 @pytest.mark.parametrize(

@@ -24,11 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
+from beyond_perplexity.corpus import latent_instances as instance_store
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
+from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.instances import store as instance_store
-from beyond_perplexity.instances.batches import TokenStore
-from beyond_perplexity.instances.store import Instance, InstanceStore
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.checkpoint import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
@@ -233,7 +233,7 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
         raise OSError(errno.EIO, "x")
         yield
 
-    monkeypatch.setattr("beyond_perplexity.instances.batches.read_texts", texts)
+    monkeypatch.setattr("beyond_perplexity.corpus.token_batches.read_texts", texts)
     with pytest.raises(OSError, match="x"):
         TokenStore.write(tmp_path / "t", "train", "d.parquet", None)
     assert list((tmp_path / "t").iterdir()) == []

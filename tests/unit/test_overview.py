@@ -1,4 +1,4 @@
-"""The first page of the report: five lines, the main table, and that no name is markup.
+"""The first page of the report: its sentences and tables, and that no name is markup.
 
 Needs no data. Oracles: synthetic tables of known numbers, and docutils, which must find nothing to
 complain about.
@@ -18,9 +18,15 @@ from docutils.core import publish_doctree, publish_parts
 
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.report import TABLES
-from beyond_perplexity.report.answers import answers
-from beyond_perplexity.report.findings import Compared, by_corpus, five_lines
-from beyond_perplexity.report.overview import main_table, render_overview
+from beyond_perplexity.report.overview import answers, render_overview
+from beyond_perplexity.report.tendency_findings import (
+    Compared,
+    by_corpus,
+    main_table,
+    power_line,
+    shares_table,
+    tendency_table,
+)
 from tests.unit.synthetic_tables import (
     WITHHELD_NOTE,
     make_measures,
@@ -43,10 +49,6 @@ def published(text: str) -> nodes.document:
     return publish_doctree(text, settings_overrides={"report_level": 1, "halt_level": 2})
 
 
-def plain(lines: list[str]) -> list[str]:
-    return [published(line).astext() for line in lines]
-
-
 @pytest.fixture
 def measures() -> pd.DataFrame:
     """Give two sources of which one is as human text is, and the other has one large distance."""
@@ -61,64 +63,68 @@ def measures() -> pd.DataFrame:
     return set_distance(table, "stop_words", "ks", 0.35, "trigram/beam")
 
 
-def lines(measures: pd.DataFrame, unit: str = "document", sensitivity=None) -> list[str]:
-    return plain(five_lines(Compared("wikipedia", unit, measures, sensitivity)))
+def told(measures: pd.DataFrame, row: str, sensitivity=None) -> dict[str, str]:
+    """Return the cells of the table of tendencies whose row begins so, by their headings."""
+    header, *rows = tendency_table(Compared("wikipedia", "document", measures, sensitivity))
+    (found,) = (one for one in rows if one[0].startswith(row))
+    return {head: published(cell).astext() for head, cell in zip(header, found, strict=True)}
 
 
 def test_the_largest_excess_is_by_the_width_of_the_band(measures) -> None:
     """Of types per length .60 is farther in absolute terms, but .60 is in the band of .4 to .6."""
     measures = set_distance(measures, "type_token_unigrams", "ks_empirical", 0.6)
-    said = lines(measures)[0]
-    assert "stop words (KS) of Trigram, beam, 0.350**" in said
-    assert "is 0.050 from itself (95% of the draws: 0.040 to 0.060)" in said
-    assert (
-        "Of 14 distances 1 lie above the band of human text against itself, 1 have a star." in said
-    )
-    near = measures.assign(excess=0.0)
-    assert "no distance lies above the band" in lines(near)[0]
-    assert "no distance has a floor" in lines(measures.assign(floor=np.nan))[0]
+    found = told(measures, "all")
+    assert found == told(measures, "all; most in stop words")
+    assert found["farthest body"] == "Trigram, beam"
+    assert found["its distance"] == told(measures, "stop words (KS)")["its distance"] == "0.350**"
+    assert found["human text of its size (95% of draws)"] == "0.050 (0.040 to 0.060)"
+    assert (found["above that band"], found["with a star"]) == ("1 of 14", "1 of 14")
+    assert told(measures.assign(excess=0.0), "all")["above that band"] == "0 of 14"
+    assert told(measures.assign(floor=np.nan), "all")["its distance"] == "—"
 
 
 def test_withheld_verdicts_are_counted(measures) -> None:
-    said = lines(withhold(measures, "length", "ks", WITHHELD_NOTE))[0]
-    assert "1 have a star, 2 have no verdict." in said
+    found = told(withhold(measures, "length", "ks", WITHHELD_NOTE), "all")
+    assert (found["with a star"], found["without verdict"]) == ("1 of 14", "2 of 14")
 
 
-def test_the_floor_names_every_tendency(measures) -> None:
+def test_the_floor_is_told_of_every_tendency(measures) -> None:
     measures.loc[measures["source"].eq("lstm/beam") & measures["measure"].eq("tvd"), "floor"] = 0.3
-    said = lines(measures)[1]
-    for part in ("rank-frequency 0.020", "unigrams 0.220–0.300", "length 0.050", "symbols 0.050"):
-        assert part in said
+    floors = {"rank-frequency": "0.020", "unigrams": "0.220–0.300", "length": "0.050"}
+    for tendency, floor in {**floors, "symbols": "0.050"}.items():
+        assert told(measures, tendency)["human text from itself"] == floor
 
 
 def test_what_is_missed_is_of_the_size_of_this_run(measures) -> None:
+    def line(rows: pd.DataFrame, sensitivity: pd.DataFrame | None) -> str:
+        return power_line(Compared("wikipedia", "document", rows, sensitivity))
+
     table = make_sensitivity()
     at_1000 = table[(table["n"] == 1000) & (table["tendency"] == "length")]
     shift = at_1000[at_1000["measure"] == "ks"]["shift"].iloc[0]
     small = measures.assign(n_reference=4000, n_samples=2000)
-    said = lines(small, sensitivity=table)[2]
-    assert "with 1,000 documents in each text (compared were 2,000)" in said
-    assert "p < 0.005 in 80% of the cases" in said
-    assert f"length {shift:.3f} tokens" in said
-    assert "with 10,000 documents" in lines(measures, sensitivity=table)[2]
+    assert "with 1,000 documents in each text (compared were 2,000)" in line(small, table)
+    assert "p < 0.005 in 80% of the cases" in line(small, table)
+    assert told(small, "length", table)["smallest shift found"].startswith(f"{shift:.3f} tokens")
+    assert "with 10,000 documents" in line(measures, table)
     tiny = measures.assign(n_reference=40)
-    assert (
-        "with 1,000 documents in each text (compared were 40, which find less)"
-        in lines(tiny, sensitivity=table)[2]
+    assert "with 1,000 documents in each text (compared were 40, which find less)" in line(
+        tiny, table
     )
-    assert "was not measured" in lines(measures)[2]
+    assert "was not measured" in line(measures, None)
     none = table.assign(shift=np.nan)
-    assert "length none" in lines(measures, sensitivity=none)[2]
+    assert told(measures, "length", none)["smallest shift found"] == "none"
 
 
 def test_the_worst_of_the_texts_is_named(measures) -> None:
     copied = measures["measure"] == "training_8grams"
     measures.loc[copied & (measures["source"] == "trigram/beam"), "value"] = 0.9
-    said = lines(measures)[3]
-    assert "copied 8-grams 90.0% (Trigram, beam, human text 1.0%)" in said
-    assert "unfinished 20.0% (LSTM, beam)" in said
-    bare = lines(measures[measures["tendency"] != "text"])[3]
-    assert "nothing was counted" in bare
+    rows = {row[0]: row[1:] for row in shares_table(measures)}
+    assert rows["copied 8-grams"] == ["90.0%", "Trigram\\, beam", "1.0%"]
+    assert rows["unfinished"] == ["20.0%", "LSTM\\, beam", "—"]
+    bare = measures[measures["tendency"] != "text"]
+    assert len(shares_table(bare)) == 1
+    assert "Nothing was counted" in render([Compared("wikipedia", "document", bare)])
 
 
 @pytest.mark.parametrize(
@@ -131,9 +137,7 @@ def test_the_worst_of_the_texts_is_named(measures) -> None:
     ],
 )
 def test_the_law_follows_from_the_unit_of_the_split(measures, unit: str, part: str) -> None:
-    found = lines(measures, unit)
-    assert len(found) == 5
-    assert part in found[4]
+    assert part in render([Compared("wikipedia", unit, measures)])
 
 
 def test_the_main_table_has_a_row_for_each_body_of_text(measures) -> None:
@@ -159,9 +163,9 @@ def test_the_answer_stands_first(measures) -> None:
     page = published(render([Compared("wikipedia", "document", measures)], perplexities=bits))
     paragraphs = [one.astext().replace("\n", " ") for one in page.findall(nodes.paragraph)]
     assert paragraphs[0] == (
-        "Generated text: of 2 bodies LSTM, beam is nearest to human text: 0 of 7 distances are "
-        "significantly above 0, the largest excess over human text itself is 0.00 rank-frequency. "
-        "Trigram, beam is farthest: 1 of 7, +0.30 stop words."
+        "Generated text: of 2 bodies LSTM, beam is nearest to human text (0 of 7 distances "
+        "significantly above 0, largest excess over human text itself 0.00 rank-frequency), "
+        "Trigram, beam farthest (1 of 7, +0.30 stop words)."
     )
     assert paragraphs[1] == (
         "Human text is likeliest under GRU, 1.40 [1.30, 1.50] bits per byte; least under CNN, "
@@ -190,7 +194,7 @@ def test_the_figure_stands_before_the_table(measures, tmp_path) -> None:
     figure.write_text("<svg/>")
     page = published(render([Compared("wikipedia", "document", measures)], figures=[figure]))
     kinds = [type(node) for node in page.findall() if isinstance(node, nodes.image | nodes.table)]
-    assert kinds == [nodes.image, nodes.table]
+    assert kinds == [nodes.image, *[nodes.table] * 3]
 
 
 def render(compared: list[Compared], kinds: set[str] = frozenset({"trained"}), **more):  # type: ignore[assignment]
@@ -219,7 +223,8 @@ def test_the_plan_knows_the_kinds_of_the_compared_models() -> None:
     config = planned("configs/smoke.yaml").config
     told = Run(config).report.compared()
     assert '"kinds":["counted","trained"]' in told.replace(" ", "")
-    config["external_samples"] = {"mine": {"corpus": "wikipedia", "path": "x", "format": "text"}}
+    mine = {"corpus": "wikipedia", "path": "x", "format": "text", "vocabulary": None}
+    config["external_samples"] = {"mine": mine}
     assert '"external"' in Run(config).report.compared()
     assert Run(config).report.sensitivities() == [
         *Run(config).report.inputs(TABLES, "tendencies/wikipedia", "sensitivity")["sensitivity"]
@@ -235,7 +240,7 @@ def test_corpora_are_told_apart(measures) -> None:
     assert (second.name, second.unit, second.sensitivity) == ("b", "", None)
     assert by_corpus(corpora, extractions, None, []) == []
     text = published(render([first, second])).astext()
-    assert text.count("What differs most:") == 2
+    assert text.count("smallest shift found") == 2
     assert "Corpus b:" in text
 
 
@@ -271,8 +276,6 @@ def test_the_first_page_is_sound(measures, tmp_path) -> None:
     tree = published(text)
     (image,) = tree.findall(nodes.image)
     assert base64.b64decode(image["uri"].partition(",")[2]).decode() == drawing
-    (bullets,) = tree.findall(nodes.bullet_list)
-    assert len(bullets) == 5
     shown = tree.astext()
     for expected in ("2 bodies", "1,234 test documents", "93.50", "∞", "1.00%", "0.350**"):
         assert expected in shown

@@ -28,11 +28,11 @@ from beyond_perplexity.contrastive.partition import WordProposal, draw_log_parti
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.log_space import log_mean_exp
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import estimate_partition
 

@@ -18,8 +18,8 @@ from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.document_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
-from beyond_perplexity.invariance.streams import stream
-from beyond_perplexity.tendencies import type_token, unigrams, word_distances
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.tendencies import document_counts, type_token, word_distances
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.statistics import Histogram
 
@@ -33,9 +33,9 @@ def by_frequency(texts: list[str]) -> tuple[list[str], np.ndarray]:
     return types, np.array([tokens.count(word) for word in types])
 
 
-def stored(texts: list[str], n_reference: int, cut: int = 100) -> unigrams.DocumentCounts:
+def stored(texts: list[str], n_reference: int, cut: int = 100) -> document_counts.DocumentCounts:
     types, pooled = by_frequency(texts)
-    counts = unigrams.DocumentCounts(pa.array(types), pooled)
+    counts = document_counts.DocumentCounts(pa.array(types), pooled)
     counts.__enter__()
     for body, part in enumerate((texts[:n_reference], texts[n_reference:])):
         batches = (pa.array(part[i : i + cut]) for i in range(0, len(part), cut))
@@ -187,7 +187,7 @@ def test_counts_beyond_16_bits_are_exact(longest):
 
 
 def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
-    monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 16)
+    monkeypatch.setattr(document_counts, "BLOCK_DOCUMENTS", 16)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, 5)) for _ in range(100)]
     found = []

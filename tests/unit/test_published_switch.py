@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.exhibit import with_titles, without_titles
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.titles import with_titles, without_titles
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate

@@ -18,12 +18,11 @@ import yaml
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.schemas.samples import TEXT_SAMPLES
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import read_statistics
-from beyond_perplexity.tendencies.views import TextView
+from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import count_statistics, measure_tendencies
 

@@ -19,18 +19,19 @@ from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS, correlate_ranks
-from beyond_perplexity.relations.document_sums import DocumentSums, resampled_values
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
     RelatedMeasures,
     RelationOptions,
+    compare_orders,
     gather_measures,
 )
-from beyond_perplexity.relations.orders import compare_orders
 from beyond_perplexity.relations.readers import (
     PERPLEXITY,
+    DocumentSums,
     contrast_sums,
     perplexity_sums,
+    resampled_values,
     semantic_sums,
     tendency_rows,
 )

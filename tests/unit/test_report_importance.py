@@ -25,7 +25,7 @@ from beyond_perplexity.figures.importance import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
-from beyond_perplexity.figures.saving import save
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_CURVES, IMPORTANCE_REPLICATES
 from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands

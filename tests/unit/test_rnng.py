@@ -13,11 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import (
-    Instance,
-    InstanceBatch,
-)
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
@@ -26,14 +23,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
-from tests.unit.rnng_corpus import (
-    VOCABULARY,
-    fit,
-    make_batch,
-    rows_of,
-    slope_along,
-    write_corpus,
-)
+from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along, write_corpus
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}

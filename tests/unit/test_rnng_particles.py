@@ -18,17 +18,17 @@ import pytest
 import torch
 from scipy.stats import chisquare
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing.pair import Pair
-from beyond_perplexity.importance.drawing.smc import (
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
     run_smc,
     smc_log_prob,
     smc_paths,
 )
-from beyond_perplexity.importance.options import SMCOptions
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents import rnng_binary_particles as binary_course
 from beyond_perplexity.models.latents import rnng_span_charts as span_prefixes

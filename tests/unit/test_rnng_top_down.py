@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_instances import labelled_actions, parse
@@ -22,14 +22,7 @@ from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference
-from tests.unit.rnng_corpus import (
-    VOCABULARY,
-    fit,
-    make_batch,
-    rows_of,
-    slope_along,
-    write_corpus,
-)
+from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along, write_corpus
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 # (labels, phrases opened in a row): trees over 1, 2, ... words

@@ -24,7 +24,7 @@ from beyond_perplexity.report.comparison_page import MAIN_ROWS
 from beyond_perplexity.report.comparison_text import FIGURE_TEXTS
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.tables import TEST_SET_ROWS
-from beyond_perplexity.tendencies.rows import SHARES, TENDENCIES, of_counts, tendencies_of
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import bodies, folder, table  # noqa: F401 (fixtures)
 
@@ -73,7 +73,7 @@ def test_names_stand_in_rows_alone() -> None:
     """Published values are keyed by names; the list of stop words is a key of the configuration."""
     held = literals()
     rows, published = (
-        "beyond_perplexity/tendencies/rows.py",
+        "beyond_perplexity/tendencies/definitions.py",
         "beyond_perplexity/report/published.py",
     )
     listed = {
@@ -133,7 +133,7 @@ print(json.dumps([rows, heads, figure.axes[0].get_xlabel(), FIGURES["tendencies/
 def test_a_row_and_a_function_make_a_share(tmp_path: Path) -> None:
     """In a copy of the package: words in capitals are counted beside the two that there are."""
     shutil.copytree(PACKAGE, tmp_path / "beyond_perplexity")
-    rows = tmp_path / "beyond_perplexity/tendencies/rows.py"
+    rows = tmp_path / "beyond_perplexity/tendencies/definitions.py"
     rows.write_text(rows.read_text().replace('    "vocabulary":', ROW))
     classes = tmp_path / "beyond_perplexity/tendencies/word_classes.py"
     classes.write_text(classes.read_text() + TEST)

@@ -14,9 +14,9 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.document_draws import DocumentGroups
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
-from beyond_perplexity.tendencies import unigrams
+from beyond_perplexity.tendencies import document_counts
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
@@ -133,7 +133,7 @@ def test_cuts_do_not_matter_but_the_seed_does(bodies, table):
 
 def test_blocks_do_not_change_what_a_subset_is(bodies, monkeypatch):
     """Oracle: the words of the documents themselves."""
-    monkeypatch.setattr(unigrams, "BLOCK_DOCUMENTS", 17)
+    monkeypatch.setattr(document_counts, "BLOCK_DOCUMENTS", 17)
     with open_pair(bodies) as pair:
         places = np.arange(len(REFERENCE)) % 4 - 1, np.arange(len(SAMPLES)) % 3 - 1
         more = pa.array(["never", "seen"])

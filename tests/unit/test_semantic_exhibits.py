@@ -22,16 +22,20 @@ from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
 from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.clusters import average_linkage, leaf_order
-from beyond_perplexity.figures.correlation_matrix import ShownCorrelation, cluster_measures
+from beyond_perplexity.figures.correlation_matrix import (
+    ShownCorrelation,
+    average_linkage,
+    cluster_measures,
+    leaf_order,
+)
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.saving import save
-from beyond_perplexity.figures.semantic_rows import measure_title, sort_measures
+from beyond_perplexity.figures.measure_names import measure_title, sort_measures
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
+from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
@@ -151,8 +155,8 @@ def make(name: str, labels: Labels = LABELS, **changed: Any) -> Table:
     return tabulate(name, given(**changed), labels)
 
 
-def found_of(table: Table) -> dict[str, str]:
-    return dict(zip(table.tidy["question"], table.tidy["found"], strict=True))
+def found_of(table: Table, question: str) -> pd.DataFrame:
+    return table.tidy[table.tidy["question"].str.contains(question)].reset_index(drop=True)
 
 
 # ---- published values ----
@@ -304,18 +308,25 @@ def test_what_does_not_beat_the_average_of_vectors_says_so() -> None:
 
 
 def test_findings_of_meaning(compared: dict[str, Any]) -> None:
-    found = found_of(make("semantics/findings", **compared))
-    helps = found["Does scheduled sampling help"]
-    assert "gru-ss against GRU: of 11 measures 11 are higher" in helps
-    assert "0 are clearly lower" in helps
-    assert "lstm-ss against LSTM" in helps
-    assert "0.300 of 0.300" not in found["How much is chance"]
-    assert "shuffled: glove: average of vectors" in found["What goes unnoticed"]
-    assert found["Scores that people gave"].endswith("on sts: glove: WMD.")
-    assert "of 11 measures" in found["Is the order another than perplexity's"]
-    assert "Do supervised evaluators score lower" not in found  # one encoder
-    alone = found_of(make("semantics/findings", probes=None, human_correlations=None, models={}))
-    assert list(alone) == ["How much is chance"]
+    table = make("semantics/findings", **compared)
+    helps = found_of(table, "scheduled sampling help").set_index(["about", "verdict"])
+    own = helps.loc["gru-ss against GRU"]
+    assert own.loc["higher", ["found", "of"]].tolist() == [11, 11]
+    assert own.loc["clearly lower", "found"] == 0
+    assert "lstm-ss against LSTM" in helps.index
+    chance = found_of(table, "chance")
+    assert chance["value"].iloc[0] != chance["value"].iloc[1]
+    unnoticed = found_of(table, "unnoticed")
+    assert "glove: average of vectors" in set(
+        unnoticed.loc[unnoticed["quantity"].str.endswith(": shuffled"), "about"]
+    )
+    people = found_of(table, "people gave").iloc[0]
+    assert people["about"] == "glove: WMD"
+    assert people["quantity"].endswith("sts")
+    assert found_of(table, "another than perplexity").loc[0, "of"] == 11
+    assert found_of(table, "supervised evaluators").empty  # one encoder
+    alone = make("semantics/findings", probes=None, human_correlations=None, models={}).tidy
+    assert set(alone["question"]) == {"How much is chance"}
 
 
 def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
@@ -323,14 +334,13 @@ def test_an_order_against_perplexity_is_found(compared: dict[str, Any]) -> None:
     differences = compared["semantic_differences"].copy()
     turned = differences["measure"] == "cross_entropy"
     differences.loc[turned, "value"] *= -1
-    was = found_of(make("semantics/findings", **compared))
-    now = found_of(make("semantics/findings", semantic_differences=differences))
-    question = "Is the order another than perplexity's"
+    question = "another than perplexity"
+    was = found_of(make("semantics/findings", **compared), question)
+    now = found_of(make("semantics/findings", semantic_differences=differences), question)
     pairs = 11 * 10
-    (before,) = (int(word) for word in was[question].split(" pairs")[0].split()[-1:])
-    (after,) = (int(word) for word in now[question].split(" pairs")[0].split()[-1:])
-    assert before + after == pairs
-    assert "such as " in now[question]
+    assert was.loc[1, "of"] == now.loc[1, "of"] == pairs
+    assert was.loc[1, "found"] + now.loc[1, "found"] == pairs
+    assert now["verdict"].eq("both clear").any()
 
 
 def test_relations_repeat_what_belongs_to_the_model() -> None:
@@ -351,14 +361,18 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     (row,) = make("relations/orders").rows
     assert row[:5] == ["Length (KS), excess", "Beam", "3", "2", "1"]
     assert row[5] == "LSTM before GRU (0.97); gru-ss before GRU (0.60)"
-    found = found_of(make("relations/findings"))
-    assert (
-        "2 are in another order than by bits per byte, 1 with a probability"
-        in (found["What perplexity misses"])
-    )
-    assert "LSTM before GRU (0.97) under beam" in found["What perplexity misses"]
-    assert "glove: WMD, \N{MINUS SIGN}1.00" in found["What goes with perplexity"]
-    assert found["How far this can be trusted"].startswith("5 models, 15 rows; with so few")
+    table = make("relations/findings")
+    missed = found_of(table, "perplexity misses")
+    assert missed["found"].tolist()[:3] == [2, 1, 1]
+    assert missed["of"].tolist()[:2] == [3, 3]
+    example = missed.iloc[3]
+    assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
+    assert example["quantity"].endswith("under beam")
+    goes = found_of(table, "goes with perplexity").set_index("about")
+    assert goes.loc["glove: WMD", "value"].tolist() == pytest.approx([-1, -1])
+    trusted = found_of(table, "trusted")
+    assert trusted["found"].tolist() == [5, 15]
+    assert "so few" in trusted.loc[0, "verdict"]
 
 
 # ---- figures ----
@@ -528,8 +542,7 @@ def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str
     text = tree.astext()
     assert "Does what the models predict mean what is there?" in text
     assert "How do all these measures go together?" in text
-    assert "Does scheduled sampling help:" in text
-    assert "What perplexity misses:" in text
+    assert "Of 3 pairs of models, each in a measure and under a decoding, 1 surely" in text
+    assert "Of 11 measures of meaning" in text
     assert "What goes unnoticed" not in text
-    lines = found["semantics"]["my *corpus*"]
-    assert lines[FIRST_PAGE].sum() == 3
+    assert found["semantics"]["my *corpus*"][FIRST_PAGE].sum() == 1

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.sensitivity import sensitivity as draw_sensitivity
+from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.distances import rank_ks
 from beyond_perplexity.inference.histogram_draws import PairedHistogram
@@ -23,8 +23,13 @@ from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.document_shifts import RankShift, UnigramShift
-from beyond_perplexity.tendencies.group_shifts import GroupedDocuments, NumberSwapShift
+from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_shifts import (
+    GroupedDocuments,
+    NumberSwapShift,
+    RankShift,
+    UnigramShift,
+)
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.sensitivity import (
@@ -42,7 +47,6 @@ from beyond_perplexity.tendencies.shifts import (
     TypeTokenShift,
 )
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
-from beyond_perplexity.tendencies.unigrams import DocumentCounts
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity

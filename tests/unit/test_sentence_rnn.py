@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
 from beyond_perplexity.models.checkpoint import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.schemas.corpora import DOCUMENTS

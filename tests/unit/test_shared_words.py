@@ -18,9 +18,8 @@ import pytest
 
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import shared_words as module
-from beyond_perplexity.tendencies.bodies import DocumentFiles
-from beyond_perplexity.tendencies.shared_words import least_units, shared_words
+from beyond_perplexity.tendencies import document_files as module
+from beyond_perplexity.tendencies.document_files import DocumentFiles, least_units, shared_words
 
 TYPES, MINIMUM = 400, 3
 

@@ -20,18 +20,18 @@ import yaml
 from nltk.tree import Tree
 from scipy.stats import chisquare
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.corpus.tree_sentences import sentence_documents
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.output import write_simulated
 from beyond_perplexity.decoding.simulation import SIMULATED_AT_ONCE, simulate_texts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import Instance, InstanceBatch
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
-from beyond_perplexity.tendencies.bodies import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.toy_latent import STOP, ToyModel
 

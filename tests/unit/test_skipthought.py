@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
 from beyond_perplexity.semantics.evaluators.skipthought import (

@@ -25,7 +25,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
 from beyond_perplexity.tendencies import word_classes
-from beyond_perplexity.tendencies.spill import TypeCounter
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,
     description,
@@ -33,6 +32,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
 )
 from beyond_perplexity.tendencies.tokens import read_resample, tokenize_batch
+from beyond_perplexity.tendencies.type_counts import TypeCounter
 from beyond_perplexity.tendencies.word_classes import (
     StopWords,
     load_stop_words,

@@ -296,10 +296,11 @@ def test_text_is_aligned() -> None:
     assert max(map(len, lines)) == len(lines[1])
 
 
-def _run(monkeypatch, tmp_path, *arguments: str) -> None:
+def _run(monkeypatch, tmp_path, name: str, *arguments: str, **inputs: list[str]) -> None:
     outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
+    asked = ["--table", f"tendencies/{name}", "--inputs", json.dumps(inputs)]
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sys.argv", ["tabulate", *arguments, *outputs])
+    monkeypatch.setattr("sys.argv", ["tabulate", *asked, *arguments, *outputs])
     tabulate.main()
 
 
@@ -316,38 +317,31 @@ def test_command_reads_files(monkeypatch, tmp_path) -> None:
     folder.mkdir()
     (folder / "model.json").write_text(json.dumps(_description("cnn", 5)))
     (tmp_path / "my_model.json").write_text('{"perplexity": {"token": 3, "word": 4}}')
-    models = ["--models", "my_model/model.json"]
+    measures = ["m.parquet"]
     labels = ["--labels", '{"families": {"my_model": "cnn"}, "published": true}']
-    _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet", *labels)
+    _run(monkeypatch, tmp_path, "table_3", *labels, measures=measures)
     assert "0.491" in (tmp_path / "t.html").read_text()  # the published CNN, beam, length
     assert "0.491" in (tmp_path / "t.tex").read_text()
     assert len(pd.read_csv(tmp_path / "t.csv")) == (3 + len(TEXT_SHARES)) * len(SOURCES)
-    _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "m.parquet")
+    _run(monkeypatch, tmp_path, "table_3", measures=measures)
     for name in ("t.html", "t.tex", "t.csv"):  # other data than the paper's
         assert "0.491" not in (tmp_path / name).read_text()
     assert "published" not in (tmp_path / "t.csv").read_text()
-    _run(monkeypatch, tmp_path, "--table", "tendencies/table_4", "--raw-measures", "m.parquet")
-    _run(
-        monkeypatch,
-        tmp_path,
-        "--table",
-        "tendencies/table_1",
-        *models,
-        "--perplexities",
-        "my_model.json",
-    )
+    _run(monkeypatch, tmp_path, "table_4", raw_measures=measures)
+    given = {"models": ["my_model/model.json"], "perplexities": ["my_model.json"]}
+    _run(monkeypatch, tmp_path, "table_1", **given)
     row = pd.read_csv(tmp_path / "t.csv").iloc[0]
     assert (row["model"], row["perplexity_per_word"]) == ("my_model", 4)
 
 
 def test_command_errors(monkeypatch, tmp_path) -> None:
-    with pytest.raises(InputError, match="table_2 needs --measures"):
-        _run(monkeypatch, tmp_path, "--table", "tendencies/table_2")
+    with pytest.raises(InputError, match="table_2 needs files 'measures'"):
+        _run(monkeypatch, tmp_path, "table_2")
     (tmp_path / "model.json").write_text("[]")
     with pytest.raises(InputError, match="holds no JSON object"):
-        _run(monkeypatch, tmp_path, "--table", "tendencies/table_1", "--models", "model.json")
+        _run(monkeypatch, tmp_path, "table_1", models=["model.json"])
     with pytest.raises(InputError, match="not a readable Parquet file"):
-        _run(monkeypatch, tmp_path, "--table", "tendencies/table_3", "--measures", "model.json")
+        _run(monkeypatch, tmp_path, "table_3", measures=["model.json"])
     with pytest.raises(InputError, match="table 3: the measures have none of"):
         table_3(make_measures(SOURCES).query("tendency == 'unigram'"), Labels())
     assert not (tmp_path / "t.csv").exists()

@@ -25,8 +25,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.contract import check_finite
@@ -408,7 +408,7 @@ def test_two_trainings_share_their_checkpoints(tmp_path, monkeypatch):
 def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, tmp_path):
     code = (
         "import os, sys\n"
-        "from beyond_perplexity.instances.batches import TokenStore\n"
+        "from beyond_perplexity.corpus.token_batches import TokenStore\n"
         "from beyond_perplexity.vocabulary import ClosedVocabulary\n"
         "ClosedVocabulary.encode = lambda *_: os.kill(os.getpid(), 9)\n"
         "TokenStore.write(sys.argv[1], sys.argv[2], 'train', ClosedVocabulary(['a'], 1))\n"

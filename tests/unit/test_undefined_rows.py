@@ -6,6 +6,7 @@ an exhibit is made, or there is one line that says what is lacking; none shows `
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import Any
@@ -20,12 +21,13 @@ from pandas.api.types import is_integer_dtype
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.report import INPUTS, TABLES, tabulate
-from beyond_perplexity.report.contrastive_findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.findings import by_corpus
+from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report.findings import Answer, read_findings
+from beyond_perplexity.report.inputs import INPUTS
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
+from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate as command
@@ -130,7 +132,7 @@ def test_the_first_page_is_made(change, inputs) -> None:
     given = inputs[change]
     corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
     compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
-    found = pd.DataFrame({"question": ["Q"], "found": ["F"], FIRST_PAGE: [True]})
+    found = pd.DataFrame([Answer("Q", "A", "W", first_page=True)])
     text = render_overview(
         told,
         PERPLEXITIES,
@@ -149,7 +151,12 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
     outputs = [tmp_path / f"wikipedia/findings.{end}" for end in ("csv", "tex", "html")]
     flags = zip(("--csv", "--latex", "--html"), map(str, outputs), strict=True)
-    asked = ["--table", "contrastive/findings", "--contrasts", str(source)]
+    asked = [
+        "--table",
+        "contrastive/findings",
+        "--inputs",
+        json.dumps({"contrasts": [str(source)]}),
+    ]
     monkeypatch.setattr(
         "sys.argv", ["tabulate", *asked, *(word for pair in flags for word in pair)]
     )

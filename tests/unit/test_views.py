@@ -15,18 +15,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.tendencies import counting
-from beyond_perplexity.tendencies.counting import count_classes, count_types
+from beyond_perplexity.tendencies import statistics
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,
     check_comparable,
+    count_classes,
+    count_types,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
-from beyond_perplexity.tendencies.views import (
+from beyond_perplexity.tendencies.tokens import (
     UNKNOWN_WORD,
     WHOLE_TEXT,
     TextView,
+    TokenBatch,
+    tokenize_batch,
     vocabulary_words,
 )
 from beyond_perplexity.tendencies.word_classes import StopWords
@@ -93,7 +95,7 @@ def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, n) % 9) for n in rng.integers(0, 30, 40)]
     batch = tokenize_batch(pa.array(texts))
-    monkeypatch.setattr(counting, "_BLOCK", size)
+    monkeypatch.setattr(statistics, "_BLOCK", size)
     unigrams, bigrams = count_types(batch)
     assert unigrams.tolist() == [len(set(text.split())) for text in texts]
     assert bigrams.tolist() == [len(set(pairwise(text.split()))) for text in texts]

@@ -15,8 +15,13 @@ import pytest
 import torch
 import yaml
 
+from beyond_perplexity.corpus.latent_instances import (
+    Instance,
+    InstanceBatch,
+    InstanceStore,
+    WholeInstances,
+)
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore, WholeInstances
 from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.families import families_of, find_row
 from beyond_perplexity.models.latents.entitynlm import EntityNLM

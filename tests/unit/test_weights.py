@@ -12,17 +12,15 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.drawing import pair as pair_module
-from beyond_perplexity.importance.drawing.beams import search
-from beyond_perplexity.importance.drawing.job import take_instances
-from beyond_perplexity.importance.drawing.log_q import score_temperatures
-from beyond_perplexity.importance.drawing.pair import Pair, hash_latents
-from beyond_perplexity.importance.drawing.weights import weigh
-from beyond_perplexity.importance.options import BeamOptions, LogQOptions, WeightOptions
-from beyond_perplexity.importance.reading.labels import WeightLabels
-from beyond_perplexity.importance.reading.weights import WeightReader
-from beyond_perplexity.instances.store import Instance, InstanceBatch, InstanceStore
+from beyond_perplexity.importance import model_pair as pair_module
+from beyond_perplexity.importance.drawing_job import take_instances
+from beyond_perplexity.importance.model_pair import Pair, hash_latents
+from beyond_perplexity.importance.sample_draws import score_temperatures, search, weigh
+from beyond_perplexity.importance.ways_to_draw import BeamOptions, LogQOptions, WeightOptions
+from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger

@@ -168,10 +168,8 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
     assert run.models.vocabulary_files("local") == []
     assert run.models.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
     # A curve of one point is none: only what is trained has one.
-    assert [Path(file).parts[2] for file in run.report.training_files("wikipedia")] == [
-        "lstm",
-        "hub",
-    ]
+    files = run.report.inputs(FIGURES, "tendencies/wikipedia", "training")["training"]
+    assert [Path(file).parts[2] for file in files] == ["lstm", "hub"]
     assert run.models.gpus("local") == 1
 
 

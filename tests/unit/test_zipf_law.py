@@ -12,10 +12,19 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chisquare, poisson
 
-from beyond_perplexity.tendencies.poisson_counts import PoissonTables, SeldomCounts
-from beyond_perplexity.tendencies.power_laws import ExponentTable, exponent_of_mean
-from beyond_perplexity.tendencies.zipf_law import BLOCK_DRAWS, Law, law_p
-from beyond_perplexity.tendencies.zipf_split import Halves, rank_order
+from beyond_perplexity.tendencies.power_laws import (
+    ExponentTable,
+    Halves,
+    exponent_of_mean,
+    rank_order,
+)
+from beyond_perplexity.tendencies.zipf_law import (
+    BLOCK_DRAWS,
+    Law,
+    PoissonTables,
+    SeldomCounts,
+    law_p,
+)
 
 
 def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:

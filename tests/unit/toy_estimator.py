@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.importance.estimators.contract import (
+from beyond_perplexity.importance.estimator import (
     SAMPLES,
     STOCHASTIC,
     Estimator,
     InstanceEstimate,
+    SampledInstance,
 )
-from beyond_perplexity.importance.reading.weights import SampledInstance
 
 
 class Largest(Estimator):

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, Simulated
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary

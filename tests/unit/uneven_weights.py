@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import beta
 
-from beyond_perplexity.importance.enclosing import Ends, doubts, enclose
-from beyond_perplexity.importance.pooled_tail import PooledTail
+from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import FITTED, Diagnostics, diagnose, tail_size
 

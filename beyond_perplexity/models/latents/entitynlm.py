@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import sum_rows
 from beyond_perplexity.models.ends import check_ends, counted_units
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (

@@ -26,8 +26,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.mentions import MentionSpan, encode_mentioned, without_overlaps
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    MentionSpan,
+    encode_mentioned,
+    without_overlaps,
+)
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.vocabulary import Vocabulary
 

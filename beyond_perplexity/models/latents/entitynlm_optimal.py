@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import InstanceBatch
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.entitynlm import EntityNLM, MentionParticles
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (

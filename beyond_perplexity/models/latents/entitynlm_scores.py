@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.invariant_tensors import sum_rows
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Codes,
     DynamicEntities,

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariance.quantum import QUANTUM, round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up, uniforms
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Steps,

@@ -18,7 +18,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (

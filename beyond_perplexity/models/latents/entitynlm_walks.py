@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,

@@ -24,8 +24,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+)
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.ends import check_ends, counted_units
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.kglm_instances import (

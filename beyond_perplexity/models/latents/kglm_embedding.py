@@ -22,13 +22,12 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, read_mentioned
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import read_mentioned
-from beyond_perplexity.instances.store import CorpusFiles
-from beyond_perplexity.invariance.streams import stream
 from beyond_perplexity.models.latents.kglm_instances import pack_strings
 from beyond_perplexity.options import Count, Limited, Natural, Positive, Width
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import finished

@@ -24,9 +24,16 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    encode_with_text,
+    name_mention,
+    without_overlaps,
+)
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.mentions import encode_with_text, name_mention, without_overlaps
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, Instance
 from beyond_perplexity.models.read_tensors import (
     TableHolder,
     check_offsets,

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (

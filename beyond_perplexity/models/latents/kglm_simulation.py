@@ -18,10 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS, UNSPELLED, Spellings
 from beyond_perplexity.models.latents.kglm_steps import TOKEN_DRAWS, LatentState, draw_links

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.latents.kglm_instances import NEW, ONGOING, RELATED, KnowledgeGraph
 from beyond_perplexity.models.latents.kglm_latents import (
     LatentHeads,

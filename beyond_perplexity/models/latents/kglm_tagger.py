@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import LATENTS, TOKENS, CorpusFiles, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, CorpusFiles, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -29,11 +29,7 @@ from beyond_perplexity.models.latents.kglm_instances import (
     KnowledgeGraph,
     read_graph,
 )
-from beyond_perplexity.models.latents.kglm_latents import (
-    LatentHeads,
-    Streams,
-    read_latents,
-)
+from beyond_perplexity.models.latents.kglm_latents import LatentHeads, Streams, read_latents
 from beyond_perplexity.models.latents.kglm_steps import (
     TOKEN_DRAWS,
     LatentState,

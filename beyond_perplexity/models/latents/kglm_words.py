@@ -27,8 +27,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.kglm_instances import (
     SPELLINGS,
@@ -77,7 +77,7 @@ class GraphModule(LatentModule):
         """Read each document by itself.
 
         The positions are rounded up, so that on a CPU no number depends on what else is in the
-        batch; see `invariance.quantum`.
+        batch; see `invariant_tensors`.
         """
         lengths = batch.lengths[TOKENS]  # (B,)
         parts = [

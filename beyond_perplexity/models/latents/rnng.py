@@ -24,10 +24,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import round_up, sum_rows
-from beyond_perplexity.invariance.streams import stream
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.rnng_binary_particles import (
     BinaryNetwork,
@@ -67,6 +66,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
 )
 from beyond_perplexity.models.layers.word_scores import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 

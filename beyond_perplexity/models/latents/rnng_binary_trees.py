@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.rnng_binary_particles import BinaryNetwork
 from beyond_perplexity.models.latents.rnng_instances import (

@@ -17,16 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.invariant_tensors import invert, sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
-    FIRST_LABEL,
-    REDUCE,
-    SHIFT,
-)
+from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, share_prefixes
 from beyond_perplexity.models.latents.rnng_top_down import (
     Course,

@@ -14,9 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.corpus.brackets import unescape
+from beyond_perplexity.corpus.latent_instances import (
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    encode_words,
+    find_classes,
+)
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance
-from beyond_perplexity.instances.unknown_words import encode_words, find_classes
 from beyond_perplexity.models.ends import counted_units
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES

@@ -13,10 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import round_up
-from beyond_perplexity.invariance.uniforms import uniforms
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.rnng_binary_particles import BinaryCourse, BinaryNetwork
 from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
@@ -35,7 +33,7 @@ _STEPS_AT_ONCE = 64  # whose random numbers are held
 class ActionNumbers:
     """The random numbers of sentences: two for each action, in the order of the actions.
 
-    `seed`, `purpose`: see `invariance.streams.stream`; `items`: int64, (R,): numbers of the
+    `seed`, `purpose`: see `random_streams.stream`; `items`: int64, (R,): numbers of the
     sentences.
     """
 

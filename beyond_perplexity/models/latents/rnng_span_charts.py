@@ -24,8 +24,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.invariant_tensors import invert
 
 
 class Chart(NamedTuple):

@@ -20,9 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from beyond_perplexity.instances.store import TOKENS, InstanceBatch
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import sum_rows
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.invariant_tensors import invert, sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryTreeModule,
@@ -30,10 +29,7 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     spans,
     trace,
 )
-from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
-    SentenceOptions,
-)
+from beyond_perplexity.models.latents.rnng_instances import ACTIONS, SentenceOptions
 from beyond_perplexity.models.latents.rnng_span_charts import (
     ChainParticles,
     Chains,

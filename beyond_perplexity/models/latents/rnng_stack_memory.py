@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.latent import FILLING
 
 # Rows that are computed together at most: what bounds the memory.

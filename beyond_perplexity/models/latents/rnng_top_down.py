@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import round_up
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,

@@ -17,8 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance
-from beyond_perplexity.instances.unknown_words import encode_words
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, encode_words
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,

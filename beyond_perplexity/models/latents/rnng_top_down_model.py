@@ -21,8 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariance.quantum import round_up, sum_rows
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.ends import check_ends
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.rnng_instances import (

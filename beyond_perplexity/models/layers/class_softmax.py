@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariance.inversion import invert
-from beyond_perplexity.invariance.quantum import QUANTUM
+from beyond_perplexity.invariant_tensors import QUANTUM, invert
 from beyond_perplexity.vocabulary import EOS
 
 # Scores of words that are held at once, where the rows of a product are not too few for that.

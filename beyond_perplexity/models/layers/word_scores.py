@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from beyond_perplexity.invariance.quantum import QUANTUM, round_up
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up
 from beyond_perplexity.vocabulary import EOS
 
 # Positions and words of a tile. On a CPU half a mebibyte, which the second level of cache holds.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.corpus.split import SPLITS
-from beyond_perplexity.importance.options import (
+from beyond_perplexity.importance.ways_to_draw import (
     PosteriorOptions,
     ReductionOptions,
     SimulationOptions,
@@ -16,8 +16,8 @@ from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Positive, Section
 from beyond_perplexity.planning.sections.corpora import Location
 from beyond_perplexity.planning.sections.samples import Names
-from beyond_perplexity.tendencies.embeddings.options import EmbeddingOptions
 from beyond_perplexity.tendencies.options import (
+    EmbeddingOptions,
     MeasurementOptions,
     SampleSizeOptions,
     SensitivityOptions,

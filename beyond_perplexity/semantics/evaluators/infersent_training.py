@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
-from beyond_perplexity.invariance.streams import stream, stream_key
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.semantics.evaluators.contract import has_vector
 from beyond_perplexity.semantics.evaluators.infersent import (
     ENTAILMENT,

@@ -1,7 +1,7 @@
 """What networks of evaluators share: groups of texts, a recurrent layer, folders of weights.
 
 On a CPU no text's vector depends on the others: rows of a group come in whole quanta (see
-`invariance.quantum`) and none is filled up with more than its own length asks for.
+`invariant_tensors`) and none is filled up with more than its own length asks for.
 
 N texts, B of a group, T words of the longest, E numbers of a word vector, H units each direction.
 """
@@ -25,7 +25,7 @@ from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_desc
 from beyond_perplexity.storage.lineage import note_read
 from beyond_perplexity.storage.provenance import content_hash
 
-GROUP_ROWS = 64  # a multiple of `invariance.quantum.QUANTUM`
+GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`
 QUANTUM_OF_ROWS = 16
 
 

@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import TOKENS, Instance, InstanceStore
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.instances.batches import BatchSource
-from beyond_perplexity.instances.store import TOKENS, InstanceStore
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob

@@ -10,7 +10,7 @@ import numpy as np
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariance.streams import stream_key
+from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import (
     EVALUATOR_FILE,

@@ -13,7 +13,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.instances.store import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, LatentModel, LatentModule, Proposal
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_batches

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from beyond_perplexity.importance.estimators.contract import (
+from beyond_perplexity.importance.estimator import (
     SAMPLES,
     Estimator,
     InstanceEstimate,
+    SampledInstance,
 )
-from beyond_perplexity.importance.reading.samples import SampledInstance
 
 
 class Median(Estimator):

@@ -1,0 +1,392 @@
+"""What latent models read: instances, each a sentence or a document with its annotation as arrays.
+
+Stores and batches of them, the mentions of a corpus, ids for classes of unknown words. B instances
+of a batch, L entries of the longest array of a name, T words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import IO, Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.corpus.token_batches import BatchSource, save_raw
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.schemas.corpora import DOCUMENTS, MENTIONS, SENTENCES_OF_A_DOCUMENT
+from beyond_perplexity.storage.outputs import atomic_path, scratch_path, write_json
+from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.vocabulary import UNK, Vocabulary
+
+TOKENS, LATENTS = "tokens", "latents"
+
+T = TypeVar("T")
+
+
+class CorpusFiles(NamedTuple):
+    """The tables of a corpus (see `schemas.corpora`), and the embeddings of its graph, for KGLM."""
+
+    documents: Path
+    mentions: Path
+    knowledge_graph: Path
+    aliases: Path
+    trees: Path
+    graph: Path
+
+    @classmethod
+    def of(cls, folder: str | os.PathLike[str]) -> CorpusFiles:
+        """Name the files of a corpus' folder."""
+        base = Path(folder)
+        tables = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
+        paths = {name: base / f"{name}.parquet" for name in tables}
+        return cls(**paths, graph=base / "graph.safetensors")
+
+
+class Instance(NamedTuple):
+    """One sentence or document: a number, stable in the corpus, and arrays of integers.
+
+    The number keys the random streams. Of the arrays ``tokens`` are the ids of the words, without
+    ``<s>`` and ``</s>``; the others are a family's own.
+    """
+
+    instance_id: int
+    arrays: Mapping[str, np.ndarray]
+
+
+def document_of(instance_id: int, unit: str) -> int:
+    """Return the ``doc_id`` of the document that an instance is or, as a "sentence", is part of."""
+    return instance_id // SENTENCES_OF_A_DOCUMENT if unit == "sentence" else instance_id
+
+
+@dataclass(frozen=True)
+class InstanceBatch:
+    """Several instances: ids, int64, (B,), arrays and lengths, int64, (B, L) and (B,), by name.
+
+    Arrays are filled up with zeros. `cache` has what a model worked out for this batch, keyed by
+    itself, for the next block of samples.
+    """
+
+    ids: Tensor
+    arrays: dict[str, Tensor]
+    lengths: dict[str, Tensor]
+    cache: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, instances: Iterable[Instance]) -> InstanceBatch:
+        """Put instances with the same names of arrays into one batch."""
+        held = list(instances)
+        ids = torch.tensor([instance.instance_id for instance in held])  # (B,)
+        arrays, lengths = {}, {}
+        for name in held[0].arrays:
+            rows = [np.asarray(instance.arrays[name], np.int64) for instance in held]
+            lengths[name] = torch.tensor([len(row) for row in rows])  # (B,)
+            padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
+            for place, row in enumerate(rows):
+                padded[place, : len(row)] = row
+            arrays[name] = torch.from_numpy(padded)  # (B, L)
+        return cls(ids, arrays, lengths)
+
+    @property
+    def tokens(self) -> Tensor:
+        """The ids of the words, int64, (B, T)."""
+        return self.arrays[TOKENS]
+
+    @property
+    def predictions(self) -> int:
+        """The words and the ends of all instances: what a loss is divided by."""
+        return int(self.lengths[TOKENS].sum()) + len(self.ids)
+
+    def filled(self, name: str, value: int) -> Tensor:
+        """Return an array, int64, (B, L), with a value of one's own after the end of each row."""
+        array = self.arrays[name]  # (B, L)
+        places = torch.arange(array.shape[1], device=array.device)  # (L,)
+        return array.masked_fill(places >= self.lengths[name][:, None], value)
+
+    def keep(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return what `make` gives: made once and held in the cache, unless gradients are wanted.
+
+        The key begins with the module that it belongs to.
+        """
+        if torch.is_grad_enabled():
+            return make()
+        if key not in self.cache:
+            self.cache[key] = make()
+        held: T = self.cache[key]
+        return held
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def to(self, device: torch.device) -> InstanceBatch:
+        """Return the batch on a device."""
+        return InstanceBatch(
+            self.ids.to(device),
+            {name: array.to(device) for name, array in self.arrays.items()},
+            {name: lengths.to(device) for name, lengths in self.lengths.items()},
+        )
+
+
+class InstanceStore:
+    """The instances of one split in memory-mapped files of a folder, as `write` named them."""
+
+    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
+        base = Path(folder)
+        self._ids = np.load(base / f"{name}.ids.npy")  # (instances,)
+        names = [path.name.split(".")[-3] for path in sorted(base.glob(f"{name}.*.ends.npy"))]
+        self._values = {n: np.load(base / f"{name}.{n}.values.npy", mmap_mode="r") for n in names}
+        self._ends = {n: np.load(base / f"{name}.{n}.ends.npy") for n in names}
+
+    @classmethod
+    def write(
+        cls, folder: str | os.PathLike[str], name: str, instances: Iterable[Instance]
+    ) -> InstanceStore:
+        """Store instances, unless the folder holds them already.
+
+        Memory does not grow with the entries; an interrupted write leaves nothing that counts.
+        """
+        base = Path(folder)
+        whole = base / f"{name}.whole.json"
+        if not whole.exists():
+            base.mkdir(parents=True, exist_ok=True)
+            count = _write_arrays(base, name, instances)
+            if not count:
+                raise InputError(f"the split '{name}' has no instance that the model can read")
+            write_json(whole, {"instances": count})
+        return cls(folder, name)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __getitem__(self, place: int) -> Instance:
+        arrays = {}
+        for name, ends in self._ends.items():
+            start = ends[place - 1] if place else 0
+            arrays[name] = np.asarray(self._values[name][start : ends[place]])
+        return Instance(int(self._ids[place]), arrays)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return (self[place] for place in range(len(self)))
+
+    @property
+    def ids(self) -> np.ndarray:
+        """Number of each instance, int64."""
+        return np.asarray(self._ids)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Words of each instance, int64."""
+        return self.lengths_of(TOKENS)
+
+    def lengths_of(self, name: str) -> np.ndarray:
+        """Return the entries of an array of each instance, int64."""
+        return np.diff(self._ends[name], prepend=0)
+
+
+def _write_arrays(base: Path, name: str, instances: Iterable[Instance]) -> int:
+    ids: list[int] = []
+    lengths: dict[str, list[int]] = {}
+    raw: dict[str, Path] = {}
+    with ExitStack() as scratch:
+        with ExitStack() as opened:
+            files: dict[str, IO[bytes]] = {}
+            for instance in instances:
+                ids.append(instance.instance_id)
+                for key, values in instance.arrays.items():
+                    if key not in raw:
+                        own = scratch.enter_context(scratch_path(base / f"{name}.{key}.raw"))
+                        raw[key] = own
+                        files[key] = opened.enter_context(own.open("wb"))
+                    files[key].write(np.asarray(values, np.int64).tobytes())
+                    lengths.setdefault(key, []).append(len(values))
+        for key, counts in lengths.items():
+            save_raw(raw[key], base / f"{name}.{key}.values.npy", np.int64)
+            _save(base / f"{name}.{key}.ends.npy", np.cumsum(counts))
+    _save(base / f"{name}.ids.npy", np.array(ids, np.int64))
+    return len(ids)
+
+
+def _save(path: Path, values: np.ndarray) -> None:
+    with atomic_path(path) as temporary:
+        np.save(temporary, values)
+
+
+class WholeInstances(BatchSource):
+    """Batches of whole instances of like length; filling counts among their positions."""
+
+    def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
+        super().__init__(store.lengths + 1, batch_tokens)
+        self._store = store
+
+    def batch(self, pieces: np.ndarray) -> InstanceBatch:
+        """Fetch one batch."""
+        return InstanceBatch.of(self._store[int(place)] for place in pieces)
+
+
+class MentionSpan(NamedTuple):
+    """A mention: words from `start` to before `end`, of an entity of that name."""
+
+    start: int
+    end: int
+    entity: str
+
+
+class MentionedDocument(NamedTuple):
+    """A row of the documents with the mentions in it."""
+
+    doc_id: int
+    split: str
+    text: str
+    spans: list[MentionSpan]
+
+
+S = TypeVar("S", bound=tuple[int, int, Any])
+
+
+def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
+    """Choose mentions that do not overlap, words [start, end) and what is mentioned, in order.
+
+    Of those that overlap, the one that begins first stays, of those the longest (so the outermost),
+    of equal spans the first one given.
+    """
+    free = 0
+    for span in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if span[0] >= free:
+            free = span[1]
+            yield span
+
+
+def _rows(path: Path) -> Iterator[tuple[int, MentionSpan]]:
+    columns = ("doc_id", "start", "end", "entity")
+    last = -1
+    for batch in read_batches(path, MENTIONS, columns):
+        values = (batch.column(name).to_pylist() for name in columns)
+        for doc_id, start, end, entity in zip(*values, strict=True):
+            if doc_id < last:
+                raise InputError(
+                    f"{path}: a mention of document {doc_id} comes after one of {last}; "
+                    "sort the mentions by doc_id"
+                )
+            last = doc_id
+            yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
+
+
+def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
+    """Stream all documents of a corpus, each with its mentions, of which it may have none.
+
+    Names of entities have no newlines. Both files must rise in ``doc_id``; memory does not grow.
+    """
+    mentions = groupby(_rows(corpus.mentions), key=lambda row: row[0])
+    columns = ("doc_id", "split", "text")
+    waiting = next(mentions, None)
+    for batch in read_batches(corpus.documents, DOCUMENTS, columns, 1024):
+        values = (batch.column(name).to_pylist() for name in columns)
+        for doc_id, split, text in zip(*values, strict=True):
+            spans: list[MentionSpan] = []
+            if waiting is not None and waiting[0] == doc_id:
+                spans = [span for _, span in waiting[1]]
+                waiting = next(mentions, None)
+            yield MentionedDocument(doc_id, split, text, spans)
+    if waiting is not None:
+        raise InputError(
+            f"{corpus.mentions}: the mentions of document {waiting[0]} belong to no document or "
+            "are not in the order of the documents; sort both files by doc_id"
+        )
+
+
+def encode_mentioned(
+    corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+) -> Iterator[tuple[int, np.ndarray, list[MentionSpan]]]:
+    """Stream what `encode_with_text` does as id, ids of the words (T,), mentions."""
+    for document, tokens in encode_with_text(corpus, split, vocabulary):
+        yield document.doc_id, tokens, document.spans
+
+
+def encode_with_text(
+    corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+) -> Iterator[tuple[MentionedDocument, np.ndarray]]:
+    """Stream the documents of a split that have words, each with the ids of its words, (T,)."""
+    if vocabulary.kind != "closed":
+        raise InputError(
+            f"vocabulary: is {vocabulary.kind}, but mentions are spans of words; use a closed "
+            "vocabulary"
+        )
+    for document in read_mentioned(corpus):
+        if document.split != split:
+            continue
+        tokens = vocabulary.encode([document.text])[0]  # (T,)
+        if not len(tokens):
+            continue
+        for span in document.spans:
+            if not 0 <= span.start < span.end <= len(tokens):
+                where = name_mention(corpus, document.doc_id, span)
+                raise InputError(f"{where}: is outside the document's {len(tokens)} tokens")
+        yield document, tokens
+
+
+def name_mention(corpus: CorpusFiles, doc_id: int, span: MentionSpan) -> str:
+    """Say which mention it is, for an error."""
+    start, end, entity = span
+    return f"{corpus.mentions}: document {doc_id}, mention [{start}, {end}) of {entity!r}"
+
+
+SUFFIXES = ("ed", "ing", "ion", "er", "est", "ly", "ity", "al", "y", "s")
+
+
+def word_class(word: str, first: bool) -> str:
+    """Name the class of an unknown word, such as ``<unk-capital-s>``.
+
+    By capitals (which say little of the `first` of a sentence), digits, hyphens and common endings,
+    as the parsers of Berkeley do and, after them, Dyer et al. (2016).
+    """
+    parts = []
+    if word.isupper() and len(word) > 1:
+        parts.append("capitals")
+    elif word[:1].isupper():
+        parts.append("initial" if first else "capital")
+    if any(character.isdigit() for character in word):
+        parts.append("digit")
+    if "-" in word:
+        parts.append("hyphen")
+    lower = word.lower()
+    ending = next(
+        (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1), ""
+    )
+    if ending and lower.isalpha():
+        parts.append(ending)
+    return "<unk" + "".join(f"-{part}" for part in parts) + ">"
+
+
+def _unknown_classes(ids: np.ndarray, words: Sequence[str]) -> list[tuple[int, str]]:
+    places = np.flatnonzero(ids == UNK).tolist()
+    return [(place, word_class(words[place], place == 0)) for place in places]
+
+
+def find_classes(sentences: Iterable[Sequence[str]], vocabulary: Vocabulary) -> tuple[str, ...]:
+    """List the classes that the unknown words of some sentences have, sorted, without ``<unk>``."""
+    found: set[str] = set()
+    for words in sentences:
+        ids = vocabulary.encode([" ".join(words)])[0]  # (T,)
+        found |= {name for _, name in _unknown_classes(ids, words)}
+    return tuple(sorted(found - {"<unk>"}))
+
+
+def encode_words(
+    words: Sequence[str], vocabulary: Vocabulary, classes: Sequence[str]
+) -> np.ndarray:
+    """Turn the words of a sentence into ids, int64, (T,): class i of unknown words is V + i.
+
+    A word whose class is none of `classes` stays ``<unk>``; the vocabulary is closed, of V ids.
+    """
+    ids = vocabulary.encode([" ".join(words)])[0].astype(np.int64)  # (T,)
+    if classes:
+        for place, name in _unknown_classes(ids, words):
+            if name in classes:
+                ids[place] = vocabulary.size + classes.index(name)
+    return ids

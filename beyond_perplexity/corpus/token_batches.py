@@ -1,0 +1,185 @@
+"""Token stores on disk and batches of like-long pieces of documents, in an order of a seed."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.storage.outputs import atomic_path, scratch_path
+from beyond_perplexity.storage.shards import read_texts
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+
+# Not a target: the position holds no prediction (the end of a row shorter than its batch).
+IGNORED = -100
+# Batches are cut from pools of this many batches, sorted by length, so that rows are nearly equal.
+POOL_BATCHES = 50
+
+
+class TokenStore:
+    """The token ids of many documents in a memory-mapped file of a folder, as `write` named it."""
+
+    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
+        self._tokens = np.load(Path(folder) / f"{name}.tokens.npy", mmap_mode="r")  # (tokens,)
+        self._ends = np.load(Path(folder) / f"{name}.ends.npy")  # (documents,)
+
+    @classmethod
+    def write(
+        cls,
+        folder: str | os.PathLike[str],
+        documents: str | os.PathLike[str],
+        split: str,
+        vocabulary: Vocabulary,
+    ) -> TokenStore:
+        """Encode one split of a documents file, unless the folder holds it already.
+
+        Memory does not grow with the tokens; an interrupted write leaves nothing behind.
+        """
+        tokens_path, ends_path = (
+            Path(folder) / f"{split}.{part}.npy" for part in ("tokens", "ends")
+        )
+        if not ends_path.exists():
+            lengths: list[np.ndarray] = []
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with scratch_path(Path(folder) / f"{split}.raw") as raw:
+                with open(raw, "wb") as file:
+                    for texts in read_texts([documents], split):
+                        encoded = vocabulary.encode(texts.to_pylist())
+                        lengths.append(np.array([len(ids) for ids in encoded], np.int64))
+                        file.write(np.concatenate(encoded).astype(np.int32).tobytes())
+                save_raw(raw, tokens_path, np.int32)
+            if not lengths:
+                raise InputError(f"{documents}: the split '{split}' has no documents")
+            with atomic_path(ends_path) as temporary:
+                np.save(temporary, np.cumsum(np.concatenate(lengths)))
+        return cls(folder, split)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens of each document, ``<s>`` and ``</s>`` not counted, int64."""
+        return np.diff(self._ends, prepend=0)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def __getitem__(self, document: int) -> np.ndarray:
+        start = self._ends[document - 1] if document else 0
+        return np.asarray(self._tokens[start : self._ends[document]])
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[document] for document in range(len(self)))
+
+    def batches(self, size: int = 4096) -> Iterator[list[np.ndarray]]:
+        """Iterate over the documents, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield [self[document] for document in range(start, min(start + size, len(self)))]
+
+
+def save_raw(raw: Path, target: Path, kind: type[np.integer[Any]]) -> None:
+    """Turn a file of raw integers into an .npy file without holding it in memory."""
+    count = raw.stat().st_size // np.dtype(kind).itemsize
+    with atomic_path(target) as temporary:
+        held = np.lib.format.open_memmap(temporary, "w+", kind, (count,))
+        if count:
+            held[:] = np.memmap(raw, kind, "r")
+        held.flush()
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of prefixes and what follows each, int64, (B, T); `IGNORED` where a row has ended."""
+
+    inputs: Tensor
+    targets: Tensor
+
+    @property
+    def predictions(self) -> int:
+        """How many targets there are."""
+        return int((self.targets != IGNORED).sum())
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on a device."""
+        return Batch(self.inputs.to(device), self.targets.to(device))
+
+
+class BatchSource(ABC):
+    """What a split is trained on: batches of rows of like length.
+
+    A batch has at most `batch_tokens` positions, unless a single row has more; `lengths` are the
+    positions of each row, int64.
+    """
+
+    def __init__(self, lengths: np.ndarray, batch_tokens: int) -> None:
+        self._lengths = lengths
+        self._batch_tokens = batch_tokens
+
+    def ordered(self) -> list[Any]:
+        """Cut the pieces, sorted by length, into batches: arrays of piece numbers."""
+        return self._cut(np.argsort(self._lengths, kind="stable"))
+
+    def shuffled(self, seed: int, epoch: int) -> list[Any]:
+        """Cut the pieces into batches in the order of one epoch, given by (seed, epoch) alone."""
+        generator = stream(seed, "train/order", epoch)
+        order = generator.permutation(len(self._lengths))
+        pool = max(1, int(POOL_BATCHES * self._batch_tokens / self._lengths.mean()))
+        batches: list[np.ndarray] = []
+        for start in range(0, len(order), pool):
+            part = order[start : start + pool]
+            batches += self._cut(part[np.argsort(self._lengths[part], kind="stable")])
+        return [batches[index] for index in generator.permutation(len(batches))]
+
+    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+        """Cut pieces of rising length into batches, from the longest down."""
+        batches = []
+        end = len(order)
+        while end:
+            rows = max(1, self._batch_tokens // int(self._lengths[order[end - 1]]))
+            batches.append(order[max(0, end - rows) : end])
+            end = max(0, end - rows)
+        return batches
+
+    @abstractmethod
+    def batch(self, pieces: Any) -> Any:
+        """Fetch a batch, with ``predictions``, a number, and ``to(device)``.
+
+        `pieces` is an item of `ordered` or `shuffled`; a source that plans more has its own.
+        """
+
+
+class Pieces(BatchSource):
+    """The documents of a store cut into pieces that fit a model, and batches of them.
+
+    A document of n tokens has n + 1 predictions: its tokens and ``</s>``. It is cut every
+    `maximum_length` predictions; a later piece starts without ``<s>``, with the token before it.
+    """
+
+    def __init__(self, store: TokenStore, maximum_length: int, batch_tokens: int) -> None:
+        self._store = store
+        predictions = store.lengths + 1
+        counts = -(-predictions // maximum_length)
+        self._documents = np.repeat(np.arange(len(store)), counts)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        self._starts = (np.arange(len(first)) - first) * maximum_length
+        lengths = np.minimum(predictions[self._documents] - self._starts, maximum_length)
+        super().__init__(lengths, batch_tokens)
+
+    def batch(self, pieces: np.ndarray) -> Batch:
+        """Fetch the tokens of one batch."""
+        width = int(self._lengths[pieces].max())
+        inputs = np.full((len(pieces), width), EOS, np.int64)
+        targets = np.full((len(pieces), width), IGNORED, np.int64)
+        for row, piece in enumerate(pieces):
+            start, length = self._starts[piece], self._lengths[piece]
+            document = np.concatenate([[BOS], self._store[self._documents[piece]], [EOS]])
+            inputs[row, :length] = document[start : start + length]
+            targets[row, :length] = document[start + 1 : start + length + 1]
+        return Batch(torch.from_numpy(inputs), torch.from_numpy(targets))

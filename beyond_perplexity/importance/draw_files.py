@@ -1,0 +1,281 @@
+"""Files beside those of the weights: log q at several temperatures, beams, runs of particles."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.estimator_registry import DRAW_READERS
+from beyond_perplexity.importance.weight_labels import WeightLabels, read_labels
+from beyond_perplexity.schemas.draws import penalized_column
+from beyond_perplexity.storage.ranges import FileRanges
+from beyond_perplexity.storage.table_files import TableFile
+
+if TYPE_CHECKING:
+    from beyond_perplexity.importance.weight_files import WeightReader
+
+SCORES = {"log_p", "log_likelihood"}
+SCORES |= {penalized_column(name) for name in SCORES}
+BEAM_COLUMNS = {
+    "instance_id": pa.int64(),
+    "beam_size": pa.int64(),
+    "rank": pa.int64(),
+    "n_tokens": pa.int64(),
+    "log_p": pa.float64(),
+    "latent_hash": pa.int64(),
+}
+RUN_COLUMNS = {
+    "instance_id": pa.int64(),
+    "run": pa.int64(),
+    "n_particles": pa.int64(),
+    "n_tokens": pa.int64(),
+    "log_likelihood": pa.float64(),
+    "ess_min": pa.float64(),
+}
+_KEYS = {"instance_id": pa.int64(), "temperature": pa.float64()}
+_LOG_Q_COLUMNS = {**_KEYS, "sample_id": pa.int64(), "latent_hash": pa.int64()}
+
+
+def add_draw_flags(parser: argparse.ArgumentParser) -> None:
+    """Give a parser a flag for the files of each kind of draws."""
+    for kind in DRAW_READERS:
+        text = f"draws of the same instances (schema {kind})"
+        parser.add_argument(f"--{kind}", nargs="*", default=[], action=FileRanges, help=text)
+
+
+def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any]:
+    """Read the files of each kind of draws that were given with the flags of `add_draw_flags`."""
+    return {
+        kind: resolve_name(reference)(paths, reader)
+        for kind, reference in DRAW_READERS.items()
+        if (paths := getattr(given, kind))
+    }
+
+
+def check_pair(path: str | Path, labels: WeightLabels) -> None:
+    """Refuse a file of another model or proposal than the weights, which have these labels."""
+    said = read_labels(Path(path))
+    for name in ("model", "proposal"):
+        own, wanted = getattr(said, name), getattr(labels, name)
+        if None not in (own, wanted) and own != wanted:
+            raise InputError(f"{path}: {name} is {own!r}, but the log weights are of {wanted!r}")
+
+
+def read_beside(
+    paths: Sequence[str | Path], columns: Mapping[str, pa.DataType], what: str, reader: WeightReader
+) -> dict[str, np.ndarray]:
+    """Read columns of whole files of `what`, whose rows are of instances that have samples.
+
+    ``instance_id`` and ``n_tokens`` are among the columns; `SCORES` may be −inf, but neither NaN
+    nor +inf. An `InputError` names a file of another model, or a row of no instance of the reader.
+    """
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
+    for path in paths:
+        file = TableFile(path)
+        file.require(list(columns), f"files of {what}")
+        check_pair(path, reader.labels)
+        rows = 0
+        for group in range(file.n_groups):
+            for batch in file.batches(columns, group):
+                for name in SCORES & columns.keys():
+                    file.check_log_p(batch, name)
+                ids = batch.columns["instance_id"]
+                rows += len(ids)
+                wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
+                file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
+                differs = batch.columns["n_tokens"] != wanted
+                file.check(batch, "n_tokens", differs, "the same as in the log weights")
+                for name, column in batch.columns.items():
+                    parts[name].append(column)
+        file.count_read(rows)
+    if not any(map(len, parts["instance_id"])):
+        raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
+    return {name: np.concatenate(pieces) for name, pieces in parts.items()}
+
+
+class LogQFiles:
+    """log q of the samples of one model and proposal, in files of schema ``log_q``, cut in any way.
+
+    `names` are the temperature columns that are wanted, `labels` those of the weights: a file that
+    lacks a column or is of another model or proposal is an `InputError`.
+    """
+
+    def __init__(
+        self, paths: Sequence[str | Path], names: Sequence[str], labels: WeightLabels
+    ) -> None:
+        self._names = list(names)
+        self._columns = {**_LOG_Q_COLUMNS, **dict.fromkeys(names, pa.float64())}
+        self._groups: list[tuple[TableFile, int]] = []
+        ranges = []
+        for file in map(TableFile, paths):
+            file.require(list(self._columns), "files of log q")
+            check_pair(file.path, labels)
+            rows = 0
+            for group in range(file.n_groups):
+                keys = [batch.columns["instance_id"] for batch in file.batches(_KEYS, group)]
+                held = np.concatenate([*keys, np.empty(0, np.int64)])
+                rows += len(held)
+                if len(held):
+                    self._groups.append((file, group))
+                    ranges.append((held.min(), held.max()))
+            file.count_read(rows)
+        self._ranges = np.array(ranges, np.int64).reshape(-1, 2)  # instances of each group
+
+    def gather(
+        self, temperature: float, samples: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Read the temperature columns of the samples drawn at one, in their order.
+
+        `samples` are columns of all samples of some instances, sorted by instance and sample;
+        ``latent_hash`` is compared when it is there. An `InputError` names a sample that is missing
+        or another latent, or a value that is no log q.
+        """
+        instances = samples["instance_id"]
+        low, high = instances[0], instances[-1]
+        parts = {
+            name: [np.empty(0, kind.to_pandas_dtype())] for name, kind in self._columns.items()
+        }
+        for index in np.flatnonzero((self._ranges[:, 0] <= high) & (self._ranges[:, 1] >= low)):
+            file, group = self._groups[index]
+            for batch in file.batches(self._columns, group):
+                for name in self._names:
+                    file.check_log_p(batch, name)
+                held = batch.columns["instance_id"]
+                kept = (held >= low) & (held <= high)
+                kept &= batch.columns["temperature"] == temperature
+                for name, column in batch.columns.items():
+                    parts[name].append(column[kept])
+        found = {name: np.concatenate(pieces) for name, pieces in parts.items()}
+        order = np.lexsort((found["sample_id"], found["instance_id"]))
+        found = {name: column[order] for name, column in found.items()}
+        _check_same(temperature, samples, found)
+        return {name: found[name] for name in self._names}
+
+
+def _check_same(
+    temperature: float, samples: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]
+) -> None:
+    """Raise `InputError` unless both are the same samples in the same order."""
+    size = min(len(samples["sample_id"]), len(found["sample_id"]))
+    differs = np.zeros(size, bool)
+    for name in ("instance_id", "sample_id"):
+        differs |= samples[name][:size] != found[name][:size]
+    if differs.any() or len(samples["sample_id"]) != len(found["sample_id"]):
+        row = int(np.argmax(differs)) if differs.any() else size
+        first = min(_named(samples, row), _named(found, row))
+        raise InputError(
+            f"log q: instance {first[0]}, sample {first[1]} at temperature {temperature} is not in "
+            "both the log weights and the files of log q, once; give all the files of both"
+        )
+    if "latent_hash" in samples:
+        differs = samples["latent_hash"] != found["latent_hash"]
+        if differs.any():
+            instance, sample = _named(samples, int(np.argmax(differs)))
+            raise InputError(
+                f"log q: instance {instance}, sample {sample} at temperature {temperature} is "
+                "another latent than was weighed; draw both with the same models on one kind of "
+                "device"
+            )
+
+
+def _named(columns: Mapping[str, np.ndarray], row: int) -> tuple[float, float]:
+    """Return instance and sample of a row, infinite behind the last."""
+    if row >= len(columns["sample_id"]):
+        return np.inf, np.inf
+    return int(columns["instance_id"][row]), int(columns["sample_id"][row])
+
+
+class Beams:
+    """The beams of all instances of a reader, from files of schema ``beams``, cut in any way.
+
+    `settings` are the ``beam_size`` that there are, ascending. A row that is not as it must be, or
+    an instance that lacks a beam or samples, is an `InputError`.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+        self._score = reader.log_p
+        wanted = {**BEAM_COLUMNS, self._score: pa.float64()}
+        columns = read_beside(paths, wanted, "beams", reader)
+        order = np.lexsort((columns["rank"], columns["instance_id"], columns["beam_size"]))
+        self._columns = {name: column[order] for name, column in columns.items()}
+        sizes = np.unique(columns["beam_size"]).tolist()
+        self.settings = [{"beam_size": size} for size in sizes]
+        keys = np.stack([self._columns[name] for name in ("beam_size", "instance_id", "rank")])
+        twice = (keys[:, 1:] == keys[:, :-1]).all(0)
+        if twice.any():
+            size, instance, rank = keys[:, int(np.argmax(twice))]
+            raise InputError(
+                f"beams: instance {instance}, beam size {size}, rank {rank} is there twice; "
+                "give every file once"
+            )
+        self._bounds = {size: self._find(size, reader.instance_ids) for size in sizes}
+
+    def _find(self, size: int, instance_ids: np.ndarray) -> np.ndarray:
+        """Return where the beam of each instance starts and ends, (N, 2)."""
+        first, last = np.searchsorted(self._columns["beam_size"], [size, size + 1])
+        held = self._columns["instance_id"][first:last]
+        bounds = first + np.stack(
+            [np.searchsorted(held, instance_ids, side) for side in ("left", "right")], 1
+        )
+        empty = bounds[:, 0] == bounds[:, 1]
+        if empty.any():
+            raise InputError(
+                f"beams: instance {instance_ids[int(np.argmax(empty))]} has no beam of size "
+                f"{size}; give all the files of beams"
+            )
+        return bounds
+
+    def beam(self, size: int, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return log p and hashes, (k,), of a beam of the instance with an index of the reader."""
+        part = slice(*self._bounds[size][index])
+        return self._columns[self._score][part], self._columns["latent_hash"][part]
+
+
+class SMCRuns:
+    """The runs of sequential Monte Carlo of all instances of a reader, in files of schema ``smc``.
+
+    `log_likelihood`, (N, F), is log p̂ of each run, nats, in the order of the reader's instances;
+    `ess_min`, (N,), the smallest effective sample size that any run of an instance has met;
+    `n_particles` K of each run. `settings` are the ``temperature`` τ of the proposal and
+    ``replicates``, F. Files that are not alike, or an instance that lacks a run, are an
+    `InputError`.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+        score, ess = "log_likelihood", "ess_min"
+        if reader.penalized:
+            score, ess = penalized_column(score), penalized_column(ess)
+        wanted = {**RUN_COLUMNS, score: pa.float64(), ess: pa.float64()}
+        columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
+        self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
+        temperatures = [read_labels(Path(path)).temperature for path in paths]
+        temperature: float | None = _common(temperatures, "temperatures")
+        order = np.lexsort((columns["run"], columns["instance_id"]))
+        instances, runs = columns["instance_id"][order], columns["run"][order]
+        numbers = np.unique(runs)  # (F,)
+        shape = (len(reader.instance_ids), len(numbers))
+        whole = np.repeat(reader.instance_ids, len(numbers)), np.tile(numbers, shape[0])
+        if not np.array_equal([instances, runs], whole):
+            raise InputError(
+                "smc: an instance has a run twice or lacks one that others have; give every file "
+                "once, and all of them"
+            )
+        self.settings = [{"temperature": temperature, "replicates": len(numbers)}]
+        self.log_likelihood = columns[score][order].reshape(shape)
+        self.ess_min = columns[ess][order].reshape(shape).min(1)
+
+
+def _common(values: Sequence[Any], what: str) -> Any:
+    """Return what all values are."""
+    found = set(values)
+    if len(found) != 1:
+        raise InputError(f"smc: the files are of several {what}; give those of one run")
+    return found.pop()

@@ -1,1 +1,0 @@
-"""What runs a latent model: weights, beams, sequential Monte Carlo."""

@@ -1,0 +1,228 @@
+"""Estimates in plain words: a table for the terminal and a line for every number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from beyond_perplexity.importance.bound_claims import least_strict
+from beyond_perplexity.importance.estimator import BOUNDS
+from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE
+
+_Row = Mapping[str, Any]
+
+# Columns of the error over samples, the first that is known first, and how each is found.
+ERRORS = {
+    "standard_error": "delta method",
+    "standard_error_samples": "bootstrap",
+    "standard_deviation": "pairings",
+}
+MEASURE_WORDS = {
+    "perplexity": "Perplexity",
+    "unknown_penalized_perplexity": "Unknown-penalized perplexity",
+}
+
+
+def number(value: float | None) -> str:
+    """Format a number for reading: two decimals, or an exponent from a million on; null is –."""
+    if value is None:
+        return "–"
+    if math.isinf(value):
+        return "infinite"
+    small = 0 < abs(value) < 0.01
+    return f"{value:.3g}" if small or abs(value) >= 1e6 else f"{value:,.2f}"
+
+
+def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
+    """Choose the error over samples of an estimate that is to be read, and say which (of `ERRORS`).
+
+    The standard error by the delta method where it holds, else by bootstrap over the samples; of
+    random pairings the standard deviation of one. None and nothing when none is known.
+    """
+    for name, source in ERRORS.items():
+        value = row[name]
+        if value is not None and not math.isnan(value):
+            return value, source
+    return None, ""
+
+
+def _level(row: _Row) -> str:
+    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
+    return f"{row['aggregation']} level{pairing[row['pairing']]}"
+
+
+def interval(row: Mapping[Any, Any]) -> str:
+    """Write the ends of a bracket, such as ``181.20 to 185.03``."""
+    return f"{number(row['low'])} to {number(row['high'])}"
+
+
+def method_cell(row: Mapping[Any, Any]) -> str:
+    """Name the method of an estimate and the size of its beam; null may be NaN."""
+    size = row["beam_size"]
+    title = find_estimator(row["method"]).title
+    return title if size is None or math.isnan(size) else f"{title}, k = {size:.0f}"
+
+
+def temperature_cell(row: Mapping[Any, Any]) -> str:
+    """Write the temperature of an estimate, or a dash; null may be NaN."""
+    degrees = row["temperature"]
+    return "–" if degrees is None or math.isnan(degrees) else f"{degrees:g}"
+
+
+def _value(row: _Row) -> str:
+    return number(row["value"]) if row["basis"] is None else interval(row)
+
+
+def _what(row: _Row) -> str:
+    words = find_estimator(row["method"]).words
+    if row["basis"] is not None:
+        words += f" of {find_estimator(row['basis']).words}"
+    parts = [words, _level(row)]
+    if row["temperature"] is not None:
+        parts.append(f"temperature {row['temperature']:g}")
+    if row["beam_size"] is not None:
+        parts.append(f"beam size {row['beam_size']}")
+    return "; ".join(parts)
+
+
+def _size(row: _Row) -> str:
+    drawn = find_estimator(row["basis"] or row["method"]).drawn.format_map(row)
+    samples = "" if row["n_samples"] is None else f"K = {row['n_samples']:,} {drawn}, "
+    definition = row["t_definition"] or "the sum of n_tokens as given"
+    instances = "instance" if row["n_instances"] == 1 else "instances"
+    return f"{samples}{row['n_instances']:,} {instances}, T = {row['n_tokens']:,} ({definition})"
+
+
+def _errors(row: _Row) -> Iterator[str]:
+    if row["pairing"] == "random":
+        yield (
+            f"Mean over {row['replicates']} random pairings; "
+            f"most of them from {number(row['low'])} to {number(row['high'])}, "
+            f"standard deviation {number(row['standard_deviation'])}."
+        )
+    names = {
+        "standard_error": "over samples by the delta method",
+        "standard_error_samples": "over samples by bootstrap",
+        "standard_error_instances": "over instances by bootstrap",
+    }
+    known = [
+        f"{number(row[name])} {words}" for name, words in names.items() if row[name] is not None
+    ]
+    if known:
+        yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
+
+
+def _trust(row: _Row) -> Iterator[str]:
+    if row["ess_median"] is None:
+        return
+    units = row["n_instances"] if row["aggregation"] == "instance" else 1
+    text = f"Effective samples: {number(row['ess_median'])}"
+    if units > 1:
+        text = (
+            f"Effective samples of an instance: median {number(row['ess_median'])}, "
+            f"least {number(row['ess_min'])}"
+        )
+    if row["ess_low_share"]:
+        text += (
+            f"; {row['ess_low_share']:.0%} of the tokens in instances with fewer than "
+            f"{FEW_EFFECTIVE:g}"
+        )
+    if row["largest_weight_max"] is not None:
+        text += f"; largest share of one sample {row['largest_weight_max']:.0%}"
+    if row["unique_share"] is not None:
+        text += f"; distinct latents {row['unique_share']:.0%}"
+    yield text + "."
+    if row["k_hat_above"]:
+        own = "the limit of their K" if row["k_hat_threshold"] is None else ""
+        yield (
+            f"Pareto k̂ above {own or number(row['k_hat_threshold'])} in {row['k_hat_above']} of "
+            f"{units - row['k_hat_undefined']} where it is defined: not to be trusted there, more "
+            "samples or another proposal will change it."
+        )
+
+
+def describe_estimate(row: _Row) -> str:
+    """Say one estimate, a row of schema ``estimates``, in words, on one line."""
+    note = f"Note: {row['note']}." if row["note"] else ""
+    if row["measure"] == "unknown_penalized_perplexity":
+        bound = "" if row["basis"] is None else f", {row['bound']}"
+        return (
+            f"{MEASURE_WORDS[row['measure']]} {_value(row)}{bound}: the same, charged ln "
+            f"{row['unknown_types']:,} for each of {row['n_unknown']:,} unknown tokens."
+        )
+    sentences = [
+        f"{MEASURE_WORDS[row['measure']]} {_value(row)} by {_what(row)}: {BOUNDS[row['bound']]}.",
+        f"{_size(row)}.",
+        *_errors(row),
+        *_trust(row),
+        note,
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
+    """Write how many of the sets of weights whose k̂ is defined have it above its limit.
+
+    Such as ``26/30 (10 undefined)``; sets are the instances, or 1 at the level of the corpus.
+    """
+    if above is None or undefined is None:
+        return "–"
+    shown = f"{above}/{units - undefined}" if undefined < units else "–"
+    return shown + (f" ({undefined} undefined)" if undefined else "")
+
+
+def _cells(row: _Row) -> list[str]:
+    temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
+    level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
+    error, source = sampling_error(row)
+    units = row["n_instances"] if row["aggregation"] == "instance" else 1
+    return [
+        MEASURE_WORDS[row["measure"]].replace(" perplexity", ""),
+        row["method"]
+        + (f" {row['beam_size']}" if row["beam_size"] else "")
+        + (f" of {row['basis']}" if row["basis"] else ""),
+        level,
+        temperature,
+        "–" if row["n_samples"] is None else str(row["n_samples"]),
+        _value(row),
+        number(error),
+        source,
+        row["bound"],
+        number(row["ess_median"]),
+        k_hat_cell(row["k_hat_above"], row["k_hat_undefined"], units),
+    ]
+
+
+_HEADER = ["Measure", "Method", "Level", "τ", "K", "Value"]
+_HEADER += ["± s.e.", "by", "Bound", "ESS", "k̂ above limit"]
+
+
+def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        padded = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        yield "  ".join(padded).rstrip()
+
+
+def report(estimates: pa.Table) -> str:
+    """Write all estimates as a table and, below it, each in words, for the terminal.
+
+    Rows of a measure that is not known are left out.
+    """
+    charged = ("n_unknown", "unknown_types")
+    rows = [
+        row
+        for row in estimates.to_pylist()
+        if row["measure"] == "perplexity" or all(row[name] is not None for name in charged)
+    ]
+    table = "\n".join(_lines([_HEADER, *(_cells(row) for row in rows)]))
+    strict = [
+        f"{MEASURE_WORDS[measure]}: the least strict bound is {number(least.value)}, by "
+        f"{least.words}."
+        for (_, measure), least in least_strict(rows).items()
+    ]
+    return "\n\n".join([table, *(describe_estimate(row) for row in rows), *strict])

@@ -1,1 +1,0 @@
-"""Estimators of log p(x) = log Σ_z p(x, z), a file each; `rows` lists them."""

@@ -1,0 +1,192 @@
+"""A latent model with a proposal for it, and what every way to draw from them shares.
+
+K samples of an instance, R rows (samples of a block, rounded up), W entries of a row of z. Samples
+are drawn in blocks, so that memory does not grow with K; a sample's random numbers are keyed by its
+instance and its number, so that neither blocks nor shards change it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.invariant_tensors import round_up, uniforms
+from beyond_perplexity.models.checkpoint import load_any
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.optimal import OptimalProposal
+from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.schemas.draws import penalized_column
+from beyond_perplexity.vocabulary import UNK, Vocabulary
+
+SAMPLES_AT_ONCE = 1024  # samples at once
+Columns = dict[str, np.ndarray]
+
+_HASH_FACTOR = 0x100000001B3  # of the FNV hash
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A latent model with a proposal for it, and how its samples are keyed.
+
+    `purpose`, MODEL/PROPOSAL, keys the random streams, with the seed, the temperature and the
+    instance. `unknown_types` of the training text are not in the vocabulary; None: nobody counted.
+    """
+
+    model: LatentModel
+    proposal: Proposal
+    seed: int
+    purpose: str
+    unknown_types: int | None = None
+
+    def penalized(self) -> Pair | None:
+        """Return the pair with unknown words penalized; None where that is ln U for each of them.
+
+        A proposal that is worked out from the model is worked out from the penalized one.
+        """
+        model = self.model.penalized(max(1, self.unknown_types or 1))
+        return None if model is None or self.unknown_types is None else self._of(model)
+
+    def as_simulated(self) -> Pair:
+        """Return the pair with the model whose distribution simulated documents have."""
+        return self._of(self.model.as_simulated(max(1, self.unknown_types or 1)))
+
+    def _of(self, model: LatentModel) -> Pair:
+        proposal = self.proposal
+        if isinstance(proposal, OptimalProposal):
+            proposal = type(proposal)(model)
+        return replace(self, model=model, proposal=proposal)
+
+    @property
+    def is_sequential(self) -> bool:
+        """Whether both go through a text word by word, as sequential Monte Carlo needs."""
+        return hasattr(self.model, "extend") and hasattr(self.proposal, "propose")
+
+    def labels(self, vocabulary: Vocabulary, temperature: float | None) -> WeightLabels:
+        """Say what the weights of this pair are, for the footer of a shard."""
+        model, _, proposal = self.purpose.partition("/")
+        return WeightLabels(
+            model=model,
+            proposal=proposal,
+            temperature=temperature,
+            t_definition=self.model.t_definition,
+            unknown_types=getattr(vocabulary, "unknown_types", None),
+        )
+
+    def penalized_scores(
+        self, batch: InstanceBatch, found: Distinct, log_p: Tensor
+    ) -> dict[str, np.ndarray]:
+        """Return log p(x, z) of N latents with unknown words penalized, where it is a column."""
+        if self.unknown_types is None:
+            return {}
+        given = batch, found.owner, found.latents, max(1, self.unknown_types)
+        penalty = self.model.unknown_penalty(*given)  # (N,)
+        return (
+            {} if penalty is None else {penalized_column("log_p"): found.scatter(log_p - penalty)}
+        )
+
+
+def hash_latents(latents: Tensor) -> np.ndarray:
+    """Hash rows of z, int64 (R,), for latents (R, W): whatever W is, equal latents agree."""
+    rows = latents.cpu().numpy()  # (R, W)
+    total = np.full(len(rows), 0xCBF29CE484222325, np.uint64)  # (R,)
+    for column in rows.T:
+        mixed = (total ^ column.astype(np.uint64)) * np.uint64(_HASH_FACTOR)
+        mixed ^= mixed >> np.uint64(29)
+        total = np.where(column == FILLING, total, mixed)
+    return total.view(np.int64)
+
+
+def instance_columns(model: LatentModel, batch: InstanceBatch, rows: int) -> Columns:
+    """Return the columns that say what instance rows are of: its id, T and unknown tokens."""
+    tokens = batch.arrays[TOKENS]  # (1, T); classes of unknown words lie behind the vocabulary
+    n_unknown = int(((tokens == UNK) | (tokens >= model.vocabulary_size)).sum())
+    return {
+        "instance_id": np.full(rows, int(batch.ids[0])),
+        "n_tokens": np.full(rows, int(model.n_tokens(batch)[0]), np.int32),
+        "n_unknown": np.full(rows, n_unknown, np.int32),
+    }
+
+
+class Distinct(NamedTuple):
+    """The distinct ones among rows of z of one instance, in whole quanta.
+
+    `latents`, int64, (N, W), of which the last may be repeated; `owner`, int64, (N,), the place of
+    the instance in its batch, 0; `places`, int64, (R,), where each row is among them.
+    """
+
+    latents: Tensor
+    owner: Tensor
+    places: Tensor
+
+    @classmethod
+    def of(cls, latents: Tensor) -> Distinct:
+        """Find the distinct ones among latents, (R, W)."""
+        unique, places = torch.unique(latents, dim=0, return_inverse=True)  # (N', W), (R,)
+        padded = round_up(unique)  # (N, W)
+        return cls(
+            padded, torch.zeros(len(padded), dtype=torch.int64, device=padded.device), places
+        )
+
+    def scatter(self, values: Tensor) -> np.ndarray:
+        """Return the values, (N, ...), of all rows, float64, (R, ...)."""
+        return values[self.places].double().cpu().numpy()
+
+
+@torch.inference_mode()
+def draw_latents(
+    pair: Pair, instance: Instance, samples: range, temperature: float
+) -> Iterator[tuple[InstanceBatch, np.ndarray, Tensor]]:
+    """Draw latents z ~ q_τ(z | x) of one instance, a block of samples at a time.
+
+    Yields the instance as a batch, the numbers of the samples, int64, (K,), and int64, (K, W).
+    """
+    device = pair.model.device
+    batch = InstanceBatch.of([instance]).to(device)
+    purpose = f"{pair.purpose}/{float(temperature)}/{instance.instance_id}"
+    draws = pair.proposal.draws(batch)
+    for start in range(samples.start, samples.stop, SAMPLES_AT_ONCE):
+        numbers = torch.arange(start, min(start + SAMPLES_AT_ONCE, samples.stop))  # (K,)
+        items = round_up(numbers)  # (R,)
+        random = uniforms(pair.seed, purpose, items, 0, draws, device)  # (R, U)
+        owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)
+        latents = pair.proposal.sample(batch, owner, random, temperature)  # (R, W)
+        yield batch, numbers.numpy(), latents[: len(numbers)]
+
+
+def load_pair(
+    model_folder: str | os.PathLike[str],
+    proposal_folder: str | os.PathLike[str],
+    device: str,
+    seed: int,
+    purpose: str,
+) -> tuple[Pair, Vocabulary]:
+    """Read a latent model and a proposal for it from model folders, with their vocabulary.
+
+    Both may be one folder: of a model that was trained with its proposal, or whose family has an
+    optimal one (`models.optimal`). Two that differ in vocabularies or supports are an `InputError`.
+    """
+    model, vocabulary, described = load_any(model_folder, device)
+    held, words, other = load_any(proposal_folder, device)
+    proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
+    kind = find_optimal(described["family"])
+    if proposal is None and kind and other["weights_sha256"] == described["weights_sha256"]:
+        proposal = kind(model)
+    if not isinstance(model, LatentModel):
+        raise InputError(f"{model_folder}: is no model with latent variables")
+    if not isinstance(proposal, Proposal):
+        raise InputError(f"{proposal_folder}: is no proposal and has none")
+    if words.hash != vocabulary.hash:
+        raise InputError(f"{proposal_folder}: has another vocabulary than {model_folder}")
+    check_support(model, proposal, model_folder, proposal_folder)
+    types = getattr(vocabulary, "unknown_types", None)
+    return Pair(model, proposal.eval(), seed, purpose, types), vocabulary

@@ -1,0 +1,217 @@
+"""The latents that a model believes in, and those of a proposal, against the annotation, as spans.
+
+Under the posterior p(z | x) a mean is one over weighted samples: the particles of a run of
+sequential Monte Carlo where the model goes word by word, with the weights that they end with, else
+importance samples. Both are consistent, not unbiased; ``effective`` says how many of them count.
+A run also estimates p(x_1, ..., x_t) after each word t, so that log p̂(x) is exactly the sum of
+what its words and its end add. K particles or samples, W entries of a row of z, T words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair, draw_latents
+from beyond_perplexity.importance.particle_runs import numbers_needed, smc_paths
+from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
+from beyond_perplexity.invariant_tensors import uniforms
+from beyond_perplexity.models.latent import LatentModel
+
+Range = tuple[int, int]  # words from the first to before the second
+OF_MENTIONS, OF_TREES = "mentions", "trees"
+
+
+class SpanCounts(NamedTuple):
+    """Spans of the annotation, of the latents, and of both: exactly the same words.
+
+    `same_entity` counts matched mentions with the right entity; 0 for trees.
+    """
+
+    annotated: int
+    found: int
+    matched: int
+    same_entity: int
+
+
+def structure_of(described: Mapping[str, Any]) -> str:
+    """Return `OF_MENTIONS` or `OF_TREES`: what an outline of `LatentModel` is of."""
+    return OF_MENTIONS if "mentions" in described else OF_TREES
+
+
+def entities_by_span(described: Mapping[str, Any]) -> dict[Range, Hashable]:
+    """Return what makes the entity of each mention, or of each phrase of a tree nothing.
+
+    An entity with a name is its name. One that is a number of its own document is what the mention
+    refers back to: the span of the last mention before it of the same entity, or None where it is
+    new. So numbers of two annotations need not agree. Of a tree the phrases of several words count,
+    but not the whole sentence, which every tree has; a phrase of one child is that child.
+    """
+    if structure_of(described) == OF_TREES:
+        return dict.fromkeys(tree_spans(described["tree"]))
+    found: dict[Range, Hashable] = {}
+    last: dict[Hashable, Range] = {}
+    for mention in sorted(described["mentions"], key=lambda one: one["start"]):
+        span, entity = (mention["start"], mention["end"]), mention["entity"]
+        found[span] = entity if isinstance(entity, str) else last.get(entity)
+        last[entity] = span
+    return found
+
+
+def words_inside(described: Mapping[str, Any], words: int) -> np.ndarray | None:
+    """Return which words are inside mentions of an outline, bool, (T,); None of a tree."""
+    if structure_of(described) == OF_TREES:
+        return None
+    inside = np.zeros(words, bool)  # (T,)
+    for mention in described["mentions"]:
+        inside[mention["start"] : mention["end"]] = True
+    return inside
+
+
+def tree_spans(tree: str) -> set[Range]:
+    """Return the phrases of a tree in brackets over ``#0 #1 ...``; see `entities_by_span`."""
+    starts: list[int] = []
+    spans: set[Range] = set()
+    words, before = 0, ""
+    for part in tree.replace("(", " ( ").replace(")", " ) ").split():
+        if part == "(":
+            starts.append(words)
+        elif part == ")":
+            spans.add((starts.pop(), words))
+        elif before != "(":  # else it is a label
+            words += 1
+        before = part
+    return {span for span in spans if 1 < span[1] - span[0] < words}
+
+
+def count_spans(annotated: Mapping[Range, Hashable], found: Mapping[Range, Hashable]) -> SpanCounts:
+    """Count what annotation and latents have in common, both from `entities_by_span`."""
+    matched = annotated.keys() & found.keys()
+    same = sum(annotated[span] == found[span] for span in matched)
+    return SpanCounts(len(annotated), len(found), len(matched), same)
+
+
+POSTERIOR_SOURCE, PROPOSAL_SOURCE = "posterior", "proposal"
+
+
+class WeightedLatents(NamedTuple):
+    """Samples of an instance's latents, int64, (K, W), with shares, float64, (K,).
+
+    Shares add up to 1, or are all 0 where p̂ is 0; see `ParticlePaths.prefixes`, (T + 1,).
+    """
+
+    latents: Tensor
+    shares: Tensor
+    prefixes: Tensor | None = None
+
+
+def _shares(log_weights: Tensor) -> Tensor:
+    """Normalize weights given by their logarithms, (K,)."""
+    return log_weights.softmax(0).nan_to_num(0.0)
+
+
+def _particles(pair: Pair, instance: Instance, options: PosteriorOptions) -> WeightedLatents:
+    """Run one filter and give its particles."""
+    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
+    batch = InstanceBatch.of([instance]).to(pair.model.device)
+    purpose = f"{pair.purpose}/posterior/{options.temperature}/{instance.instance_id}"
+    items, draws = torch.arange(options.samples + 1), numbers_needed(proposal, batch)
+    numbers = uniforms(pair.seed, purpose, items, 0, draws, pair.model.device)[
+        None
+    ]  # (1, K + 1, U)
+    found = smc_paths(model, proposal, batch, options.samples, numbers, options.temperature)
+    return WeightedLatents(found.latents[0], _shares(found.log_weights[0]), found.prefixes[0])
+
+
+def _weighted(pair: Pair, instance: Instance, latents: Tensor, temperature: float) -> Tensor:
+    """Weigh samples of the proposal: shares, (K,)."""
+    batch = InstanceBatch.of([instance]).to(pair.model.device)
+    found = Distinct.of(latents)
+    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
+    log_q = pair.proposal.log_prob(batch, found.owner, found.latents, [temperature] * 2)  # (N, 2)
+    return _shares((log_p - log_q[:, 0])[found.places])
+
+
+def expected_counts(
+    model: LatentModel, instance: Instance, annotated: Mapping[str, Any], held: WeightedLatents
+) -> np.ndarray:
+    """Average the fields of `SpanCounts` over latents, float64, (4,); distinct ones are read once.
+
+    NaN where the instance has no annotation that the model could have (outlined in `annotated`), or
+    p̂ is 0.
+    """
+    unknown = structure_of(annotated) == OF_TREES and not annotated["tree"]
+    if unknown or not held.shares.any():
+        return np.full(len(SpanCounts._fields), np.nan)
+    truth = entities_by_span(annotated)
+    unique, places = torch.unique(held.latents.cpu(), dim=0, return_inverse=True)  # (N, W), (K,)
+    shares = np.bincount(places.numpy(), held.shares.cpu().numpy(), len(unique))  # (N,)
+    counts = [count_spans(truth, entities_by_span(model.outline(instance, row))) for row in unique]
+    means = shares @ np.array(counts, np.float64)  # (4,)
+    return np.array([len(truth), *means[1:]])
+
+
+def _decomposed(inside: np.ndarray | None, prefixes: Tensor | None) -> dict[str, float | None]:
+    """Say what words inside mentions, (T,), and the end add to log p̂ of a run."""
+    names = ("log_likelihood", "log_likelihood_inside", "log_likelihood_end")
+    found: dict[str, float | None] = dict.fromkeys(names)
+    if prefixes is None or not torch.isfinite(prefixes).all():
+        return found
+    added = np.diff(prefixes.cpu().numpy(), prepend=0.0)  # (T + 1,)
+    found["log_likelihood"], found["log_likelihood_end"] = float(prefixes[-1]), float(added[-1])
+    if inside is not None:
+        found["log_likelihood_inside"] = float(added[:-1][inside].sum())
+    return found
+
+
+def _sources(
+    pair: Pair, instance: Instance, options: PosteriorOptions
+) -> Iterator[tuple[str, str, WeightedLatents]]:
+    """Give latents of the posterior and of the proposal, after their source and method."""
+    blocks = draw_latents(pair, instance, range(options.samples), options.temperature)
+    drawn = torch.cat([latents for _, _, latents in blocks])  # (K, W): the first of the weighted
+    if pair.is_sequential:
+        yield POSTERIOR_SOURCE, "smc", _particles(pair, instance, options)
+    else:
+        shares = _weighted(pair, instance, drawn, options.temperature)
+        yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
+    even = torch.full((len(drawn),), 1 / len(drawn), dtype=torch.float64)  # (K,)
+    yield PROPOSAL_SOURCE, "samples", WeightedLatents(drawn, even)
+
+
+@torch.inference_mode()
+def compare_latents(
+    pair: Pair, instances: Iterable[Instance], options: PosteriorOptions
+) -> Iterator[Columns]:
+    """Hold the latents of the posterior and of the proposal against the annotation of instances.
+
+    Yields columns of schema ``posterior``, the two rows of an instance at a time.
+    """
+    model, _, proposal = pair.purpose.partition("/")
+    for instance in instances:
+        batch = InstanceBatch.of([instance]).to(pair.model.device)
+        words = len(instance.arrays[TOKENS])
+        annotated = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
+        inside = words_inside(annotated, words)
+        common = {
+            "model": model,
+            "proposal": proposal,
+            "instance_id": instance.instance_id,
+            "structure": structure_of(annotated),
+            "n_words": words,
+            "n_tokens": int(pair.model.n_tokens(batch)[0]),
+            "n_inside": None if inside is None else int(inside.sum()),
+        }
+        rows = []
+        for source, method, held in _sources(pair, instance, options):
+            means = expected_counts(pair.model, instance, annotated, held)
+            row = {"source": source, "method": method, "n_samples": len(held.latents)}
+            row["effective"] = float(1 / max(held.shares.square().sum().item(), 1e-300))
+            row |= dict(zip(SpanCounts._fields, means.tolist(), strict=True))
+            rows.append(common | row | _decomposed(inside, held.prefixes))
+        yield {name: np.array([row[name] for row in rows], object) for name in rows[0]}

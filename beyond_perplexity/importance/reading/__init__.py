@@ -1,1 +1,0 @@
-"""Shards of draws and other people's weights, read and checked."""

@@ -1,0 +1,200 @@
+"""Bidirectional Monte Carlo: log p of simulated documents, estimated from both sides.
+
+A document that the model generated comes with its latents, (x, z) ~ p, so that z is a draw from
+p(z | x). Among draws of a proposal it makes an estimate whose inverse is unbiased for 1/p(x): its
+logarithm is on average not below log p(x), while that of draws alone is not above. What both leave
+between them is the gap of a setting, which on real text cannot be told from what q misses (Grosse,
+Ghahramani & Adams 2015, "Sandwiching the marginal likelihood using bidirectional Monte Carlo";
+Grosse, Ancha & Roy 2016).
+
+F runs, K samples or particles of one, W entries of a row of z, U random numbers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair
+from beyond_perplexity.importance.particle_runs import conditional_smc, run_numbers, run_smc
+from beyond_perplexity.importance.sample_draws import weigh
+from beyond_perplexity.importance.ways_to_draw import (
+    BidirectionalOptions,
+    SMCOptions,
+    WeightOptions,
+)
+from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
+from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, diagnose
+from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.vocabulary import Vocabulary
+
+_PLAIN, _PARTICLES = "importance_sampling", "smc"  # values of the column `method`
+_NONE = float("nan")
+
+
+def generate_known(
+    pair: Pair, numbers: range, options: BidirectionalOptions, vocabulary: Vocabulary
+) -> list[Simulated]:
+    """Generate documents with their latents; they are the same for all proposals of a model.
+
+    None where the model cannot: it says why, and its estimates go without this check.
+    """
+    model = pair.purpose.partition("/")[0]
+    purpose = f"importance/simulated/{model}"
+    try:
+        return pair.model.simulate(pair.seed, purpose, numbers, options.maximum_words, vocabulary)
+    except InputError as error:
+        warnings.warn(f"no documents are simulated: {error}", stacklevel=2)
+        return []
+
+
+@torch.inference_mode()
+def estimate_simulated(
+    pair: Pair,
+    instances: Iterable[Simulated],
+    options: BidirectionalOptions,
+    runs: range = range(0),
+) -> Iterator[Columns]:
+    """Estimate log p of simulated documents from both sides, schema ``bidirectional``.
+
+    Both sides are of `Pair.as_simulated`. Documents that were cut have no estimates: given what is
+    left of x, z is no draw of p(z | x). Nor have those without a word. Which these are depends on x
+    alone, so that z stays one of the others. Yields a way to estimate of a document at a time; the
+    random numbers are keyed by the number of the document, its samples and runs and the
+    temperature.
+    """
+    purpose = f"{pair.purpose}/bidirectional"
+    pair = replace(pair.as_simulated(), purpose=purpose, unknown_types=None)
+    smc = options.smc if runs and pair.is_sequential else None
+    for document in instances:
+        if document.truncated or not document.words:
+            yield from _left_out(pair, document, options, runs)
+            continue
+        for temperature in options.grid:
+            yield _by_samples(pair, document, temperature, sorted(options.sizes))
+        if smc is not None:
+            yield _by_particles(pair, document, smc, runs)
+
+
+def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns:
+    """Return columns of some rows; a value that is none of an array is that of all of them."""
+    batch = InstanceBatch.of([document.instance])
+    n_tokens = int(pair.model.n_tokens(batch.to(pair.model.device))[0])
+    common = {"instance_id": document.instance.instance_id, "n_tokens": n_tokens, "run": 0}
+    return {name: np.broadcast_to(value, rows) for name, value in (common | columns).items()}
+
+
+def _left_out(
+    pair: Pair, document: Simulated, options: BidirectionalOptions, runs: range
+) -> Iterator[Columns]:
+    """Give rows without estimates, so that it is known how many documents there were."""
+    numbers = ("log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q")
+    missing: dict[str, Any] = dict.fromkeys((*numbers, "ess", "k_hat"), _NONE) | {"tail": "cut"}
+    for temperature in options.grid:
+        held = {"method": _PLAIN, "temperature": temperature, **missing}
+        sizes = np.array(sorted(options.sizes), np.int32)
+        yield _rows(pair, document, len(sizes), n_samples=sizes, **held)
+    if runs and pair.is_sequential:
+        held = {"method": _PARTICLES, "temperature": options.smc_temperature, **missing}
+        held["run"] = np.array(runs, np.int32)
+        yield _rows(pair, document, len(runs), n_samples=options.particles, **held)
+
+
+@torch.inference_mode()
+def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[float, float]:
+    """Return log p(x, z) − log q_τ(z | x) and log q_τ of the z of a simulated document, nats.
+
+    The first is infinite where q cannot draw that z.
+    """
+    batch = InstanceBatch.of([document.instance]).to(pair.model.device)
+    found = Distinct.of(document.latents[None].to(pair.model.device))  # (1, W)
+    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
+    twice = [temperature] * 2  # as in `weights.weigh`
+    log_q = pair.proposal.log_prob(batch, found.owner, found.latents, twice)  # (N, 2)
+    q = float(found.scatter(log_q)[0, 0])
+    return float(found.scatter(log_p)[0]) - q, q
+
+
+def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list[int]) -> Columns:
+    """Estimate from K samples, and from K − 1 of them and the given z, for each K."""
+    blocks = weigh(pair, [document.instance], WeightOptions(temperature), range(sizes[-1]))
+    log_w = np.concatenate([block["log_p"] - block["log_q"] for block in blocks])  # (K,)
+    given, log_q = log_weight(pair, document, temperature)
+    found = [diagnose(log_w[:size]) for size in sizes]
+    halves = np.stack([log_half_means(log_w[:size]) for size in sizes], 1)  # (2, S)
+    if np.isposinf(given):
+        reverse = np.full(len(sizes), np.inf)
+    else:
+        reverse = np.array([log_mean_exp(np.append(log_w[: size - 1], given)) for size in sizes])
+    return _rows(
+        pair,
+        document,
+        len(sizes),
+        method=_PLAIN,
+        temperature=temperature,
+        n_samples=np.array(sizes, np.int32),
+        log_forward=np.array([log_mean_exp(log_w[:size]) for size in sizes]),
+        log_reverse=reverse,
+        log_first_half=halves[0],
+        log_second_half=halves[1],
+        log_q=log_q,
+        ess=np.array([one.ess for one in found]),
+        k_hat=np.array([one.k_hat for one in found]),
+        tail=np.array([one.tail for one in found]),
+    )
+
+
+def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: range) -> Columns:
+    """Estimate by runs of particles, and by runs of which one particle follows the given z."""
+    blocks = list(run_smc(pair, [document.instance], options, runs))
+    _, log_q = log_weight(pair, document, options.temperature)
+    if np.isneginf(log_q):
+        reverse = np.full(len(runs), np.inf)
+    else:
+        reverse = np.concatenate(list(_conditional_runs(pair, document, options, runs)))  # (F,)
+    return _rows(
+        pair,
+        document,
+        len(runs),
+        method=_PARTICLES,
+        temperature=options.temperature,
+        n_samples=options.particles,
+        run=np.array(runs, np.int32),
+        log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
+        log_reverse=reverse,
+        log_first_half=_NONE,
+        log_second_half=_NONE,
+        log_q=log_q,
+        ess=np.concatenate([block["ess_min"] for block in blocks]),
+        k_hat=_NONE,
+        tail=NOT_OF_SAMPLES,
+    )
+
+
+def _conditional_runs(
+    pair: Pair, document: Simulated, options: SMCOptions, wanted: range
+) -> Iterator[np.ndarray]:
+    """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
+    device = pair.model.device
+    batch = InstanceBatch.of([document.instance]).to(device)
+    latents = document.latents.to(device)  # (W,)
+    for runs, numbers in run_numbers(pair, "conditional", batch, options, wanted):
+        found = conditional_smc(
+            cast(Any, pair.model),
+            cast(Any, pair.proposal),
+            batch,
+            options.particles,
+            numbers,
+            latents.expand(len(runs), -1),
+            options.temperature,
+            options.threshold,
+            torch.zeros(len(runs), dtype=torch.int64, device=device),  # (F,)
+        )
+        yield found.log_prob.cpu().numpy()

@@ -1,0 +1,263 @@
+"""The ways to draw from a proposal, a row each, and the options of draws and of their reduction.
+
+One more is a function in this folder, a schema, its options and a row here. Nothing heavy is
+imported: plans read the rows too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from beyond_perplexity.options import (
+    MOST_DRAWS,
+    BeamSize,
+    Count,
+    Length,
+    Level,
+    Limit,
+    Limited,
+    Natural,
+    Positive,
+    Rows,
+    Share,
+)
+
+
+@dataclass(frozen=True)
+class ReductionOptions(Limited):
+    """Options of `reduction.reduce_weights`.
+
+    Attributes
+    ----------
+    subsets : int
+        Random orders of the samples of each instance: random subsets of each size for the curves,
+        and random pairings of the samples for the corpus level; fewer where there are very many
+        samples, as the column ``replicates`` says. 0 leaves both out.
+    bootstrap : int
+        Bootstrap replicates of the standard errors, over samples and over instances; 0 leaves
+        them out.
+    replicate_samples : int
+        Samples of each independent replicate, of which the densities are made (the paper: 100).
+        There are as many replicates as disjoint blocks of so many samples. In a run of fewer than
+        1,000 samples the default is a tenth of them.
+    confidence : float
+        Share of the subsets inside the bands and the spreads over pairings.
+    bracket : bool
+        Whether to enclose log p from both sides where there are samples enough (`bracket.py`).
+    """
+
+    subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 200
+    bootstrap: Natural = 200
+    replicate_samples: Count = 100
+    confidence: Level = 0.95
+    bracket: bool = True
+
+
+@dataclass(frozen=True)
+class WeightOptions(Limited):
+    """Options of `sample_draws.weigh`: τ of the proposal."""
+
+    temperature: Positive
+
+
+@dataclass(frozen=True)
+class LogQOptions(Limited):
+    """Options of `sample_draws.score_temperatures`: each τ that samples are drawn at."""
+
+    temperatures: tuple[Positive, ...]
+
+
+@dataclass(frozen=True)
+class BeamOptions(Limited):
+    """Options of `sample_draws.search`."""
+
+    sizes: tuple[BeamSize, ...]
+
+
+@dataclass(frozen=True)
+class SMCOptions(Limited):
+    """Options of `particle_runs.run_smc`.
+
+    Attributes
+    ----------
+    particles : int
+        K of each run.
+    runs : int
+        Runs of each instance that are independent of each other; p̂ is their mean, and they show
+        how much it varies. More of them leave those that are drawn as they are.
+    temperature : float
+        τ of the proposal.
+    threshold : float
+        Particles are drawn anew, in proportion to their weights, when fewer than this share of
+        them are effective. 0: never, which is plain importance sampling; 1: after every word.
+    """
+
+    particles: BeamSize = 100
+    runs: Count = 4
+    temperature: Positive = 1.0
+    threshold: Share = 0.5
+
+
+@dataclass(frozen=True)
+class BidirectionalOptions(Limited):
+    """Options of `simulated_documents.estimate_simulated`.
+
+    At each τ of `grid` as many plain samples as `sizes` say are drawn, the fewer being the first of
+    the more; with a model that goes word by word particles, with options of `SMCOptions`.
+    """
+
+    maximum_words: Length
+    grid: tuple[Positive, ...] = ()
+    sizes: tuple[BeamSize, ...] = ()
+    particles: Count = 100
+    smc_temperature: Positive = 1.0
+    threshold: Share = 0.5
+
+    @property
+    def smc(self) -> SMCOptions:
+        """The options of the particles."""
+        return SMCOptions(
+            self.particles, temperature=self.smc_temperature, threshold=self.threshold
+        )
+
+
+@dataclass(frozen=True)
+class SimulationOptions(Limited):
+    """How bidirectional Monte Carlo checks a model on documents that it generates itself.
+
+    Attributes
+    ----------
+    documents : int
+        Simulated documents.
+    sizes : list of int or null
+        K, numbers of plain samples at each temperature; null takes `samples`.
+    maximum_words : int
+        Documents that would be longer are left out, and counted.
+    """
+
+    documents: Count = 20
+    sizes: tuple[BeamSize, ...] | None = None
+    maximum_words: Length = 500
+
+
+@dataclass(frozen=True)
+class PosteriorOptions(Limited):
+    """Options of `posterior_latents.compare_latents`.
+
+    Attributes
+    ----------
+    samples : int
+        Samples of the proposal, and particles (else weighted samples) of the posterior.
+    temperature : float
+        τ of the proposal.
+    """
+
+    samples: Count = 100
+    temperature: Positive = 1.0
+
+
+DrawSettings = dict[str, dict[str, Any]]
+_IMPORTANCE = "beyond_perplexity.importance"
+_SCHEMAS = "beyond_perplexity.schemas.draws"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What is known of a way to draw; functions are named as ``module:function``."""
+
+    title: str  # for people
+    # Of a pair, instances, options and, where `cut_by` names something, a range of that; it yields
+    # columns of the schema.
+    run: str
+    options: str  # a dataclass; those named ``temperatures`` have a column each
+    schema: str
+    # The options of each of its jobs on a block, by a name that stands in their path; from the
+    # configuration of ``importance`` and the temperatures of the proposal, ascending.
+    settings: Callable[[Mapping[str, Any], Sequence[float]], DrawSettings]
+    # What of an instance is cut into blocks too in a setting: "samples", "runs" or nothing, "".
+    cut_by: Callable[[str], str] = lambda _: ""
+    sequential: bool = False  # whether the model must go through a text word by word
+    # Makes the documents that it draws for, of a pair, a range of numbers, options and the
+    # vocabulary; None: it draws for instances of the corpus.
+    documents: str | None = None
+    reduced: bool = True  # whether estimates of the likelihood are made of it
+
+    @property
+    def code(self) -> list[str]:
+        """Return what no import names and its jobs depend on, for `fingerprint`."""
+        made = [self.documents] if self.documents else []
+        return [self.run, self.options, self.schema, *made]
+
+
+def _options_of_a_run(importance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run of particles: how many there are is no option of a job."""
+    return {key: value for key, value in importance["smc"].items() if key != "runs"}
+
+
+def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float]) -> DrawSettings:
+    if importance["bidirectional"] is None:
+        return {}
+    chosen = SimulationOptions(**importance["bidirectional"])
+    words = {"maximum_words": chosen.maximum_words}
+    sizes = list(chosen.sizes or [importance["samples"]])
+    found: DrawSettings = {"samples": {"grid": list(temperatures), "sizes": sizes, **words}}
+    if importance["smc"] is not None:
+        run = _options_of_a_run(importance)
+        degrees = {"smc_temperature": run.pop("temperature")} if "temperature" in run else {}
+        found["particles"] = {**run, **degrees, **words}
+    return found
+
+
+DRAWS: Rows[Draw] = {
+    "weights": Draw(
+        "Importance weights",
+        f"{_IMPORTANCE}.sample_draws:weigh",
+        f"{_IMPORTANCE}.ways_to_draw:WeightOptions",
+        f"{_SCHEMAS}:LOG_WEIGHTS",
+        lambda _, temperatures: {f"tau_{value}": {"temperature": value} for value in temperatures},
+        cut_by=lambda _: "samples",
+    ),
+    "log_q": Draw(
+        "log q at all temperatures",
+        f"{_IMPORTANCE}.sample_draws:score_temperatures",
+        f"{_IMPORTANCE}.ways_to_draw:LogQOptions",
+        f"{_SCHEMAS}:LOG_Q",
+        lambda _, several: {"all": {"temperatures": list(several)}} if len(several) > 1 else {},
+        cut_by=lambda _: "samples",
+    ),
+    "beams": Draw(
+        "Beams",
+        f"{_IMPORTANCE}.sample_draws:search",
+        f"{_IMPORTANCE}.ways_to_draw:BeamOptions",
+        f"{_SCHEMAS}:BEAMS",
+        lambda given, _: {"all": {"sizes": given["beams"]}} if given["beams"] else {},
+    ),
+    "smc": Draw(
+        "Sequential Monte Carlo",
+        f"{_IMPORTANCE}.particle_runs:run_smc",
+        f"{_IMPORTANCE}.ways_to_draw:SMCOptions",
+        f"{_SCHEMAS}:SMC",
+        lambda given, _: {} if given["smc"] is None else {"all": _options_of_a_run(given)},
+        cut_by=lambda _: "runs",
+        sequential=True,
+    ),
+    "bidirectional": Draw(
+        "Bidirectional Monte Carlo",
+        f"{_IMPORTANCE}.simulated_documents:estimate_simulated",
+        f"{_IMPORTANCE}.ways_to_draw:BidirectionalOptions",
+        f"{_SCHEMAS}:BIDIRECTIONAL",
+        _bidirectional,
+        cut_by=lambda setting: "runs" if setting == "particles" else "",
+        documents=f"{_IMPORTANCE}.simulated_documents:generate_known",
+    ),
+    "posterior": Draw(
+        "Latents under the posterior",
+        f"{_IMPORTANCE}.posterior_latents:compare_latents",
+        f"{_IMPORTANCE}.ways_to_draw:PosteriorOptions",
+        f"{_SCHEMAS}:POSTERIOR",
+        lambda given, _: {} if given["posterior"] is None else {"all": dict(given["posterior"])},
+        reduced=False,
+    ),
+}

@@ -1,1 +1,0 @@
-"""What latent language models read: token strings with annotations, stored and batched."""

@@ -1,1 +1,0 @@
-"""Numbers that do not know how the work was cut."""

@@ -1,0 +1,276 @@
+"""What was found of generated text, for the first page: how far it is, and what could be missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import shown, shown_range, shown_share, shown_signed
+from beyond_perplexity.figures.verdicts import (
+    DIFFERS,
+    WITHOUT_VERDICT,
+    beyond_floor,
+    effect_table,
+    verdict,
+    verdict_mark,
+)
+from beyond_perplexity.foreign_text import escape_rst
+from beyond_perplexity.report.text_shares import TEXT_SHARES
+from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.tendencies.text_comparison import TEXT
+
+LAWS_OF_UNITS = {
+    "document": (
+        "documents (of Wikipedia: paragraphs) were shuffled before they were split, as in the "
+        "paper: the law is that of the documents of *these* pages, and perplexity is in-topic, of "
+        "documents whose neighbours may stand in the training text"
+    ),
+    "page": "whole pages were kept apart: the law is that of the text of new pages",
+    "given": "the source comes in splits of its own: the law is that of its test split",
+}
+# Units of shifts that a cell needs, and how it says them.
+SHIFTED = {"tokens": "tokens", "Zipf's s": "of Zipf's s"}
+Cells = list[list[str]]
+_Rows = Sequence[Mapping[Any, Any]]
+
+
+class Compared(NamedTuple):
+    """A corpus with what is compared with it.
+
+    The unit of its splits is a key of `LAWS_OF_UNITS`, or not known; the tables have the schemas
+    ``tendencies`` and ``sensitivity``.
+    """
+
+    name: str
+    unit: str
+    measures: pd.DataFrame
+    sensitivity: pd.DataFrame | None = None
+
+
+def by_corpus(
+    corpora: Mapping[str, Sequence[str]],
+    extractions: Mapping[str, Mapping[str, Any]],
+    measures: pd.DataFrame | None,
+    sensitivities: Sequence[pd.DataFrame],
+) -> list[Compared]:
+    """Put together what is known of each corpus that something is compared with.
+
+    `corpora` lists the bodies of text by corpus; sensitivities are in the order of the corpora, and
+    may be fewer; the reports of extraction say the unit of the splits.
+    """
+    if measures is None:
+        return []
+    tables = dict(zip(corpora, sensitivities, strict=False))
+    found = []
+    for name, sources in corpora.items():
+        report = extractions[name if name in extractions else name.removesuffix(SENTENCES)]
+        unit = report.get("split", {}).get("unit", "")
+        own = measures[measures["source"].isin(sources)]
+        if len(own):
+            found.append(Compared(name, str(unit), own, tables.get(name)))
+    return found
+
+
+def body_name(source: object) -> str:
+    """Write the name of a body of text as the first page has it: model and decoding."""
+    return escape_rst(Labels().source(str(source)))
+
+
+class Standing(NamedTuple):
+    """How far a body of text is from human text, over all distances.
+
+    Distances with a star, of how many; the largest excess over the floor (NaN without one) and the
+    tendency that it is of.
+    """
+
+    source: str
+    stars: int
+    distances: int
+    excess: float
+    tendency: str
+
+    def starred(self) -> str:
+        """Say how many distances are significant."""
+        return f"{self.stars} of {self.distances}"
+
+    def largest(self) -> str:
+        """Say where the excess is largest, and how large it is."""
+        if math.isnan(self.excess):
+            return "—"
+        return f"{shown_signed(self.excess, 2)} {TENDENCIES[self.tendency].noun}"
+
+
+def standings(measures: pd.DataFrame) -> list[Standing]:
+    """Count what is significant of each body of text, in the order of first appearance."""
+    found = []
+    held = dict(iter(effect_table(measures).groupby("source", sort=False)))
+    for source in dict.fromkeys(measures["source"]):
+        rows = held[source].to_dict("records") if source in held else []
+        known = [row for row in rows if not math.isnan(row["excess"])]
+        most = max(known, key=lambda row: row["excess"], default=None)
+        stars = sum(verdict(row) == DIFFERS for row in rows)
+        excess, name = (most["excess"], most["tendency"]) if most else (math.nan, "")
+        found.append(Standing(str(source), stars, len(rows), float(excess), str(name)))
+    return found
+
+
+_NEAREST = (
+    "**Generated text:** of {bodies} bodies *{near}* is nearest to human text ({near_stars} "
+    "distances significantly above 0, largest excess over human text itself {near_excess}), "
+    "*{far}* farthest ({far_stars}, {far_excess})."
+)
+
+
+def nearest_sentence(measures: pd.DataFrame) -> str:
+    """Say which body is nearest to human text and which farthest; empty without an excess.
+
+    By the share of distances with a star, then by the largest excess.
+    """
+    found = [one for one in standings(measures) if not math.isnan(one.excess)]
+    if not found:
+        return ""
+    ordered = sorted(found, key=lambda one: (one.stars / one.distances, one.excess))
+    told: dict[str, object] = {"bodies": len(found)}
+    for side, one in (("near", ordered[0]), ("far", ordered[-1])):
+        told |= {side: body_name(one.source), f"{side}_stars": one.starred()}
+        told |= {f"{side}_excess": one.largest()}
+    return _NEAREST.format(**told)
+
+
+# ---- tables ----
+
+
+def _shares(rows: pd.DataFrame, ending: str = "") -> list[str]:
+    text = rows[rows["tendency"] == TEXT]
+    shares = [text[text["measure"] == f"{name}{ending}"]["value"] for name in TEXT_SHARES]
+    return [shown_range(share, shown_share) or "—" for share in shares]
+
+
+def main_table(measures: pd.DataFrame) -> Cells:
+    """Lay out the main table: a row for each body of text, narrow enough for half a screen.
+
+    The header; human text, a row for each vocabulary that it is read in; then the bodies in the
+    order of first appearance: significant distances, largest excess, and shares of the text.
+    """
+    header = ["Body of text", "stars", "largest excess", *TEXT_SHARES.values()]
+    humans = [
+        [escape_rst(f"Human text ({name})"), "—", "—", *_shares(own, "_reference")]
+        for name, own in measures.groupby("vocabulary", sort=False)
+    ]
+    body = [
+        [
+            body_name(one.source),
+            one.starred(),
+            one.largest(),
+            *_shares(measures[measures["source"] == one.source]),
+        ]
+        for one in standings(measures)
+    ]
+    return [header, *humans, *body]
+
+
+def _standing_out(row: Mapping[Any, Any]) -> float:
+    """Measure an excess by the upper half of the floor's band; NaN without a floor."""
+    width = row["floor_high"] - row["floor"]
+    if width == 0:
+        return math.inf if row["excess"] > 0 else math.nan
+    return float(row["excess"] / width)
+
+
+def _most(rows: _Rows) -> Mapping[Any, Any] | None:
+    """Find the distance that stands out most; None without a floor."""
+    with_floor = [row for row in rows if not math.isnan(_standing_out(row))]
+    return max(with_floor, key=lambda row: (_standing_out(row), row["excess"]), default=None)
+
+
+def _farthest(rows: _Rows) -> list[str]:
+    """Write the distance that stands out most: of which body, its value, its floor and band."""
+    most = _most(rows)
+    if most is None:
+        return ["—", "—", "—"]
+    distance = shown(most["value"]) + escape_rst(verdict_mark(most))
+    band = f"{shown(most['floor_low'])} to {shown(most['floor_high'])}"
+    return [body_name(most["source"]), distance, f"{shown(most['floor'])} ({band})"]
+
+
+def _counts(rows: _Rows) -> list[str]:
+    above = sum(beyond_floor(row) > 0 for row in rows)
+    said = [verdict(row) for row in rows]
+    counts = above, said.count(DIFFERS), said.count(WITHOUT_VERDICT)
+    return [f"{count} of {len(rows)}" for count in counts]
+
+
+def _told_size(compared: Compared) -> tuple[int, int]:
+    """Return the documents that are compared, and the number nearest to it that was simulated."""
+    documents = (compared.measures[name].max() for name in ("n_samples", "n_reference"))
+    least = int(min(documents))
+    held = compared.sensitivity
+    sizes = sorted(set(held["n"])) if held is not None else []
+    return least, max((n for n in sizes if n <= least), default=sizes[0] if sizes else 0)
+
+
+def _shift(row: Mapping[Any, Any]) -> str:
+    if pd.isna(row["shift"]):
+        return "none"
+    unit = f" {SHIFTED[row['unit']]}" if row["unit"] in SHIFTED else ""
+    relative = "" if pd.isna(row["relative"]) else f" ({100 * row['relative']:.2g}%)"
+    return f"{shown(row['shift'])}{unit}{relative}"
+
+
+def tendency_table(compared: Compared) -> Cells:
+    """Lay out what differs most in each tendency, what the floor is, and what could be missed."""
+    rows: list[dict[Any, Any]] = effect_table(compared.measures).to_dict("records")
+    header = ["Tendency", "human text from itself", "smallest shift found", "farthest body"]
+    header += ["its distance", "human text of its size (95% of draws)"]
+    header += ["above that band", "with a star", "without verdict"]
+    size, found = _told_size(compared)[1], [header]
+    for name, row in TENDENCIES.items():
+        own = [one for one in rows if one["tendency"] == name]
+        if not own:
+            continue
+        shifts: list[str] = []
+        if (held := compared.sensitivity) is not None:
+            same = (held["n"] == size) & (held["tendency"] == name)
+            same &= held["measure"] == row.distance
+            shifts = [_shift(one) for one in held[same].to_dict("records")]
+        floor = shown_range(one["floor"] for one in own) or "—"
+        cells = [f"{row.noun} ({row.distance_name})", floor, ", ".join(shifts) or "—"]
+        found.append([*cells, *_farthest(own), *_counts(own)])
+    most = _most(rows)
+    where = f"all; most in {TENDENCIES[most['tendency']].noun}" if most else "all"
+    return [*found, [where, "—", "—", *_farthest(rows), *_counts(rows)]]
+
+
+def power_line(compared: Compared) -> str:
+    """Say what the smallest shifts of a corpus are of: documents, level and power."""
+    documents, size = _told_size(compared)
+    held = compared.sensitivity
+    if held is None or held.empty:
+        return "How small a difference these tests can find was not measured."
+    level, power = held[["level", "power"]].iloc[0]
+    fewer = ", which find less" if size > documents else ""
+    return (
+        f"Smallest shift: what a test finds at p < {level:g} in {100 * power:g}% of the cases with "
+        f"{size:,} documents in each text (compared were {documents:,}{fewer}); anything smaller "
+        "may be there and have no star."
+    )
+
+
+def shares_table(measures: pd.DataFrame) -> Cells:
+    """Lay out the largest shares of unknown words, unfinished, repeated and copied text."""
+    found = [["Share of the text", "largest", "of", "human text"]]
+    text = measures[measures["tendency"] == TEXT]
+    for measure, title in TEXT_SHARES.items():
+        own = text[text["measure"] == measure].dropna(subset="value")
+        if own.empty:
+            continue
+        worst = own.sort_values("value", ascending=False, kind="stable").to_dict("records")[0]
+        human = text[text["measure"] == f"{measure}_reference"]["value"]
+        beside = shown_range(human, shown_share) or "—"
+        found.append([title, shown_share(worst["value"]), body_name(worst["source"]), beside])
+    return found

@@ -1,0 +1,245 @@
+"""The documents of a body of text where they lie: which are read, and in which words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.storage.parquet_files import ParquetInput
+from beyond_perplexity.storage.shards import RECORD_KEY, count_documents, read_record, read_rows
+from beyond_perplexity.tendencies.tokens import (
+    WHOLE_TEXT,
+    TextView,
+    TokenBatch,
+    draw_documents,
+    string_hashes,
+    tokenize_batch,
+)
+
+
+class GroupNumbers:
+    """Numbers of groups in the order in which they come, from names added batch after batch.
+
+    Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths. A
+    document with an empty name is a group of its own.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = [np.zeros(0, np.uint64)]
+        self._named = [np.zeros(0, bool)]
+
+    def add(self, names: pa.Array) -> None:
+        """Add the names (string, shape (D,)) of the groups of documents; null is empty."""
+        filled = pc.fill_null(names, "")
+        self._hashes.append(string_hashes(filled))
+        self._named.append(np.asarray(pc.not_equal(filled, "")))
+
+    def codes(self) -> np.ndarray:
+        """Return the group of every document from 0 on: int32, shape (D,)."""
+        keys, named = np.concatenate(self._hashes), np.concatenate(self._named)
+        _, first, inverse = np.unique(keys[named], return_index=True, return_inverse=True)
+        own = np.arange(len(keys))  # a group is known by its first document
+        own[named] = np.flatnonzero(named)[first[inverse]]
+        return np.unique(own, return_inverse=True)[1].astype(np.int32)
+
+
+def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
+    """Return the group of every document (int32, (D,)); None where none has two documents.
+
+    A single group, of which nothing can be said, is an InputError; `place` says where.
+    """
+    codes = numbers.codes()
+    n_groups = int(codes.max(initial=-1)) + 1
+    if n_groups == 1 < len(codes):
+        raise InputError(
+            f"{place} holds one single group; leave --group-column out or name another one: "
+            "nothing can be said of how groups differ"
+        )
+    return codes if n_groups < len(codes) else None
+
+
+@dataclass(frozen=True)
+class DocumentFiles:
+    """Documents of Parquet files of kind ``documents`` or ``samples``, in order.
+
+    Only those of a `split`, only the `first` ones (which lie in random order), and none of fewer
+    tokens than the minimum of `view`. `group_column` has the name of a document's group, such as
+    ``title``.
+    """
+
+    paths: tuple[str | Path, ...]
+    split: str | None = None
+    first: int | None = None
+    view: TextView = WHOLE_TEXT
+    group_column: str | None = None
+
+    def rows(self, *columns: str) -> Iterator[pa.RecordBatch]:
+        """Stream columns of the documents, in batches of at least one."""
+        wanted = list(dict.fromkeys(["text", *columns]))
+        for batch in read_rows(self.paths, wanted, self.split, self.first):
+            if self.view.minimum_tokens:
+                batch = batch.filter(pa.array(self.view.admits(batch.column("text"))))
+            if batch.num_rows:
+                yield batch.select(list(columns))
+
+    def texts(self) -> Iterator[pa.Array]:
+        """Stream the texts in batches."""
+        return (batch.column("text") for batch in self.rows("text"))
+
+    def drawn(self, most: int, seed: int) -> Iterator[pa.Array]:
+        """Stream the texts of a random subset of so many documents at most."""
+        total = sum(batch.num_rows for batch in self.rows("text"))
+        return draw_documents(self.texts(), total, min(most, total), 0, seed)
+
+    def are_generated(self) -> bool:
+        """Say whether a model of the run wrote them, so that it is known which are finished."""
+        with ParquetInput(self.paths[0]) as file:
+            names, footer = file.schema_arrow.names, file.metadata.metadata or {}
+        if "log_prob" not in names:
+            return False
+        first = next(self.rows("log_prob"), None)
+        if first is None or first.column("log_prob").null_count < first.num_rows:
+            return first is not None
+        # Of models with latent variables log p is not known; but in which precision they ran is.
+        return RECORD_KEY in footer and "precision" in read_record(self.paths[0])
+
+    def groups(self) -> np.ndarray | None:
+        """Return the group of every document, (D,); None where that is not known or says nothing.
+
+        So without a column, where no two documents share a group, or where all are of a single one
+        (a file without pages that was given one title).
+        """
+        numbers = self.group_numbers()
+        if numbers is None:
+            return None
+        codes = numbers.codes()
+        n_groups = int(codes.max(initial=-1)) + 1
+        return codes if 1 < n_groups < len(codes) else None
+
+    def note_on_groups(self, groups: np.ndarray | None) -> str:
+        """Say that documents are the units though a column should name groups; else nothing."""
+        if groups is not None or self.group_column is None:
+            return ""
+        return (
+            f"note: {self.paths[0]}: column '{self.group_column}' names no groups of documents "
+            "(empty, one single one, or one each): documents are taken for independent"
+        )
+
+    def group_numbers(self) -> GroupNumbers | None:
+        """Read the groups of the documents, one group alone as well; None without a column."""
+        if self.group_column is None:
+            return None
+        numbers = GroupNumbers()
+        for batch in self.rows(self.group_column):
+            numbers.add(batch.column(self.group_column))
+        return numbers
+
+    def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
+        """Return the documents of another split of the same files.
+
+        `as_thin` takes the same share of them that `first` takes of this split, so that groups lose
+        as many of their documents; else all.
+        """
+        first = None
+        if as_thin and self.first is not None:
+            held = count_documents(self.paths, self.split)
+            if self.first < held:
+                first = math.ceil(self.first * count_documents(self.paths, split) / held)
+        return replace(self, split=split, first=first)
+
+
+_DEVIATIONS = 3
+_UNIT_BITS = 32
+_WAITING = 4_000_000  # pairs of word and unit that wait in memory, at least, to be put in order
+
+
+class UnitCounts:
+    """Count in how many units of text (documents or groups of them) each of V words stands.
+
+    Of a word that stands in `enough` units no further ones need be counted, so that memory does not
+    grow with the text.
+    """
+
+    def __init__(self, words: pa.Array, enough: int) -> None:
+        self._words, self._enough = words, enough
+        self._keys = np.zeros(0, np.int64)  # word and unit, rising
+        self._waiting: list[np.ndarray] = []
+        self._rare = np.ones(len(words), bool)
+
+    def add(self, batch: TokenBatch, units: np.ndarray) -> None:
+        """Count D documents, each of the unit of its number: int64, shape (D,)."""
+        known = np.asarray(pc.index_in(batch.types, value_set=self._words).fill_null(-1))
+        places = known[batch.ids].astype(np.int64)  # (T,)
+        keys = places << _UNIT_BITS | np.repeat(units, batch.lengths)
+        self._waiting.append(np.unique(keys[(places >= 0) & self._rare[places]]))
+        if sum(map(len, self._waiting)) > max(len(self._keys), _WAITING):
+            self.counts()
+
+    def counts(self) -> np.ndarray:
+        """Return the units of each word, int64, (V,): at least `enough` where there are more."""
+        self._keys = np.unique(np.concatenate([self._keys, *self._waiting]))
+        self._waiting = []
+        found = np.bincount(self._keys >> _UNIT_BITS, minlength=len(self._words))
+        self._rare = found < self._enough
+        return found
+
+
+def _occurrences(words: pa.Array, texts: Iterator[pa.Array]) -> np.ndarray:
+    found = np.zeros(len(words), np.int64)
+    for batch in map(tokenize_batch, texts):
+        places = np.asarray(pc.index_in(batch.types, value_set=words).fill_null(-1))
+        held = np.bincount(batch.ids, minlength=len(batch.types))
+        np.add.at(found, places[places >= 0], held[places >= 0])
+    return found
+
+
+def least_units(occurrences: np.ndarray, training_share: float) -> int:
+    """Return K of `shared_words`, from the occurrences (V,) in training, and its share of units."""
+    least = int(occurrences[occurrences > 0].min()) if occurrences.any() else 1
+    return math.ceil((least + _DEVIATIONS * math.sqrt(least)) / training_share)
+
+
+def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFiles) -> pa.Array:
+    """Choose the words of a vocabulary that a model's texts and human text are compared in.
+
+    A vocabulary is chosen on the training text: its rare words stand more often there than in any
+    other text, and what it lacks more seldom. Read in it, the training text itself differs from
+    human text, and so does every model that has learned it well. Both sides are therefore read in
+    those words that stand in at least K documents of the training and the test split *together* (K
+    pages, where whole pages were split). That choice knows no difference between the two splits, so
+    that a perfect model passes. K is so large that the vocabulary can hardly lack a word that
+    reaches it: with m the fewest occurrences in training of a word of the vocabulary, K is m + 3
+    sqrt(m), the occurrences that fall below m by chance in one of 740 cases, divided by the
+    training split's share. Of a corpus that is too small for any word to reach K, those that stand
+    in as many documents as any.
+    """
+    sides = (training, reference)
+    codes = [_units(files) for files in sides]
+    sizes = [int(units.max(initial=-1)) + 1 for units in codes]
+    if not sizes[0]:
+        raise InputError(f"{training.paths[0]}: the split '{training.split}' has no documents")
+    enough = least_units(_occurrences(words, training.texts()), sizes[0] / max(1, sum(sizes)))
+    counter = UnitCounts(words, enough)
+    for files, units, offset in zip(sides, codes, (0, sizes[0]), strict=True):
+        start = 0
+        for batch in map(tokenize_batch, files.texts()):
+            end = start + len(batch.lengths)
+            counter.add(batch, units[start:end] + offset)
+            start = end
+    counts = counter.counts()
+    return words.filter(pa.array(counts >= min(enough, max(1, counts.max(initial=1)))))
+
+
+def _units(files: DocumentFiles) -> np.ndarray:
+    """Return the group of every document, or its own number where there are none."""
+    groups = files.groups()
+    if groups is not None:
+        return groups.astype(np.int64)
+    return np.arange(sum(len(texts) for texts in files.texts()))

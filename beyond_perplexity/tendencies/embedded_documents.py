@@ -1,0 +1,321 @@
+"""Documents as vectors: of one text, and of two that are compared.
+
+D numbers of a vector, n documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import (
+    Groups,
+    alike_groups,
+    scheme_of,
+    unlike_groups,
+)
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
+from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.pairs import first_documents, texts_as_read
+from beyond_perplexity.tendencies.tokens import TokenBatch
+from beyond_perplexity.verdicts import REASON_FOLLOWS
+
+
+class TextEncoder(Protocol):
+    """What makes vectors of texts; `truncated` counts those so far of which not all was read."""
+
+    truncated: int
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors, float32, (n, D): rows of NaN for texts that it can make nothing of."""
+
+
+@dataclass(frozen=True)
+class EmbeddedText:
+    """Documents of a text as vectors: float32, (n, D).
+
+    `groups` (n,) are numbered from 0 on without gaps, None where each is independent. Of the
+    `n_documents` that they were drawn from, `cut` were longer than the encoder reads, and it could
+    make nothing of `left_out`.
+    """
+
+    vectors: np.ndarray
+    groups: np.ndarray | None
+    n_documents: int
+    cut: int = 0
+    left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def first(self, n: int) -> EmbeddedText:
+        """Return the first n documents, or the first whole groups, as near to n as can be.
+
+        Documents lie in a random order where a text was drawn so.
+        """
+        if self.groups is None:
+            kept = np.arange(len(self)) < n
+        else:
+            _, place, sizes = np.unique(self.groups, return_index=True, return_counts=True)
+            order = np.argsort(place)
+            ends = np.cumsum(sizes[order])
+            taken = order[ends - sizes[order] / 2 <= n]
+            kept = np.isin(self.groups, taken)
+        groups = None if self.groups is None else _numbered(self.groups[kept])
+        return EmbeddedText(self.vectors[kept], groups, self.n_documents, self.cut, self.left_out)
+
+
+def _numbered(groups: np.ndarray) -> np.ndarray:
+    """Give groups (n,) the numbers from 0 on without gaps."""
+    found: np.ndarray = np.unique(groups, return_inverse=True)[1]
+    return found
+
+
+def embedded_text(
+    texts: Sequence[str], groups: np.ndarray | None, n_documents: int, encoder: TextEncoder
+) -> EmbeddedText:
+    """Embed documents with their groups; what the encoder can make nothing of is left out."""
+    before = encoder.truncated
+    vectors = np.asarray(encoder.encode(texts), np.float32)
+    known = np.all(np.isfinite(vectors), axis=1)
+    return EmbeddedText(
+        vectors[known],
+        None if groups is None else _numbered(groups[known]),
+        n_documents,
+        encoder.truncated - before,
+        int(np.sum(~known)),
+    )
+
+
+@dataclass(frozen=True)
+class EmbeddedPair:
+    """Two texts whose documents are vectors of one encoder, and the bandwidth of their kernel.
+
+    `reason` says why no verdict is possible, where none is.
+    """
+
+    reference: EmbeddedText
+    samples: EmbeddedText
+    bandwidth: float
+    reason: str = field(default="")
+
+    @classmethod
+    def of(
+        cls,
+        reference: EmbeddedText,
+        samples: EmbeddedText,
+        further: EmbeddedText | None = None,
+        reason: str = "",
+    ) -> EmbeddedPair:
+        """Choose the bandwidth: of further human text, so that one kernel serves all samples.
+
+        Without such text it is that of both texts pooled; see `kernel`.
+        """
+        pooled = np.concatenate([reference.vectors, samples.vectors])
+        known = further is not None and len(further) > 1
+        bandwidth = median_distance(further.vectors if known and further else pooled)
+        return cls(reference, samples, bandwidth, reason)
+
+    @cached_property
+    def kernel(self) -> np.ndarray:
+        """The kernel of all documents, those of the reference first: float64, (n + m, n + m)."""
+        both = np.concatenate([self.reference.vectors, self.samples.vectors])
+        return gaussian_kernel(both, self.bandwidth)
+
+    @property
+    def groups(self) -> Groups:
+        """The groups of both."""
+        return self.reference.groups, self.samples.groups
+
+    @property
+    def n_documents(self) -> tuple[int, int]:
+        """Documents of the reference n and of the samples m that are compared."""
+        return len(self.reference), len(self.samples)
+
+    @property
+    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """What each document counts among those of its group: 1."""
+        return np.ones(len(self.reference)), np.ones(len(self.samples))
+
+    def n_groups(self, body: int) -> int | None:
+        """Count the groups of a body; None where it has none."""
+        groups = self.groups[body]
+        return None if groups is None else len(np.unique(groups))
+
+
+_PURPOSE = "embeddings/documents"
+
+
+def _drawn(places: np.ndarray, size: int, seed: int, body: int) -> np.ndarray:
+    """Draw so many of some places (n,) without replacement, all where there are no more."""
+    if size >= len(places):
+        return places
+    return np.sort(stream(seed, _PURPOSE, body).choice(places, size, replace=False))
+
+
+def _in_random_groups(groups: np.ndarray, share: float, seed: int, body: int) -> np.ndarray:
+    """Return the documents of a random share of the groups (D,), one at least: places."""
+    names = np.unique(groups)
+    order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
+    return np.flatnonzero(np.isin(groups, names[order[: max(1, round(share * len(names)))]]))
+
+
+def chosen_documents(
+    n_documents: tuple[int, int], groups: Groups, most: int, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Choose at most so many documents of each text; their places, increasing.
+
+    Documents without groups, and groups beside documents without: of each text as many as are asked
+    for, drawn at random. Under the null hypothesis groups stay independent of each other whatever
+    documents are drawn, and documents stay draws of their law, so that the tests of all documents
+    are sound for those that are drawn.
+
+    Groups of both texts are exchangeable only where they lose documents alike: of both the same
+    share is drawn, after whole groups were left out of the text that has more documents.
+    """
+    places = [np.arange(n) for n in n_documents]
+    if scheme_of(groups) != "groups":
+        first, second = (_drawn(places[body], most, seed, body) for body in (0, 1))
+        return first, second
+    shares = [min(1.0, most / max(n, 1)) for n in n_documents]
+    share = max(shares)
+    for body, own in enumerate(groups):
+        if shares[body] < share:
+            codes = places[body] if own is None else own
+            places[body] = _in_random_groups(codes, shares[body] / share, seed, body)
+    sizes = [round(share * len(held)) for held in places]
+    first, second = (_drawn(places[body], sizes[body], seed, body) for body in (0, 1))
+    return first, second
+
+
+Read = Callable[[pa.Array], TokenBatch]
+
+
+def embedded_documents(
+    files: DocumentFiles,
+    places: np.ndarray,
+    n_documents: int,
+    groups: np.ndarray | None,
+    read: Read,
+    encoder: TextEncoder,
+) -> EmbeddedText:
+    """Embed the documents of files at some places (n,), increasing, with groups of all (D,).
+
+    `read` makes tokens of a batch of texts: the encoder sees them joined by blanks.
+    """
+    wanted = np.zeros(int(places.max(initial=-1)) + 1, bool)
+    wanted[places] = True
+    batches = texts_as_read(files.texts(), read, wanted)
+    texts = [text for batch in batches for text in batch.to_pylist()]
+    own = None if groups is None else groups[places]
+    return embedded_text(texts, own, n_documents, encoder)
+
+
+def further_documents(
+    reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
+) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
+    """Choose n further human documents for a floor, of another split of the reference's files.
+
+    Of groups whole ones, thinned as those of the reference, of which `n_chosen` documents are
+    embedded. Returns the files, the places and the group of each document.
+    """
+    if not grouped:
+        files = reference.other_split(split)
+        held = min(n, sum(batch.num_rows for batch in _first(files, n)))
+        return files, np.arange(held), None
+    thin = DocumentFiles(
+        reference.paths, reference.split, n_chosen, reference.view, reference.group_column
+    )
+    files = thin.other_split(split, as_thin=True)
+    numbers = files.group_numbers()
+    codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
+    return files, np.flatnonzero(first_documents(codes, n)), codes
+
+
+def _first(files: DocumentFiles, n: int) -> list[pa.RecordBatch]:
+    """Read batches of documents until there are n."""
+    held: list[pa.RecordBatch] = []
+    for batch in files.rows("text"):
+        held.append(batch)
+        if sum(part.num_rows for part in held) >= n:
+            break
+    return held
+
+
+def embedded_pair(
+    files: tuple[DocumentFiles, DocumentFiles],
+    n_documents: tuple[int, int],
+    groups: Groups,
+    read: Read,
+    most: int,
+    seed: int,
+    encoder: TextEncoder,
+) -> EmbeddedPair:
+    """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
+    groups = alike_groups(groups, n_documents)
+    unlike = unlike_groups(groups, n_documents)
+    places = chosen_documents(n_documents, groups, most, seed)
+    reference, samples = (
+        embedded_documents(
+            files[body], places[body], n_documents[body], groups[body], read, encoder
+        )
+        for body in (0, 1)
+    )
+    return EmbeddedPair.of(reference, samples, None, f"{REASON_FOLLOWS}{unlike}" if unlike else "")
+
+
+HUMAN, FURTHER = "reference", "further"  # the sources that are human text
+TextKey = tuple[str, str]  # source and vocabulary
+
+
+def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
+    """Write a text as rows of schema ``embeddings``."""
+    n, width = text.vectors.shape
+    flat = pa.array(text.vectors.astype(np.float32).ravel(), pa.float32())
+    vectors = pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * width, pa.int32()), flat)
+    groups = pa.nulls(n, pa.int32()) if text.groups is None else pa.array(text.groups, pa.int32())
+    held = {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
+    columns = {
+        "source": pa.array([key[0]] * n, pa.string()),
+        "vocabulary": pa.array([key[1]] * n, pa.string()),
+        "group": groups,
+        "vector": vectors,
+        **{name: pa.array([value] * n, pa.int64()) for name, value in held.items()},
+    }
+    return pa.table(columns, EMBEDDINGS)
+
+
+def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
+    """Read the texts of a file, by source and vocabulary."""
+    batches = list(read_batches(path, EMBEDDINGS, EMBEDDINGS.names))
+    table = pa.Table.from_batches(batches, EMBEDDINGS)
+    keys = list(zip(table["source"].to_pylist(), table["vocabulary"].to_pylist(), strict=True))
+    vectors = table["vector"].combine_chunks()
+    lengths = set(np.diff(np.asarray(vectors.offsets)).tolist())
+    if len(lengths) > 1:
+        raise InputError(f"{path}: holds vectors of different lengths; embed all texts anew")
+    flat = np.asarray(vectors.flatten(), np.float32).reshape(len(keys), -1)
+    found = {}
+    for key in dict.fromkeys(keys):
+        rows = np.array([own == key for own in keys])
+        part = table.filter(pa.array(rows)).slice(0)
+        groups = part["group"]
+        held = {name: int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")}
+        found[key] = EmbeddedText(
+            flat[rows],
+            None if groups.null_count else np.unique(np.asarray(groups), return_inverse=True)[1],
+            held["documents"],
+            held["cut"],
+            held["left_out"],
+        )
+    return found

@@ -1,0 +1,314 @@
+"""The rows of tendency ``embedding``: how far two texts are in the space of an encoder.
+
+==================== =============================================================================
+measure              meaning
+==================== =============================================================================
+mmd                  maximum mean discrepancy of the documents' vectors (randomization of
+                     documents or groups, one-sided); its limits are of the distance of the laws,
+                     each one-sided, and so can both lie below the value, which is too large
+squared_mmd          the unbiased estimate of its square, with the same limits squared: it does
+                     not grow as documents get fewer, and may be negative
+smallest_shift       the smallest share of documents of one topic that the test finds at these
+                     numbers, at the level and power of `SensitivityOptions`
+bandwidth            of the kernel
+embedded, cut        documents that were embedded, share of them of which the encoder read the
+                     beginning alone (and each with _reference)
+==================== =============================================================================
+
+Groups against independent documents are swapped as for the largest difference (`inference.units`).
+That is sound here, unlike for the total variation: with d_g the difference of the sums over group g
+and its pseudo-group, the squared distance is |sum d_g|^2 up to a factor, a swap changes the sign of
+d_g, and what remains besides the constant sum |d_g|^2 are products of independent terms of mean 0,
+of which random signs keep mean and variance: a degenerate U-statistic under a wild bootstrap
+(Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton 2014). It is asymptotic in the
+number of groups.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.inference.exchanged_units import (
+    GroupDraws,
+    effective_groups,
+    exchanged_units,
+    group_sums,
+    scheme_of,
+    single_documents,
+)
+from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
+from beyond_perplexity.tendencies.discrepancy import (
+    distances,
+    gaussian_kernel,
+    median_distance,
+    side_weights,
+    unbiased_square,
+)
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.sensitivity import detected_shifts
+from beyond_perplexity.tendencies.shifts import Shift
+from beyond_perplexity.tendencies.tested_rows import EXCHANGED, adjusted_rows, few_blocks
+from beyond_perplexity.tendencies.topic_shifts import MMD, TopicShift, TopicSwapShift
+from beyond_perplexity.verdicts import REASON_FOLLOWS, draws_too_few, facts_of, joined_facts
+
+MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
+
+
+def observed_distance(pair: EmbeddedPair) -> float:
+    """Return the plug-in MMD of a pair."""
+    n, m = pair.n_documents
+    label = np.arange(n + m) < n
+    return float(distances(pair.kernel, side_weights(label[:, None]))[0])
+
+
+def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
+    """Compute the MMD of n randomizations of a pair: float64, (n,).
+
+    Documents are permuted, or groups exchanged (`inference.exchanged_units`); number b draws from
+    the stream (`seed`, ``"permutation/units"``, b).
+    """
+    units = exchanged_units(pair.groups, pair.n_documents, seed)
+    units = units or single_documents(pair.n_documents)
+    codes = np.concatenate(units.codes)
+    weights = np.repeat(units.weights, pair.n_documents)
+    drawn = [
+        distances(pair.kernel, side_weights(labels[codes], weights))
+        for labels in units.labels(n, seed)
+    ]
+    return np.concatenate(drawn) if drawn else np.zeros(0)
+
+
+def _group_draws(pair: EmbeddedPair, seed: int) -> GroupDraws:
+    assert pair.samples.groups is not None
+    return GroupDraws(pair.samples.groups, len(pair.reference), seed)
+
+
+def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
+    """Compute the mean MMD over draws of one document per group of the samples, and its null.
+
+    The n randomizations swap the same blocks in every draw.
+    """
+    found = []
+    draws = _group_draws(pair, seed)
+    for reference, samples in draws:
+        places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
+        kernel = pair.kernel[np.ix_(places, places)]
+        sides = [np.arange(len(places))[:, None] < len(reference)]
+        sides += draws.units((reference, samples)).labels(n, seed)
+        found.append(np.concatenate([distances(kernel, side_weights(side)) for side in sides]))
+    mean = np.mean(found, axis=0)
+    return float(mean[0]), mean[1:]
+
+
+def no_verdict(pair: EmbeddedPair) -> str:
+    """Say why a pair allows no verdict; empty where it does."""
+    if pair.reason:
+        return pair.reason
+    if scheme_of(pair.groups) == "draws":
+        return few_blocks(_group_draws(pair, 0))
+    for groups, name in zip(pair.groups, ("reference", "samples"), strict=True):
+        found = math.inf
+        if groups is not None:
+            found = effective_groups(group_sums(groups, np.ones(len(groups))))
+        if found < EFFECTIVE_GROUPS:
+            held = f"{found:.1f} effective groups among the embedded documents of the {name}"
+            return f"{REASON_FOLLOWS}{held}, fewer than {EFFECTIVE_GROUPS}"
+    return ""
+
+
+def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
+    if not permutations:
+        return row
+    if row.value == 0:
+        return row._replace(p_value=1.0)
+    if reason := no_verdict(pair):
+        return row._replace(note=joined_facts(reason, row.note), withheld=True)
+    scheme, observed = scheme_of(pair.groups), row.value
+    if scheme == "draws":
+        observed, null = averaged_distances(pair, permutations, seed)
+    else:
+        null = randomized_distances(pair, permutations, seed)
+    p_value = permutation_p(observed, null)
+    told = "" if scheme == "documents" else EXCHANGED[scheme]
+    return row._replace(p_value=p_value, note=joined_facts(told, row.note))
+
+
+def _drawn(text: EmbeddedText, name: str) -> str:
+    """Say of how many documents a text was embedded, where it was not of all."""
+    if len(text) == text.n_documents:
+        return ""
+    return f"{len(text):,} of {text.n_documents:,} documents of the {name} embedded"
+
+
+def embedding_rows(
+    pair: EmbeddedPair,
+    options: MeasurementOptions,
+    seed: int,
+    *,
+    floor: Floor | None = None,
+    smallest: float = math.nan,
+) -> Iterator[MeasureRow]:
+    """Measure and test a pair; the rows are listed in the docstring of this module.
+
+    At least two documents of each text; without adjusted p-values, which depend on the other tests
+    of the body. `floor` says what two human texts as large are apart, `smallest` the smallest
+    shift.
+    """
+    texts = {"reference": pair.reference, "samples": pair.samples}
+    estimate = unbiased_square(pair.kernel, len(pair.reference), pair.groups)
+    low, high = estimate.limits(options.confidence)
+    facts = joined_facts(*(_drawn(text, name) for name, text in texts.items()))
+    row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, note=facts)
+    row = _tested(row, pair, options.permutations, seed)
+    if floor is not None:
+        row = row.above(floor)
+    yield row
+    limits = estimate.square_limits(options.confidence)
+    yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
+    yield MeasureRow(EMBEDDING, "smallest_shift", smallest)
+    yield MeasureRow(EMBEDDING, "bandwidth", pair.bandwidth)
+    for suffix, text in (("", pair.samples), ("_reference", pair.reference)):
+        yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
+        cut = text.cut / (len(text) + text.left_out)
+        note = f"{text.left_out} documents left out, without a vector" if text.left_out else ""
+        yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, note=note)
+
+
+def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor | None:
+    """Compute the floor of a pair from as many further human documents; None for too few."""
+    m, other = len(pair.samples), further.first(len(pair.samples))
+    enough = 2 * len(other) >= m if pair.reference.groups is not None else len(other) == m
+    if not enough or (pair.reference.groups is None) != (other.groups is None):
+        return None
+    return floor_of(randomized_distances(replace(pair, samples=other), HUMAN_SPLITS, seed))
+
+
+def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
+    """Compute floor and excess of a pair from halves of the reference; see `inference.halves`.
+
+    None where a half would have fewer than two documents, or too few groups.
+    """
+    halving = Halving(pair, seed)
+    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+        return None
+    n = len(pair.reference)
+    human, against = [], []
+    for number in range(HUMAN_SPLITS):
+        first, second, samples = halving.parts(number)[0]
+        human.append((first, second))
+        if number < EXCESS_SPLITS:
+            against += [(first, samples + n), (second, samples + n)]
+    floor = floor_of(_between(pair.kernel, human))
+    return floor._replace(excess=float(_between(pair.kernel, against).mean()) - floor.mean)
+
+
+def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Compute the MMD between some sets of documents, two at a time."""
+    weights = np.zeros((len(kernel), len(parts)))
+    for column, (first, second) in enumerate(parts):
+        weights[first, column] = 1 / len(first)
+        weights[second, column] = -1 / len(second)
+    return distances(kernel, weights)
+
+
+def without_vectors() -> MeasureRow:
+    """Return the row of a body that has no two documents with a vector, or no human text has."""
+    note = f"{REASON_FOLLOWS}fewer than two documents of a text have a vector"
+    return MeasureRow(EMBEDDING, MMD, math.nan, note=note, withheld=True)
+
+
+def rows_of_pair(
+    pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
+) -> list[MeasureRow]:
+    """Measure a pair without further human text: floor and shift are those of the reference.
+
+    `without_vectors` where a text has fewer than two of them.
+    """
+    if min(pair.n_documents) < 2:
+        return [without_vectors()]
+    floor = half_floor(pair, seed) if options.permutations else None
+    smallest = math.nan  # groups of samples have no shift
+    if pair.samples.groups is None:
+        shift = human_shift(pair.reference)
+        smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
+    return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))
+
+
+def human_shift(*texts: EmbeddedText) -> Shift:
+    """Make the shift of a population of human documents, of groups where they have them.
+
+    Of `MOST_SHIFTED` of their documents at most, which are as good as any as they were drawn at
+    random.
+    """
+    texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
+    vectors = np.concatenate([text.vectors for text in texts])
+    inner = TopicShift(gaussian_kernel(vectors, median_distance(vectors)))
+    groups = [text.groups for text in texts if text.groups is not None]
+    if len(groups) < len(texts):
+        return inner
+    starts = np.cumsum([0, *(int(own.max(initial=-1)) + 1 for own in groups)])
+    codes = np.concatenate([own + start for own, start in zip(groups, starts, strict=False)])
+    return TopicSwapShift(inner, GroupedDocuments(codes, np.ones(len(codes))))
+
+
+def smallest_topic_share(
+    shift: Shift, n_documents: tuple[int, int], how: SensitivityOptions, seed: int
+) -> float:
+    """Find the smallest share of documents of one topic that so many documents show.
+
+    Texts of n and m documents count as two of 2 n m / (n + m).
+    """
+    n, m = n_documents
+    size = max(2, round(2 * n * m / (n + m)))
+    found = detected_shifts(shift, replace(how, documents=(size,)), seed)
+    shares: Mapping[str, float] = {measure: x for measure, _, x in found}
+    return shares[MMD]
+
+
+_OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabulary")
+
+
+def _measured(record: dict[str, object]) -> MeasureRow:
+    kept = {
+        name: math.nan if record[name] is None else record[name]
+        for name in MeasureRow._fields
+        if name in record and name not in ("note", "withheld")
+    }
+    facts = facts_of(str(record["note"] or ""))
+    note = joined_facts(*(fact for fact in facts if not draws_too_few(fact)))
+    return MeasureRow(**kept, note=note)  # type: ignore[arg-type]
+
+
+def joined_measures(
+    table: pa.Table, rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
+) -> pa.Table:
+    """Join rows of embeddings to the measures of a body: the old rows, then the new ones.
+
+    P-values are adjusted anew; `bodies` of text share one family of tests.
+    """
+    old = [_measured(record) for record in table.to_pylist()]
+    every = adjusted_rows([*old, *rows], permutations, bodies)
+    first = table.slice(0, 1).to_pylist()[0]
+    columns: dict[str, list[object]] = {name: [first[name]] * len(every) for name in _OF_BODY}
+    columns["note"] = [row.note or None for row in every]
+    for name in set(TENDENCY_MEASURES.names) - set(columns):
+        values = [getattr(row, name) for row in every]
+        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
+    return pa.table({name: columns[name] for name in TENDENCY_MEASURES.names}, TENDENCY_MEASURES)
+
+
+def of_source(table: pa.Table, source: str) -> pa.Table:
+    """Take the rows of a body of text."""
+    return table.filter(pc.equal(table["source"], source))

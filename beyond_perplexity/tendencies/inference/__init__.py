@@ -1,1 +1,0 @@
-"""What a comparison may claim: randomizations, verdicts, limits, families of tests."""

@@ -1,0 +1,269 @@
+"""What stands beside every verdict: unknown words, unfinished texts, duplicates, copied text.
+
+A program that copies its training text passes every test of a tendency; here it is seen. Rows of
+tendency ``text``, described and not tested, of the samples and, with ``_reference``, of the
+reference:
+
+==================== ==============================================================================
+measure              meaning
+==================== ==============================================================================
+unknown_share        share of the tokens that are ``<unk>``, as the texts were read
+unfinished_share     share of the documents that ended at the model's cap of length (samples only)
+duplicate_share      share of the documents that repeat an earlier one of the same body word by word
+training_8grams      share of the 8 known words in a row that stand in the training text, read
+                     alike; of the first 10,000 documents, and of these of the first 4 million
+cut_share            share of the documents that are longer than is read of them
+fragment_share       share of the documents without any end of a sentence: headings and the like
+==================== ==============================================================================
+
+What cannot be known has no row. Memory holds 8 bytes a document and the 8-grams of both bodies,
+whatever the training text.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
+from beyond_perplexity.tendencies.tokens import (
+    UNKNOWN_WORD,
+    TextView,
+    document_hashes,
+    gram_hashes,
+    tokenize_batch,
+)
+from beyond_perplexity.tendencies.word_classes import ClassOptions
+from beyond_perplexity.verdicts import REASON_FOLLOWS
+
+TEXT = "text"
+GRAM_DOCUMENTS = 10_000
+_GRAMS = 4_000_000
+_FILTER_BITS = 24
+# A token that ends in one of these, closing quotes and brackets left aside.
+_SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
+
+
+@dataclass
+class TextFacts:
+    """What the documents of one body tell, added batch after batch.
+
+    8-grams are kept once for each of the views, which all cut at the same length, if there is a
+    training text to look them up in.
+    """
+
+    views: Sequence[TextView]
+    grams: bool = False
+    documents: int = 0
+    fragments: int = 0
+    cut: int = 0
+    unfinished: int | None = None
+    _hashes: list[np.ndarray] = field(default_factory=list)
+    _grams: list[list[np.ndarray]] = field(default_factory=list)
+    _held: int = 0
+
+    def add(self, texts: pa.Array, finished: pa.Array | None = None) -> None:
+        """Add documents (string, shape (D,)); `finished` (bool) says which ended by themselves."""
+        batch = tokenize_batch(texts)
+        ends = np.asarray(pc.match_substring_regex(batch.types, _SENTENCE_END))
+        self.fragments += int(np.sum(count_classes(batch, {"end": ends})["end"] == 0))
+        longest = self.views[0].maximum_tokens
+        self.cut += 0 if longest is None else int(np.sum(batch.lengths > longest))
+        self._hashes.append(document_hashes(batch))
+        if finished is not None:
+            cut_off = pc.sum(pc.invert(finished), min_count=0).as_py()
+            self.unfinished = (self.unfinished or 0) + int(cut_off)
+        wanted = max(0, min(len(texts), GRAM_DOCUMENTS - self.documents))
+        if self.grams and wanted and self._held < _GRAMS:
+            first = batch.documents(0, wanted)
+            self._grams.append([gram_hashes(view.read(first), UNKNOWN_WORD) for view in self.views])
+            self._held += len(self._grams[-1][0])
+        self.documents += len(texts)
+
+    def of_view(self, place: int) -> np.ndarray:
+        """Return the hashes of the 8-grams as read by a view: uint64, with repetitions."""
+        held = [np.zeros(0, np.uint64), *(grams[place] for grams in self._grams)]
+        return np.concatenate(held)[:_GRAMS]
+
+    def shares(self) -> Iterator[tuple[str, float]]:
+        """Yield the measures that need neither counts of types nor a training text."""
+        if not self.documents:
+            return
+        distinct = len(np.unique(np.concatenate(self._hashes)))
+        if self.unfinished is not None:
+            yield "unfinished_share", self.unfinished / self.documents
+        yield "duplicate_share", 1 - distinct / self.documents
+        yield "cut_share", self.cut / self.documents
+        yield "fragment_share", self.fragments / self.documents
+
+
+class _Sought:
+    """8-grams that are looked for in a stream."""
+
+    def __init__(self, hashes: np.ndarray) -> None:
+        self._sorted = np.unique(hashes)
+        self._found = np.zeros(len(self._sorted), bool)
+        # Most 8-grams of a training text are none of these: one look in a table tells most of them.
+        self._shift = np.uint64(64 - _FILTER_BITS)
+        self._maybe = np.zeros(1 << _FILTER_BITS, bool)
+        self._maybe[self._sorted >> self._shift] = True
+
+    def look(self, hashes: np.ndarray) -> None:
+        if not len(self._sorted):
+            return
+        hashes = hashes[self._maybe[hashes >> self._shift]]
+        places = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
+        self._found[places[self._sorted[places] == hashes]] = True
+
+    def share(self, hashes: np.ndarray) -> float:
+        """Return the share of hashes that were seen, of those that are looked for."""
+        return float(self._found[np.searchsorted(self._sorted, hashes)].mean())
+
+
+def training_shares(
+    facts: Sequence[TextFacts], training: Iterable[pa.Array]
+) -> list[list[float | None]]:
+    """Say what share of the 8-grams of bodies stand in a training text, which is streamed once.
+
+    For each body the share in each view; None for a body without 8-grams.
+    """
+    views = facts[0].views
+    grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
+    sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
+    for texts in training:
+        batch = tokenize_batch(texts)
+        for view, kept in zip(views, sought, strict=True):
+            kept.look(gram_hashes(view.read(batch), UNKNOWN_WORD))
+    return [
+        [
+            kept.share(hashes) if len(hashes) else None
+            for kept, hashes in zip(sought, held, strict=True)
+        ]
+        for held in grams
+    ]
+
+
+def _unknown_share(statistics: Statistics) -> float | None:
+    place = pc.index(statistics.types, UNKNOWN_WORD).as_py()
+    if not statistics.n_tokens:
+        return None
+    return 0.0 if place < 0 else float(statistics.counts[place] / statistics.n_tokens)
+
+
+def text_rows(
+    bodies: tuple[Statistics, Statistics],
+    facts: tuple[TextFacts, TextFacts],
+    copied: tuple[float | None, float | None] = (None, None),
+) -> list[MeasureRow]:
+    """Make the rows of tendency ``text`` of the reference and the samples.
+
+    `copied` are the shares of their 8-grams that stand in the training text, read alike; None: not
+    known.
+    """
+    rows = []
+    for suffix, body in (("", 1), ("_reference", 0)):
+        found = {
+            "unknown_share": _unknown_share(bodies[body]),
+            **dict(facts[body].shares()),
+            "training_8grams": copied[body],
+        }
+        rows += [
+            MeasureRow(TEXT, f"{name}{suffix}", value)
+            for name, value in found.items()
+            if value is not None
+        ]
+    return rows
+
+
+Bodies = tuple[Statistics, Statistics]  # of the reference and of the samples, read alike
+
+
+def count_texts(texts: Iterable[pa.Array], classes: ClassOptions, view: TextView) -> Statistics:
+    """Count documents that lie elsewhere without writing a file."""
+    with StatisticsCounter(classes.stop_words, classes.count_s_symbols, view) as counter:
+        for batch in texts:
+            counter.add(batch)
+        return counter.result()
+
+
+def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFacts:
+    facts = TextFacts(views, grams)
+    known = files.are_generated()
+    for batch in files.rows("text", *(["finished"] if known else [])):
+        facts.add(batch.column("text"), batch.column("finished") if known else None)
+    return facts
+
+
+@dataclass
+class TextComparison:
+    """A reference and samples that are compared in one or more readings.
+
+    `views` are the readings by the name of their vocabulary, which all cut and leave out documents
+    alike; `training` streams the training text, to look 8 words in a row up in it; `pool` has
+    further documents of the population of the reference, for floors.
+    """
+
+    files: tuple[DocumentFiles, DocumentFiles]
+    views: Mapping[str, TextView]
+    classes: ClassOptions
+    groups: Groups = (None, None)
+    training: Callable[[], Iterator[pa.Array]] | None = None
+    pool: DocumentFiles | None = None
+    _facts: tuple[TextFacts, TextFacts] = field(init=False)
+    _copied: list[list[float | None]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        views = list(self.views.values())
+        reference, samples = (_facts(files, views, bool(self.training)) for files in self.files)
+        self._facts = reference, samples
+        self._copied = [[None] * len(views)] * 2
+        if self.training:
+            self._copied = training_shares(self._facts, self.training())
+
+    @contextmanager
+    def pair(self, vocabulary: str, bodies: Bodies) -> Iterator[BodyPair]:
+        """Bring both together in a reading; see `pairs.paired`."""
+        texts = self.files[0].texts(), self.files[1].texts()
+        read, reference, samples = self.views[vocabulary].batch, *bodies
+        with paired(
+            reference, samples, texts, read=read, groups=self.groups, classes=self.classes
+        ) as pair:
+            yield pair
+
+    @contextmanager
+    def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
+        """Put further human documents in the place of the samples of a pair of this reading.
+
+        None where there are no further documents; see `pairs.further_pair`.
+        """
+        if self.pool is None or pair.documents is None or not pair.defined:
+            yield None
+            return
+        numbers = None if self.groups[0] is None else self.pool.group_numbers()
+        groups = None if numbers is None else numbers.codes()
+        read = self.views[vocabulary].batch
+        human = HumanText(self.pool.texts(), self.classes, read, groups)
+        with further_pair(pair, human) as further:
+            yield further
+
+    def text_rows(self, vocabulary: str, bodies: Bodies) -> list[MeasureRow]:
+        """Return the rows of tendency ``text`` in a reading, and what is not counted."""
+        place = list(self.views).index(vocabulary)
+        reference, samples = (shares[place] for shares in self._copied)
+        rows = text_rows(bodies, self._facts, (reference, samples))
+        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        return rows + [
+            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            for name, row in SHARES.items()
+            if resolve_name(row.word_class)(self.classes) is None
+        ]

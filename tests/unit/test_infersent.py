@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
-from beyond_perplexity.invariant_tensors import QUANTUM
 from safetensors.torch import load_file
 from torch import nn
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.infersent import (
     InferSentEncoder,

@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences

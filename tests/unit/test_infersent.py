@@ -31,9 +31,9 @@ from beyond_perplexity.semantics.evaluators.infersent_training import (
     NextSentences,
     fit_infersent,
 )
+from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import ClosedVocabulary

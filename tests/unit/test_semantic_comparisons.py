@@ -31,11 +31,11 @@ from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import (
+    EXCESS_KIND,
     PairedScores,
     ScoreKey,
     read_paired_scores,
 )
-from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.semantic_tables import KINDS, Sentences, sentences, write_scores
 

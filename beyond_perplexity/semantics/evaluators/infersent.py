@@ -32,12 +32,12 @@ from beyond_perplexity.semantics.evaluators.contract import (
 )
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
     encode_groups,
     load_network,
 )
-from beyond_perplexity.semantics.evaluators.training_options import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats

@@ -27,12 +27,12 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
     encode_groups,
     load_network,
 )
-from beyond_perplexity.semantics.evaluators.training_options import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.inputs import read_utf8, said

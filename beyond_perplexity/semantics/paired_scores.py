@@ -1,7 +1,7 @@
 """Scores of several models on the same sentences, side by side.
 
-N sentences, G groups of documents, M models, C measures, P parts (what is predicted, and its
-partner where the partner is taken off), K counts that a pooled measure is made of.
+N sentences, G groups, M models, C measures, P parts (what is predicted, and its partner where that
+is taken off), K counts that a pooled measure is made of.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.storage.shards import check_schema
 
 EXCESS_KIND = "excess"
-# What a compared kind is made of, and how often each is counted.
+# What a compared kind is made of, and how often each is counted: see `model_measures`.
 KIND_PARTS: dict[str, dict[str, float]] = {
     PREDICTED: {PREDICTED: 1.0},
     SAMPLED: {SAMPLED: 1.0},
     CONTINUED: {CONTINUED: 1.0},
     EXCESS_KIND: {PREDICTED: 1.0, PARTNER_OF[PREDICTED]: -1.0},
-    PROPER: {SAMPLED: 1.0, SPREAD: -0.5},  # see `model_measures`
+    PROPER: {SAMPLED: 1.0, SPREAD: -0.5},
 }
 
 

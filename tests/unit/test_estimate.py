@@ -115,7 +115,7 @@ def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, cap
     with open(text, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
-    with pytest.raises(InputError, match=r"--diagnostics d\.txt: expected a name that ends"):
+    with pytest.raises(InputError, match=r"diagnostics d\.txt: expected a name that ends"):
         run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
 
 

@@ -138,8 +138,8 @@ def check_alike(blocks: Sequence[ScoreBlock]) -> None:
     """Raise `InputError` where blocks are of other sentences than the first."""
     first = blocks[0]
     for other in blocks[1:]:
-        same = (np.array_equal(*pair) for pair in zip(other[1:4], first[1:4], strict=True))
-        if not all(same):
+        same = other.splits == first.splits and np.array_equal(other.keys, first.keys)
+        if not (same and np.array_equal(other.groups, first.groups)):
             raise InputError(
                 f"{other.path}: is of other sentences than {first.path}; score all models on the "
                 "same sentences"
@@ -306,9 +306,8 @@ class _Collector:
             tallies = [[c.counts for c in own if c and c.counts is not None] for own in held]
             counts = np.stack([np.stack(own, 1) for own in tallies], 1)[rows]
         documents = next(iter(blocks.values())).keys[rows, 1]
-        order = BLEU_NAMES.get(key.measure, 0)
-        held_sums = self.sums.setdefault(key, _Sums(models, order, list(parts.values())))
-        held_sums.add(documents, values[rows], counts)
+        sums = _Sums(models, BLEU_NAMES.get(key.measure, 0), list(parts.values()))
+        self.sums.setdefault(key, sums).add(documents, values[rows], counts)
 
     def _keep(
         self, split: str, evaluator: str, blocks: Mapping[str, ScoreBlock], rows: np.ndarray
@@ -398,5 +397,4 @@ def _finished(collector: _Collector) -> PairedScores:
             sentences[split].values.update(own)
         else:
             sentences[split] = SentenceValues(keys[order, 2], collector.models, own)
-    groups = {split: held.groups for split, held in splits.items()}
-    return PairedScores(collector.models, sums, groups, sentences)
+    return PairedScores(collector.models, sums, {s: splits[s].groups for s in splits}, sentences)

@@ -86,7 +86,7 @@ def test_unknown_words_are_read_as_unknown_and_counted():
     np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
     assert not np.array_equal(found[0], found[2])
     assert np.isnan(found[4:]).all()
-    assert (encoder.counts.words, encoder.counts.unknown) == (12, 4)
+    assert (encoder.words, encoder.unknown) == (12, 4)
 
 
 def log_probs_by_hand(network, decoder, vector, ids):

@@ -20,7 +20,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict_mark,
 )
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.report.text_shares import TEXT_SHARES
+from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.tendencies.text_comparison import TEXT
 

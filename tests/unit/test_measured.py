@@ -33,6 +33,7 @@ from beyond_perplexity.report.measured import (
     OWN,
     PAPER,
     RAW_TABLE,
+    TEXT_SHARES,
     measured_table,
     table_2,
     table_3,
@@ -40,7 +41,6 @@ from beyond_perplexity.report.measured import (
     table_6,
 )
 from beyond_perplexity.report.published import COLUMN
-from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import compares_texts
 from tests.unit.synthetic_tables import (
     FLOORS,

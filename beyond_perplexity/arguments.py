@@ -37,7 +37,9 @@ class CommandParser(argparse.ArgumentParser):
 
     ends = ENDS
 
-    def __init__(self, *positional: Any, **named: Any) -> None:
+    def __init__(self, *positional: Any, raw: bool = False, **named: Any) -> None:
+        if raw:  # the lines of the description are kept
+            named["formatter_class"] = argparse.RawDescriptionHelpFormatter
         super().__init__(*positional, **{"prog": _program(), **named})
 
     def format_help(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from beyond_perplexity.auditing.rosetta_programs import PrintedNumber
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
@@ -39,7 +40,7 @@ class AuditedModel(NamedTuple):
         """Which string is scored."""
         return "cleaned" if self.cleaning else "raw"
 
-    def read(self, path: Path, field: str | None, account: Account) -> Iterator[str]:
+    def read(self, path: Path | HeldTexts, field: str | None, account: Account) -> Iterator[str]:
         """Stream the documents of a file as the model reads them; empty ones are left out."""
         for batch in read_cleaned(path, self.cleaning, field=field, account=account):
             filled = [text for text in batch if text.strip()]
@@ -99,29 +100,22 @@ def _cut(text: str) -> str:
 
 
 def audit_texts(
-    model: str | Path | LanguageModel,
-    path: Path,
+    held: AuditedModel,
+    path: Path | HeldTexts,
     *,
-    vocabulary: Vocabulary | None,
     field: str | None,
     documents: int,
-    check: Sequence[str] | None,
+    check: Iterable[str] | None,
     rosetta: bool,
-    precision: str,
     seed: int,
-    device: str,
 ) -> tuple[list[Finding], list[PrintedNumber]]:
     """Make the checks, and with `rosetta` the numbers of other programs, of the whole text."""
-    if isinstance(model, LanguageModel):
-        held = held_in_memory(model, vocabulary)
-    else:
-        held = load_audited(model, device, precision)
     account = Account(path, "documents")
     texts: Iterable[str] = held.read(path, field, account)
     texts = list(texts) if rosetta else texts
     sample = sample_texts(texts, documents, seed)
     subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
-    findings = audit_subject(subject, check)
+    findings = audit_subject(subject, None if check is None else list(check))
     if not isinstance(texts, list):
         account.left_out["not drawn for the checks"] = account.used - len(sample)
         return findings, []

@@ -10,47 +10,26 @@ text_hash, words and characters (to tell other texts), unknown, log_likelihood_s
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_path
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.foreign_text import say
+from beyond_perplexity.option_sets import add_flags
+from beyond_perplexity.perplexities.options import PairOptions
+from beyond_perplexity.storage.accounts import tell
 
-
-def _parser() -> CommandParser:
-    parser = CommandParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("scores", nargs="+", help="scores of one model each, of the same documents")
-    add("--flips", type=COUNT, default=9_999, help="drawn sign-flips of each test (default 9999)")
-    add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
-    add(
-        "--no-count-eos",
-        action="store_true",
-        help="the scores are without the end of documents, and it is no byte",
-    )
-    add(
-        "--leave-out-infinite",
-        action="store_true",
-        help="name models that find a document impossible, and compare the others",
-    )
-    add("--csv", type=output_path, help="table to write, in full precision")
-    add("--output", type=output_path, help="the same as Parquet; then one model alone is no error")
-    return parser
+_FLAGS = ("flips", "seed", "no_count_eos", "leave_out_infinite", "csv", "output")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
-    given = vars(_parser().parse_args(arguments))
+    """Run the command, with the options of the process by default."""
+    parser = CommandParser(description=__doc__, raw=True)
+    parser.add_argument("scores", nargs="+", help="scores of one model each, of the same documents")
+    add_flags(parser, PairOptions, *_FLAGS)
+    given = parser.parse_args(arguments)
     # Late: it takes a second.
-    from beyond_perplexity.library.calls import for_command
     from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
-    say(for_command(compare_perplexity)(given.pop("scores"), **given).text)
+    found = compare_perplexity(**vars(given))
+    tell(found.files)
+    say(found.text)

@@ -8,40 +8,27 @@ Of several phenomena, as of a folder with a file each, the mean stands at the en
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
+from dataclasses import MISSING
 from pathlib import Path
 
-from beyond_perplexity.arguments import THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.calls import for_command
-from beyond_perplexity.library.contrast import contrast
+from beyond_perplexity.library.call_options import ContrastOptions
+from beyond_perplexity.option_sets import add_flags
+from beyond_perplexity.storage.accounts import tell
+
+_FLAGS = ("model", "originals=pairs", "tokenized", "name", "threads", "device", "output")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
+    """Run the command, with the options of the process by default."""
+    parser = CommandParser(description=__doc__, raw=True)
+    add_flags(parser, ContrastOptions, *_FLAGS, model=MISSING, threads=1)
+    given = vars(parser.parse_args(arguments))
+    # Late: it takes a second.
+    from beyond_perplexity.library.contrast import contrast
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
-    parser = CommandParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add(
-        "--model",
-        required=True,
-        help="folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
-        "model: ARPA file, plain or .gz",
-    )
-    add("--pairs", required=True, type=Path, help="file of pairs, .jsonl or .tsv; or their folder")
-    add("--tokenized", action="store_true", help="the sentences are cleaned already")
-    add("--name", help="name of the model (default: that of its folder)")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", type=output_file, help="Parquet file to write, a row a phenomenon")
-    given = parser.parse_args(arguments)
-    options = vars(given).copy()
-    say(for_command(contrast)(options.pop("pairs"), **options).text)
+    found = contrast(Path(given.pop("pairs")), **given)
+    tell(found.files)
+    say(found.text)

@@ -12,50 +12,28 @@ samples of each in a file of their own).
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import fields
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_path, whole
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.importance.draw_files import add_draw_flags
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions as Options
-from beyond_perplexity.options import json_object
+from beyond_perplexity.library.call_options import EstimateOptions
+from beyond_perplexity.option_sets import add_flags
+from beyond_perplexity.storage.accounts import tell
 
-
-def _parser() -> CommandParser:
-    parser = CommandParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--weights", required=True, nargs="+", help="files of samples, cut in any way")
-    add("--log-q", nargs="*", default=[], help="log q at all temperatures (schema log_q)")
-    add_draw_flags(parser)
-    add("--unknown-types", type=whole(), help="training types that read <unk>, to charge for them")
-    add("--t-definition", help="what n_tokens counts, such as 'words and </s>'")
-    defaults = ", ".join(f'"{one.name}": {json.dumps(one.default)}' for one in fields(Options))
-    add("--options", type=json_object, default={}, help=f"JSON object (default: {{{defaults}}})")
-    add("--no-bracket", action="store_true", help="leave out the bounds from both sides")
-    add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
-    add("--output", type=output_path, help="table to write as well: .csv or .parquet")
-    add(
-        "--diagnostics", type=output_path, help="table of every instance to write: .csv or .parquet"
-    )
-    return parser
+_FLAGS = (
+    *("weights", "log_q", "beams", "smc", "bidirectional", "unknown_types", "t_definition"),
+    *("options", "no_bracket", "seed", "output", "diagnostics"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
-    given = vars(_parser().parse_args(arguments))
+    """Run the command, with the options of the process by default."""
+    parser = CommandParser(description=__doc__, raw=True)
+    add_flags(parser, EstimateOptions, *_FLAGS, options={})
+    given = parser.parse_args(arguments)
     # Late: it takes a second.
-    from beyond_perplexity.library.calls import for_command
     from beyond_perplexity.library.estimate import estimate
 
-    say(for_command(estimate)(given.pop("weights"), **given).text)
+    found = estimate(**vars(given))
+    tell(found.files)
+    say(found.text)

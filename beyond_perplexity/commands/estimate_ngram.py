@@ -54,13 +54,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
+    """Run the command, with the options of the process by default."""
     options = _read_options(arguments)
     check_pruning(options.prune, options.order)
     ids = WordIds([], UnknownRule(options.unk_as, options.unk_as_unknown), grows=True)

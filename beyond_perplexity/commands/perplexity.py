@@ -7,108 +7,55 @@ import json
 import sys
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import COUNT, THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.perplexity import perplexity
+from beyond_perplexity.option_sets import add_flags
+from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.storage.accounts import accounts_told, tell
 
 TEXTS = """A model that comes trained and is trained no further reads the text as it is, others what
 is cleaned like their corpus; "text" in the output says which was scored."""
+# What the flat object has no place for.
+SUMMARY_FLAGS = (
+    *("cleaned", "tokenized", "speller", "group_column", "context_length", "stride", "count_bos"),
+    *("no_count_eos", "special_tokens", "per_document"),
+)
 
 
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
-    add = parser.add_argument
     which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        "--model", help="folder of a model: of a run or of Hugging Face; or its name on the hub"
-    )
+    add_flags(which, ScoringOptions, "model", model=None)
     which.add_argument("--arpa", help="n-gram model: ARPA file; .gz means gzip, any other plain")
-    add(
-        "--text",
-        required=True,
-        help="text, JSONL or Parquet by its suffix, one document a line or row; with --arpa a "
-        "sentence, which is read as it is",
-    )
-    add("--field", help="field or column of the texts in JSONL or Parquet (default: text)")
-    add("--json", action="store_true", help="with --arpa: one flat JSON object")
-    add("--unk-as", metavar="WORD", help="with --arpa: a literal <unk> is this ordinary word")
-    add("--unk-as-unknown", action="store_true", help="with --arpa: it is the unknown word")
+    add_flags(parser, ScoringOptions, "texts=text", "field")
+    parser.add_argument("--json", action="store_true", help="with --arpa: one flat JSON object")
+    add_flags(parser, ScoringOptions, "unk_as", "unk_as_unknown")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--cleaned", action="store_true", help="clean the text as the model's corpus")
-    form.add_argument("--tokenized", action="store_true", help="the text is cleaned already")
-    add(
-        "--context-length",
-        type=COUNT,
-        help="tokens that a prediction sees (default: the model's)",
-    )
-    add(
-        "--stride",
-        type=COUNT,
-        help="predictions that each window adds (default: half the context)",
-    )
-    add("--count-bos", action="store_true", help="count <s> in every N, as the tutorial does")
-    add("--no-count-eos", action="store_true", help="leave </s> out of log P and of every N")
-    add(
-        "--special-tokens",
-        action="store_true",
-        help="read special tokens that the text says, such as <|endoftext|>, as those tokens, as "
-        "lm-eval does (default: as characters)",
-    )
-    add(
-        "--speller",
-        help="speller of the words that the vocabulary lacks (default: speller.json in the model "
-        "folder, or that of the run which the folder is of)",
-    )
-    add("--group-column", help="field of the documents that belong together (default: group)")
-    add("--per-document", type=output_file, help="Parquet file to write, one row a document")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
+    add_flags(form, ScoringOptions, "cleaned", "tokenized")
+    names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "speller", "group_column")
+    add_flags(parser, ScoringOptions, *names, "per_document", per_document=None)
+    add_flags(parser, ScoringOptions, "threads", "device", threads=1)
     return parser.parse_args(arguments)
 
 
-# What the flat object has no place for.
-SUMMARY_FLAGS = (
-    "cleaned",
-    "tokenized",
-    "speller",
-    "group_column",
-    "context_length",
-    "stride",
-    "count_bos",
-    "no_count_eos",
-    "special_tokens",
-    "per_document",
-)
-
-
-def _refuse(options: argparse.Namespace, names: Sequence[str]) -> None:
-    for name in names:
-        if getattr(options, name):
-            raise InputError(f"--{name.replace('_', '-')}: goes not with --json; leave it out")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
+    """Run the command, with the options of the process by default."""
     options = _read_options(arguments)
     given = vars(options).copy()
     model, arpa, as_json = (given.pop(name) for name in ("model", "arpa", "json"))
     if arpa and as_json:
-        _refuse(options, SUMMARY_FLAGS)
+        wrong = [name for name in SUMMARY_FLAGS if getattr(options, name)]
+        if wrong:
+            raise InputError(f"{wrong[0].replace('_', ' ')}: goes not with json; leave it out")
         if options.device != "auto":
-            raise InputError("--device: goes not with --json, which needs no torch; leave it out")
+            raise InputError("device: goes not with json, which needs no torch; leave it out")
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False
-        score, text = for_command(perplexity), given.pop("text")
-        found = score(model or arpa, text, arpa=bool(arpa), **given)
+        found = perplexity(model or arpa, given.pop("text"), arpa=bool(arpa), **given)
+        tell(found.files)
         summary = {**found.summary, "files": found.files}
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
     say()
@@ -119,7 +66,6 @@ def _summarize(options: argparse.Namespace) -> object:
     from beyond_perplexity.ngrams.arpa_reader import read_arpa
     from beyond_perplexity.ngrams.summary import summarize_arpa
     from beyond_perplexity.ngrams.text import UnknownRule
-    from beyond_perplexity.storage.accounts import accounts_told
 
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
     with accounts_told() as read:

@@ -21,13 +21,7 @@ from beyond_perplexity.storage.verification import list_hashes, verify_tree
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The options; those of the process by default.
-    """
+    """Run the command, with the options of the process by default."""
     parser = CommandParser(description=__doc__)
     parser.add_argument("paths", nargs="+", type=Path, metavar="FILE", help="file, or folder")
     parser.add_argument(

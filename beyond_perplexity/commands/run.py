@@ -74,24 +74,9 @@ def remake_options(files: Sequence[str]) -> list[str]:
 
 
 def write_templates(folder: Path, template: str | None = None) -> list[Path]:
-    """Write a configuration and the profile of a cluster, to be changed.
+    """Write a configuration of ``configs/``, or the default one, and the profile of a cluster.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Made when it is missing.
-    template : str, optional
-        Which of ``configs/``; the default configuration when it is not given.
-
-    Returns
-    -------
-    list of pathlib.Path
-        What was written.
-
-    Raises
-    ------
-    InputError
-        When a file is there already; then none is written.
+    What was written is returned. Where a file is there already, none is written.
     """
     targets = [folder / name for name in (CONFIG, *PROFILES)]
     sources = [f"configs/{template}.yaml" if template else CONFIG, *PROFILES]
@@ -120,66 +105,42 @@ def _configurations(options: Sequence[str]) -> Iterator[str]:
 def snakemake_command(options: Sequence[str]) -> list[str]:
     """Return the command that runs the workflow, wherever the package is installed.
 
-    Parameters
-    ----------
-    options : sequence of str
-        Snakemake's, as the user gave them.
-
-    Raises
-    ------
-    InputError
-        When a configuration is missing, or a conda environment is asked for that the installed
-        package would not be in.
-    ModuleNotFoundError
-        When there is no Snakemake.
+    Without Snakemake it raises `ModuleNotFoundError`; a missing configuration, and a conda
+    environment that the installed package would not be in, are an `InputError`.
     """
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
     named = list(_configurations(options))
-    if not named and not Path("config.yaml").is_file():
+    if not named and not Path(CONFIG).is_file():
         raise InputError(
-            "config.yaml: is not in this folder; write one with `beyond-perplexity run --init .`, "
+            f"{CONFIG}: is not in this folder; write one with `beyond-perplexity run --init .`, "
             "or name another with --configfile"
         )
+    from snakemake.cli import get_argument_parser
+
     from beyond_perplexity.planning.reading import read_configuration
 
-    for path in named or [CONFIG]:
-        read_configuration(path)
+    known, _ = get_argument_parser().parse_known_args(options)
+    paths = named or [os.path.join(known.directory or ".", CONFIG)]
+    configurations = [read_configuration(path) for path in paths]
     conda = any(option.partition("=")[0] in _DEPLOYMENT for option in options)
     if conda and PACKAGE.parent != ROOT:
         raise InputError(
             "conda: its environments do not have the installed package; leave the option out (all "
             "jobs run with what is installed here), or run in a checkout"
         )
-    report = _report(options, named)
     command = [sys.executable, "-P", "-m", "snakemake", f"--snakefile={ROOT / 'Snakefile'}"]
-    return [*command, *options, *report]
-
-
-def _report(options: Sequence[str], configurations: Sequence[str]) -> list[str]:
-    """Return the options that make the report after a run of everything."""
-    from snakemake.cli import get_argument_parser
-
-    from beyond_perplexity.planning.reading import read_configuration
-
-    known, _ = get_argument_parser().parse_known_args(options)
     parts = (known.targets, known.until, known.omit_from, known.target_jobs)
     if known.dryrun or known.touch or known.report or any(parts):
-        return []
+        return [*command, *options]
     results = "results"
-    for path in configurations or [os.path.join(known.directory or ".", CONFIG)]:
-        results = (read_configuration(path).get("pathvars") or {}).get("results", results)
-    return ["--report", f"{results}/report.html", "--report-after-run"]
+    for held in configurations:
+        results = (held.get("pathvars") or {}).get("results", results)
+    return [*command, *options, "--report", f"{results}/report.html", "--report-after-run"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module. Snakemake takes the place of this process.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
+    """Run the command, with the options of the process by default; Snakemake takes its place."""
     options = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     given, others = parser.parse_known_args(options)

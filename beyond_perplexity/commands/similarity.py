@@ -7,51 +7,29 @@ are raw: for evaluators that read tokens they are cleaned as those were trained.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from beyond_perplexity.arguments import THREADS, CommandParser, output_path, whole
+from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.library.calls import for_command
-from beyond_perplexity.library.similarity import similarity
-from beyond_perplexity.semantics.evaluators.families import PACKAGES
+from beyond_perplexity.library.call_options import SimilarityOptions
+from beyond_perplexity.option_sets import add_flags
+from beyond_perplexity.storage.accounts import tell
+
+_FLAGS = (
+    *("evaluator", "references=pairs", "gold", "output", "measure", "tokenized", "vectors"),
+    *("layers", "config", "threads", "device"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
+    """Run the command, with the options of the process by default."""
+    parser = CommandParser(description=__doc__, raw=True)
+    add_flags(parser, SimilarityOptions, *_FLAGS, threads=1)
+    given = vars(parser.parse_args(arguments))
+    # Late: it takes a second.
+    from beyond_perplexity.library.similarity import similarity
 
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
-    parser = CommandParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add(
-        "--evaluator",
-        required=True,
-        help=f"{', '.join(PACKAGES)} (extra pretrained), an evaluator of the run, or a path: a "
-        "folder of sentence-transformers, of Hugging Face, of a model or evaluator of a run, a "
-        "file of word vectors",
-    )
-    add("--pairs", required=True, type=Path, help="TSV or CSV with a line of names; texts first")
-    add("--gold", help="column with scores that people gave: correlations are printed")
-    add("--output", type=output_path, help="file for the scores: .csv or .parquet")
-    add("--measure", help="of an evaluator with several, such as wmd of word vectors")
-    add("--tokenized", action="store_true", help="the texts are tokens: they are not cleaned")
-    add("--vectors", help="word vectors that official InferSent weights read: glove or a path")
-    add(
-        "--layers",
-        type=whole(1, 1_000),
-        default=2,
-        help="upper layers of a Transformer (default 2)",
-    )
-    add("--config", type=Path, default=Path("config.yaml"), help="of the run (default config.yaml)")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    given = parser.parse_args(arguments)
-    options = vars(given).copy()
-    say(for_command(similarity)(options.pop("pairs"), **options).text)
+    found = similarity(Path(given.pop("pairs")), **given)
+    tell(found.files)
+    say(found.text)

@@ -53,13 +53,7 @@ def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; see the module.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Those of the process by default.
-    """
+    """Run the command, with the options of the process by default."""
     preprocessing = _parse_arguments(arguments)
     with accounts_told():
         account = Account("stdin", "lines")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import compress, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import (
     NumberedLine,
@@ -20,12 +22,7 @@ from beyond_perplexity.corpus.readers import (
     read_lines,
 )
 from beyond_perplexity.corpus.rows import FORMATS
-from beyond_perplexity.corpus.suffixes import (
-    AUTOMATIC,
-    check_field,
-    guess_format,
-    has_named_fields,
-)
+from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
@@ -71,7 +68,7 @@ class StrictProblems(Problems):
         raise InputError(f"{place}: {reason} ({detail}); repair or remove it")
 
 
-def check_file(path: Path) -> None:
+def check_file(path: Path | HeldTexts) -> None:
     """Check that a file can be read and holds something.
 
     Raises
@@ -79,6 +76,8 @@ def check_file(path: Path) -> None:
     InputError
         When it is missing, a folder, or empty.
     """
+    if isinstance(path, HeldTexts):
+        return
     if os.path.isdir(path):
         raise InputError(f"{path}: is a folder; give a file with one document a line")
     check_input(path)
@@ -87,7 +86,7 @@ def check_file(path: Path) -> None:
 
 
 def read_cleaned(
-    path: Path,
+    path: Path | HeldTexts,
     preprocessing: Preprocessing | None,
     kind: str = AUTOMATIC,
     field: str | None = None,
@@ -126,7 +125,7 @@ def read_cleaned(
 
 
 def read_grouped(
-    path: Path,
+    path: Path | HeldTexts,
     preprocessing: Preprocessing | None,
     groups: GroupField,
     field: str | None = None,
@@ -159,14 +158,14 @@ def read_grouped(
         yield from zip(cleaned, (record.group for record in records), strict=True)
 
 
-def check_grouped(path: Path, groups: GroupField) -> None:
+def check_grouped(path: Path | HeldTexts, groups: GroupField) -> None:
     """Raise `InputError` for plain text where groups are needed."""
     if groups.needed and not has_named_fields(path):
         raise InputError(f"{path}: is plain text and has no '{groups.name}'; give JSONL or Parquet")
 
 
 def read_records(
-    path: Path,
+    path: Path | HeldTexts,
     kind: str = AUTOMATIC,
     *,
     groups: GroupField | None = None,
@@ -176,21 +175,28 @@ def read_records(
     """Stream the documents of a file as it gives them, in batches; see `read_cleaned`."""
     check_file(path)
     check_field(path, field, kind)
-    row = FORMATS[guess_format(path) if kind == AUTOMATIC else kind]
-    named = {"field": field} if row.named_fields else {}
-    if groups and row.named_fields:
+    has_fields = has_named_fields(path, kind)
+    named = {"field": field} if has_fields else {}
+    if groups and has_fields:
         named["group_key"] = groups.name
     account, problems = account or Account(path, "documents"), StrictProblems(skip=False)
-    records = _to_the_end(row.load()(path, problems, **named), problems)
+    records = _to_the_end(_reader(path, kind)(problems, **named), problems)
     bar = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     # Once: each iterator of a tqdm closes what it reads when it is let go.
     stream = iter(_checked(bar, groups) if groups else bar)
     while batch := list(islice(stream, BATCH)):
-        if not account.read and not row.named_fields:
+        if not account.read and not has_fields:
             _warn_of_objects(path, batch[0].text)
         account.read += len(batch)
         yield batch
     close_account(account, problems)
+
+
+def _reader(path: Path | HeldTexts, kind: str) -> Callable[..., Iterator[Record]]:
+    """Return what reads texts in memory, or a file of a format."""
+    if isinstance(path, HeldTexts):
+        return path.read
+    return partial(FORMATS[guess_format(path) if kind == AUTOMATIC else kind].load(), path)
 
 
 def _to_the_end(records: Iterable[Record], problems: Problems) -> Iterator[Record]:
@@ -216,7 +222,7 @@ def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:
     close_account(account, problems)
 
 
-def _warn_of_objects(path: Path, first: str) -> None:
+def _warn_of_objects(path: Path | HeldTexts, first: str) -> None:
     """Say that what is read as plain text is JSON, if its first document is an object."""
     if not first.startswith("{"):
         return
@@ -247,7 +253,7 @@ def _checked(records: Iterable[Record], groups: GroupField) -> Iterator[Record]:
 
 
 def import_texts(
-    path: Path,
+    path: Path | HeldTexts,
     kind: str,
     preprocessing: Preprocessing,
     output: Path,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from beyond_perplexity.corpus.rows import FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.inputs import PACKED
+
+if TYPE_CHECKING:
+    from beyond_perplexity.corpus.held_texts import HeldTexts
 
 AUTOMATIC = "auto"
 """The name of no format: that which the suffix tells."""
@@ -35,7 +39,7 @@ def guess_format(path: PurePath) -> str:
     return FORMAT_BY_SUFFIX.get(last, "text")
 
 
-def has_named_fields(path: PurePath, kind: str = AUTOMATIC) -> bool:
+def has_named_fields(path: PurePath | HeldTexts, kind: str = AUTOMATIC) -> bool:
     """Say whether documents of a file have fields beside their texts, such as a group.
 
     Raises
@@ -43,10 +47,12 @@ def has_named_fields(path: PurePath, kind: str = AUTOMATIC) -> bool:
     InputError
         As `guess_format`.
     """
+    if not isinstance(path, PurePath):  # texts in memory
+        return True
     return FORMATS[guess_format(path) if kind == AUTOMATIC else kind].named_fields
 
 
-def check_field(path: PurePath, field: str | None, kind: str = AUTOMATIC) -> None:
+def check_field(path: PurePath | HeldTexts, field: str | None, kind: str = AUTOMATIC) -> None:
     """Check that a field of the texts is named only where there are fields.
 
     Raises

@@ -24,7 +24,7 @@ from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5
 
-_ADVICE = "name that of the texts by --field, or by field in a configuration"
+_ADVICE = "name that of the texts by the option field"
 _BEGUN = {
     "[": "; it begins an array: write each text on a line of its own",
     "{": "; it begins an object: write each object on one line, as jq -c does",
@@ -156,7 +156,7 @@ def _is_string(kind: pa.DataType) -> bool:
 
 
 def _text_columns(
-    path: Path, schema: pa.Schema, group_key: str | None, field: str | None
+    path: object, schema: pa.Schema, group_key: str | None, field: str | None
 ) -> list[str]:
     text = TEXT_FIELD if field is None else field
     if text not in schema.names:
@@ -209,7 +209,7 @@ def read_parquet(
 
 
 def _rows(
-    path: Path, first: int, batch: pa.RecordBatch, problems: Problems
+    path: object, first: int, batch: pa.RecordBatch, problems: Problems
 ) -> Iterator[tuple[str, dict[str, object]]]:
     """Give the place and the values of each row; those that are no UTF-8 are reported."""
     while wrong := wrong_row(batch):

@@ -27,7 +27,7 @@ def beam_plus_tail(
     Parameters
     ----------
     beam_log_p : float
-        From `beam.beam_log_likelihood`.
+        From `beam_log_likelihood`.
     log_weights : ndarray, shape (K,), float64
         Log weights of samples of q.
     outside : ndarray, shape (K,), bool

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from beyond_perplexity.importance.bidirectional_gaps import FAILS, gap_ranges
-from beyond_perplexity.importance.estimator import (
-    STOCHASTIC,
-    STRICT,
-    TWO_SIDED,
-    TWO_SIDED_UNSURE,
-)
+from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED, TWO_SIDED_UNSURE
 from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
 
 if TYPE_CHECKING:

@@ -196,15 +196,8 @@ def _named(columns: Mapping[str, np.ndarray], row: int) -> tuple[float, float]:
 class Beams:
     """The beams of all instances of a reader, from files of schema ``beams``, cut in any way.
 
-    Attributes
-    ----------
-    settings : list of dict
-        The ``beam_size`` that there are, ascending.
-
-    Raises
-    ------
-    InputError
-        When a row is not as it must be, or an instance lacks a beam or samples.
+    `settings` are the ``beam_size`` that there are, ascending. A row that is not as it must be, or
+    an instance that lacks a beam or samples, is an `InputError`.
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
@@ -249,21 +242,11 @@ class Beams:
 class SMCRuns:
     """The runs of sequential Monte Carlo of all instances of a reader, in files of schema ``smc``.
 
-    Attributes
-    ----------
-    log_likelihood : ndarray, shape (N, F), float64
-        log p̂ of each run, nats, in the order of the reader's instances and of the runs.
-    ess_min : ndarray, shape (N,), float64
-        The smallest effective sample size that any run of an instance has met.
-    n_particles : int
-        K of each run.
-    settings : list of dict
-        The ``temperature`` τ of the proposal and ``replicates``, the number F of runs.
-
-    Raises
-    ------
-    InputError
-        When a row is not as it must be, an instance lacks a run or the files are not alike.
+    `log_likelihood`, (N, F), is log p̂ of each run, nats, in the order of the reader's instances;
+    `ess_min`, (N,), the smallest effective sample size that any run of an instance has met;
+    `n_particles` K of each run. `settings` are the ``temperature`` τ of the proposal and
+    ``replicates``, F. Files that are not alike, or an instance that lacks a run, are an
+    `InputError`.
     """
 
     def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:

@@ -136,18 +136,14 @@ class Inputs:
 
 
 class InstanceEstimate(NamedTuple):
-    """What an estimator finds of one instance.
+    """What an estimator finds of one instance: log p̂, nats, of K samples, 0 where none are drawn.
 
     Attributes
     ----------
-    log_likelihood : float
-        log p̂, nats.
-    n_samples : int
-        K; 0 where nothing is drawn.
     log_weights : ndarray, shape (K,), or None
         Logarithms of independent numbers whose mean is p̂, for the errors over samples.
     counts : ndarray, shape (J,), or None
-        How many of them each of several proposals drew; see `diagnostics.relative_variance`.
+        How many of them each of several proposals drew; see `relative_variance`.
     diagnostics : Diagnostics or None
         How far to trust them.
     debiased : float

@@ -30,12 +30,7 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Columns, Pair, instance_columns
-from beyond_perplexity.importance.particle_filters import (
-    Filters,
-    FilterSetting,
-    History,
-    join_rows,
-)
+from beyond_perplexity.importance.particle_filters import Filters, FilterSetting, History, join_rows
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.schemas.draws import penalized_column

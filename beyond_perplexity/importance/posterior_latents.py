@@ -3,10 +3,8 @@
 Under the posterior p(z | x) a mean is one over weighted samples: the particles of a run of
 sequential Monte Carlo where the model goes word by word, with the weights that they end with, else
 importance samples. Both are consistent, not unbiased; ``effective`` says how many of them count.
-
-A run of particles also estimates p(x_1, ..., x_t) after each word t, so that log p̂(x) is exactly
-the sum of what its words and its end add: those inside annotated mentions stand apart from the
-others. K particles or samples, W entries of a row of z, T words.
+A run also estimates p(x_1, ..., x_t) after each word t, so that log p̂(x) is exactly the sum of
+what its words and its end add. K particles or samples, W entries of a row of z, T words.
 """
 
 from __future__ import annotations

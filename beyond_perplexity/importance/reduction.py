@@ -41,16 +41,9 @@ from beyond_perplexity.schemas.estimates import (
 
 @dataclass(frozen=True)
 class Reduction:
-    """The reduced samples of one model and proposal.
+    """The reduced samples of one model and proposal: every estimator with a setting, by its method.
 
-    Attributes
-    ----------
-    inputs : Inputs
-        What was reduced.
-    estimators : tuple of (str, Estimator)
-        Every estimator whose needs are met, one for each of its settings, after its method.
-    penalized : Reduction or None
-        The same of log p(x, z) with unknown words penalized; None where each costs ln U.
+    `penalized` is the same of log p(x, z) with unknown words penalized; None where each costs ln U.
     """
 
     inputs: Inputs

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from beyond_perplexity.auditing.checks import CHECKS, Finding, describe_findings
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber, describe_numbers
 from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.calls import (
     Unused,
+    check_path_or_name,
     in_memory,
     library_function,
+    text_source,
     torch_kept,
 )
-from beyond_perplexity.library.given import GivenFiles, check_numbers, check_path_or_name
 from beyond_perplexity.library.result import Result
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-    from beyond_perplexity.models.contract import LanguageModel
-    from beyond_perplexity.vocabulary import Vocabulary
 
 _COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 
@@ -77,57 +76,18 @@ def _draw(table: pd.DataFrame) -> Figure:
     return draw_deviations(table)
 
 
-def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
-    if isinstance(given["model"], str | Path):
+def _unused(given: AuditOptions) -> Iterator[Unused]:
+    if isinstance(given.model, str | Path):
         yield Unused("with a model that has its own", ("vocabulary",))
     else:
         yield Unused("with a model in memory", ("precision", "device"))
-    if in_memory(given["texts"]):
+    if in_memory(given.texts):
         yield Unused("on texts in memory", ("field",))
 
 
-@library_function(_unused)
-def audit(
-    model: str | Path | LanguageModel,
-    texts: Any,
-    *,
-    vocabulary: Vocabulary | None = None,
-    field: str | None = None,
-    documents: int = 16,
-    check: str | Sequence[str] | None = None,
-    rosetta: bool = False,
-    precision: str = "float32",
-    seed: int = 1,
-    threads: int | None = None,
-    device: str = "auto",
-) -> Audit:
+@library_function(AuditOptions, _unused)
+def audit(given: AuditOptions) -> Audit:
     """Make the checks of `auditing.checks.CHECKS` with some documents of a text.
-
-    Parameters
-    ----------
-    model : str, path or LanguageModel
-        A model folder of ours or of Hugging Face, or a name on its hub; or a model in memory.
-    texts : path, iterable of str, DataFrame or Arrow table
-        A file with one document a line or row, or the documents; a str is a path.
-    vocabulary : Vocabulary, optional
-        That of a model in memory.
-    field : str, optional
-        Field or column of the texts in JSONL or Parquet (default: text).
-    documents : int
-        How many are looked at; they are drawn at random.
-    check : str or sequence of str, optional
-        This check, or these, alone.
-    rosetta : bool
-        Whether the numbers of other programs are worked out, for the whole text, which is then
-        held as those programs hold it.
-    precision : "float32", "bfloat16" or "float16"
-        What the weights of a folder are rounded to; tolerances follow it.
-    seed : int
-        Of what is drawn.
-    threads : int, optional
-        CPU threads of this call (default: as PyTorch has them).
-    device : str
-        Where the model of a folder goes: auto, cpu or cuda.
 
     Returns
     -------
@@ -141,32 +101,32 @@ def audit(
         When the model or the text cannot be read, there is no such check, or the extra ``models``
         is not installed.
     """
-    check_numbers(1, documents=documents, threads=threads)
-    check_numbers(0, seed=seed)
+    model, check = given.model, given.check
     check = [check] if isinstance(check, str) else check
     with extras_named():
-        from beyond_perplexity.auditing.audited_texts import audit_texts
+        from beyond_perplexity.auditing import audited_texts
         from beyond_perplexity.models.contract import LanguageModel
-    if not isinstance(model, LanguageModel):
+    is_held = isinstance(model, LanguageModel)
+    if not is_held:
         check_path_or_name("model", model)
     if isinstance(check, bytes) or not isinstance(check, Iterable | None):
         raise InputError(
             f"check: is of type {type(check).__name__}; give a name, or a list of them"
         )
-    with GivenFiles() as given:
-        path = given.texts(texts, "texts", field=field)
-        with extras_named(), torch_kept(threads):
-            findings, numbers = audit_texts(
-                model,
-                path,
-                vocabulary=vocabulary,
-                field=field,
-                documents=documents,
-                check=check,
-                rosetta=rosetta,
-                precision=precision,
-                seed=seed,
-                device=device,
-            )
-    name = str(model) if isinstance(model, str | Path) else type(model).__name__
-    return Audit(name, findings, numbers)
+    texts = text_source(given.texts, "texts", field=given.field)
+    with torch_kept(given.threads):
+        if is_held:
+            held = audited_texts.held_in_memory(model, given.vocabulary)
+        else:
+            with extras_named():
+                held = audited_texts.load_audited(model, given.device, given.precision)
+        findings, numbers = audited_texts.audit_texts(
+            held,
+            texts,
+            field=given.field,
+            documents=given.documents,
+            check=check,
+            rosetta=given.rosetta,
+            seed=given.seed,
+        )
+    return Audit(type(model).__name__ if is_held else str(model), findings, numbers)

@@ -1,46 +1,44 @@
-"""How functions of the library are called: what they take, refuse, and name in their errors.
+"""How functions of the library are called: what they take, refuse and leave as it was.
 
-Errors are written once, with the flags of commands (``--group-column``). From a function of the
-library they name its keyword (``group_column``) instead.
+What a caller gives are paths, or texts and tables in memory, which are read as files are.
 """
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import fields
 from difflib import get_close_matches
-from functools import partial, wraps
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.corpus.held_texts import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remarks_worded
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.storage.accounts import accounts, tell
+from beyond_perplexity.option_sets import check_options, described
+from beyond_perplexity.storage.accounts import accounts
+from beyond_perplexity.storage.held_tables import HeldTable
 
 _P = ParamSpec("_P")
+_O = TypeVar("_O")
 _T = TypeVar("_T", bound=Result)
 
-# Lines of a shell that a message tells to run stay as they are.
-_FLAG = re.compile(r"(?P<shell>(?:python -m|snakemake|pip) .*)|--(?P<flag>[a-z]+(?:-[a-z]+)*)")
-_FOR_COMMANDS: dict[Callable[..., Any], Callable[..., Any]] = {}
+_MISSING = object()
+TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
+_BATCH = 4096
 
 
 class Unused(NamedTuple):
-    """Keywords that have no effect in one way of calling a function.
+    """Options that have no effect in one way of calling a function.
 
-    Attributes
-    ----------
-    way : str
-        The end of a sentence that begins with *has no effect*.
-    names : tuple of str
+    `way` is the end of a sentence that begins with *has no effect*.
     """
 
     way: str
@@ -48,74 +46,53 @@ class Unused(NamedTuple):
 
 
 def library_function(
-    unused: Callable[[Mapping[str, Any]], Iterable[Unused]] = lambda _: (),
-) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Make a function of the library.
+    options: Callable[_P, _O], unused: Callable[[_O], Iterable[Unused]] = lambda _: ()
+) -> Callable[[Callable[[_O], _T]], Callable[_P, _T]]:
+    """Make a function of the library out of one that takes an option set.
 
-    Its keywords may be scalars of NumPy and Arrow; those that would be ignored and are not left at
-    their defaults are refused, as is anything but True and False for a bool; and its errors
-    and remarks name keywords instead of flags.
-
-    Parameters
-    ----------
-    unused : callable
-        From all arguments by their names to what has no effect in this way of calling it.
+    Signature and parameters of its documentation are those of the option set. Options may be
+    scalars of NumPy and Arrow; what `unused` tells to have no effect in this way of calling the
+    function is refused where it is not left at its default, as are values that an option cannot
+    have.
     """
+    declared: Any = options
 
-    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        signature = inspect.signature(function)
+    def decorate(function: Callable[[_O], _T]) -> Callable[_P, _T]:
+        signature = inspect.signature(options).replace(return_annotation="Result")
 
-        def checked(*given: _P.args, **named: _P.kwargs) -> _T:
+        def called(*given: _P.args, **named: _P.kwargs) -> _T:
             bound = _bind(function.__name__, signature, given, named)
-            _convert(bound)
-            bound.apply_defaults()
-            for one in unused(bound.arguments):
-                _refuse(one, bound)
+            held = {name: _plain(value) for name, value in bound.arguments.items()}
+            made = declared(**held)
+            for one in unused(made):
+                _refuse(one, made)
+            check_options(held, declared)
             with accounts() as read:
-                found = function(*bound.args, **bound.kwargs)
+                found = function(made)
             found.files = read
             return found
 
-        def told(*given: _P.args, **named: _P.kwargs) -> _T:
-            found = checked(*given, **named)
-            tell(found.files)
-            return found
-
-        @wraps(function)
-        def called(*given: _P.args, **named: _P.kwargs) -> _T:
-            try:
-                with remarks_worded(partial(_by_keyword, signature)):
-                    return checked(*given, **named)
-            except InputError as error:
-                error.args = (_by_keyword(signature, str(error)),)
-                raise
-
-        _FOR_COMMANDS[called] = told
+        for name in ("__module__", "__name__", "__qualname__"):
+            setattr(called, name, getattr(function, name))
+        first, _, rest = (function.__doc__ or "").partition("\n\n")
+        called.__doc__ = f"{first}\n\n{described(declared)}\n\n{rest}"
+        vars(called)["__signature__"] = signature
         return called
 
     return decorate
 
 
-def for_command(function: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Return a function of the library as its command calls it: errors name flags."""
-    return cast("Callable[_P, _T]", _FOR_COMMANDS[function])
-
-
 def in_memory(given: Any) -> bool:
     """Return whether texts are an iterable: neither a file nor a table with columns."""
     is_table = hasattr(given, "columns") or hasattr(given, "schema")
-    is_file = isinstance(given, str | os.PathLike)
-    return not is_file and not is_table
+    return not isinstance(given, str | os.PathLike) and not is_table
 
 
 @contextmanager
 def torch_kept(threads: int | None) -> Iterator[None]:
     """Let torch compute in so many CPU threads; they and its random state are kept for the caller.
 
-    Parameters
-    ----------
-    threads : int or None
-        None: as they are. A process that has not imported torch has none to keep.
+    None: as they are. A process that has not imported torch has none to keep.
     """
     torch = sys.modules.get("torch")
     if torch is None:
@@ -147,24 +124,15 @@ def _bind(
         ) from None
 
 
-def _convert(bound: inspect.BoundArguments) -> None:
-    for name, parameter in bound.signature.parameters.items():
-        if isinstance(path := bound.arguments.get(name), os.PathLike):
-            bound.arguments[name] = Path(path)  # whose str is the path, as not of any other
-        if parameter.kind is not parameter.KEYWORD_ONLY or name not in bound.arguments:
-            continue
-        found = bound.arguments[name] = _plain(bound.arguments[name])
-        if parameter.annotation in ("bool", bool) and not isinstance(found, bool):
-            raise InputError(f"--{_flag(name)}: is {found!r:.80}, expected True or False")
-
-
 def _plain(value: Any) -> Any:
-    """Return scalars of NumPy and Arrow, also in a mapping, as those of Python."""
+    """Return paths and scalars of NumPy and Arrow, also in a mapping, as those of Python."""
+    if isinstance(value, os.PathLike):
+        return Path(value)  # whose str is the path, as not of any other
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, pa.Scalar):
         return value.as_py()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {
             key: one.tolist() if isinstance(one, np.ndarray) else _plain(one)
             for key, one in value.items()
@@ -172,31 +140,169 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _refuse(unused: Unused, bound: inspect.BoundArguments) -> None:
-    parameters = bound.signature.parameters
-    wrong = [
-        f"--{_flag(name)}"
-        for name in unused.names
-        if not _is_default(bound.arguments[name], parameters[name].default)
-    ]
+def _refuse(unused: Unused, options: Any) -> None:
+    defaults = {one.name: one.default for one in fields(options)}
+    wrong = []
+    for name in unused.names:
+        value, default = getattr(options, name), defaults[name]
+        value = str(value) if isinstance(value, Path) else value
+        is_default = isinstance(value, str | int | float) and value == default
+        if value is not default and not is_default:
+            wrong.append(name.replace("_", " "))
     if wrong:
         have, them = ("has", "it") if len(wrong) == 1 else ("have", "them")
         raise InputError(f"{', '.join(wrong)}: {have} no effect {unused.way}; leave {them} out")
 
 
-def _is_default(value: Any, default: object) -> bool:
-    if isinstance(value, Path):
-        return str(value) == default
-    return value is default or (isinstance(value, str | int | float) and value == default)
+def check_path_or_name(name: str, given: Any) -> None:
+    """Refuse what is neither a path nor a name."""
+    if not isinstance(given, str | os.PathLike):
+        raise InputError(f"{name}: is of type {type(given).__name__}; give a path or a name")
 
 
-def _flag(name: str) -> str:
-    return name.replace("_", "-")
+def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
+    """Give the values of each pair by their columns, of which the first two must be there.
+
+    `what` is what these have, such as ``"texts"``. Columns of fewer values than others, and
+    what is no iterable, are an `InputError`.
+    """
+    for place, (name, given) in enumerate(columns.items()):
+        text = isinstance(given, str | bytes) and place < 2
+        if text or (not isinstance(given, Iterable) and (given is not None or place < 2)):
+            give = f"{what}, in an iterable" if place < 2 else "one for each pair"
+            raise InputError(f"{name}: is of type {type(given).__name__}; give {give}")
+    held = {name: values_of(values) for name, values in columns.items() if values is not None}
+    for number, row in enumerate(zip_longest(*held.values(), fillvalue=_MISSING), start=1):
+        for name, value in zip(held, row, strict=True):
+            if value is _MISSING:
+                raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
+        yield dict(zip(held, row, strict=True))
 
 
-def _by_keyword(signature: inspect.Signature, message: str) -> str:
-    def named(match: re.Match[str]) -> str:
-        name = (match["flag"] or "").replace("-", "_")
-        return name if name in signature.parameters else match[0]
+def text_source(
+    given: Any,
+    name: str,
+    groups: Any = None,
+    *,
+    field: str | None = None,
+    group_column: str | None = None,
+) -> Path | HeldTexts:
+    """Return what texts are read from: a path, or records of texts and tables in memory.
 
-    return _FLAG.sub(named, message)
+    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title``
+    are read; `groups` are those of an iterable of texts. Errors count texts and rows from 1.
+    What an iterable raises itself passes through.
+    """
+    if isinstance(groups, str | bytes):
+        raise InputError("groups: is one text; give the group of each, or group_column")
+    if isinstance(given, str | os.PathLike):
+        _refuse_groups(groups, name, "is a file")
+        return Path(given)
+    column = field or TEXT_COLUMN
+    table = arrow_table(given, name, (column, group_column or GROUP_COLUMN, _TITLE))
+    if table is not None:
+        _refuse_groups(groups, name, "is a table")
+        if column not in table.schema.names:
+            raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
+        return table_texts(table, name)
+    if groups is not None and (isinstance(groups, Mapping) or not isinstance(groups, Iterable)):
+        kind = type(groups).__name__
+        raise InputError(f"groups: is of type {kind}; give the group of each text, in a list")
+    beside = None if groups is None else values_of(groups)
+    return listed_texts(_iterated(given, name), beside, name)
+
+
+def table_source(given: Any, name: str) -> str | HeldTable:
+    """Return what a table of numbers is read from: the path of a file, or the table in memory."""
+    if isinstance(given, str | os.PathLike):
+        return str(Path(given))
+    table = arrow_table(given, name)
+    if table is None:
+        kind = type(given).__name__
+        raise InputError(f"{name}: is of type {kind}; give a path, a DataFrame or an Arrow table")
+    return HeldTable(table, name)
+
+
+def table_sources(given: Any, name: str) -> list[str | HeldTable]:
+    """Return what one table or several are read from; see `table_source`."""
+    several = listed(given, name)
+    names = [name] if len(several) == 1 else [f"{name}[{k}]" for k in range(len(several))]
+    return [table_source(one, own) for one, own in zip(several, names, strict=True)]
+
+
+def arrow_table(
+    given: Any, name: str, columns: Sequence[str] = ()
+) -> pa.Table | pa.RecordBatchReader | None:
+    """Return a DataFrame or anything of Arrow, with these columns or all; None: no table."""
+    if type(given).__name__ == "DataFrame" and type(given).__module__.startswith("pandas"):
+        kept = [column for column in given.columns if column in columns or not columns]
+        try:
+            return pa.Table.from_pandas(given[kept], preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            reason = " ".join("; ".join(map(str, error.args)).split())  # one by one from Arrow
+            raise InputError(f"{name}: cannot be read ({reason}); convert the column") from error
+    table = _of_arrow(given)
+    if table is None or not columns:
+        return table
+    kept = [column for column in table.schema.names if column in columns]
+    if isinstance(table, pa.Table):
+        return table.select(kept)
+    schema = pa.schema([table.schema.field(column) for column in kept])
+    return pa.RecordBatchReader.from_batches(schema, (batch.select(kept) for batch in table))
+
+
+def _of_arrow(given: Any) -> pa.Table | pa.RecordBatchReader | None:
+    if isinstance(given, pa.Table | pa.RecordBatchReader):
+        return given
+    if isinstance(given, pa.RecordBatch):
+        return pa.Table.from_batches([given])
+    if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_pylist"):  # Polars, DuckDB
+        with suppress(pa.ArrowInvalid):  # of one column alone: an iterable
+            return pa.RecordBatchReader.from_stream(given)
+    return None
+
+
+def values_of(given: Iterable[Any]) -> Iterable[Any]:
+    """Return what holds values, each as a value of Python; other iterables are returned as given.
+
+    Arrays of Arrow give scalars, which are converted; arrays of NumPy give their own, which are
+    numbers and texts as those of Python.
+    """
+    if isinstance(given, pa.ChunkedArray):
+        return (value for chunk in given.chunks for value in values_of(chunk))
+    if isinstance(given, pa.Array):
+        parts = (given.slice(start, _BATCH) for start in range(0, len(given), _BATCH))
+        return (value for part in parts for value in part.to_pylist())
+    return given
+
+
+def _refuse_groups(groups: Any, name: str, what: str) -> None:
+    if groups is not None:
+        raise InputError(
+            f"groups: {name} {what}; name the column of the groups by group_column instead"
+        )
+
+
+def _iterated(given: Any, name: str) -> Iterable[Any]:
+    if hasattr(given, "__arrow_c_stream__") and not isinstance(given, Iterable):
+        with suppress(pa.ArrowException):  # of a table without the column, told below
+            given = pa.chunked_array(given)
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
+            f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
+        )
+    if (dimensions := getattr(given, "ndim", 1)) != 1:
+        raise InputError(f"{name}: has {dimensions} dimensions; give a list of texts")
+    return values_of(given)
+
+
+def listed(given: Any, name: str) -> Sequence[Any]:
+    """Return one or several of something as a list; tables and paths are one."""
+    if isinstance(given, str | os.PathLike) or arrow_table(given, name) is not None:
+        return [given]
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise InputError(
+            f"{name}: is of type {type(given).__name__}; give a path, or several in a list"
+        )
+    return list(given)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -21,15 +20,17 @@ from beyond_perplexity.contrastive.pairs import (
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.library.calls import Unused, library_function, torch_kept
-from beyond_perplexity.library.given import (
-    check_numbers,
-    check_outputs,
+from beyond_perplexity.library.call_options import ContrastOptions
+from beyond_perplexity.library.calls import (
+    Unused,
     check_path_or_name,
-    values_of,
+    library_function,
+    rows_of,
+    torch_kept,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
+from beyond_perplexity.option_sets import check_number
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -38,58 +39,21 @@ from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 if TYPE_CHECKING:
     from beyond_perplexity.models.opening import OpenedModel
 
-_LACKING = object()
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 
-def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
-    if given["model"] is None:
-        yield Unused("without --model, on log scores", ("tokenized", "threads", "device"))
+def _unused(given: ContrastOptions) -> Iterator[Unused]:
+    if given.model is None:
+        yield Unused("without a model, on log scores", ("tokenized", "threads", "device"))
         return
-    yield Unused("with --model, which counts words itself", ("words",))
-    if isinstance(given["originals"], str | os.PathLike):
+    yield Unused("with a model, which counts words itself", ("words",))
+    if isinstance(given.originals, str | os.PathLike):
         yield Unused("on a file of pairs, which names them", ("phenomena",))
 
 
-@library_function(_unused)
-def contrast(
-    originals: Any,
-    distorted: Iterable[Any] | None = None,
-    *,
-    model: str | Path | None = None,
-    phenomena: Iterable[str] | None = None,
-    words: Iterable[int] | None = None,
-    tokenized: bool = False,
-    name: str | None = None,
-    threads: int | None = None,
-    device: str = "auto",
-    output: str | Path | None = None,
-) -> Result:
+@library_function(ContrastOptions, _unused)
+def contrast(given: ContrastOptions) -> Result:
     """Tell sentences from distortions of them: accuracy and contrastive entropy H_C.
-
-    Parameters
-    ----------
-    originals, distorted : iterable of str or float
-        Pair by pair. With a model its sentences; without one their log scores (natural logarithms,
-        may be −inf), which any program may have computed. `originals` alone: the path of a file of
-        pairs (JSONL, or TSV with a line of names; see `contrastive.pairs`), or of a folder of them.
-    model : path or str, optional
-        Folder of a model of a run or of Hugging Face, or its name on the hub; or the file of an
-        n-gram model in ARPA format, which reads sentences as they are.
-    phenomena : iterable of str, optional
-        What each pair is about: each gets a row.
-    words : iterable of int, optional
-        Of scores: the words of each original, for H_C per word.
-    tokenized : bool
-        The sentences are cleaned already.
-    name : str, optional
-        Of the model (default: that of its folder).
-    threads : int, optional
-        CPU threads of this call (default: as PyTorch has them).
-    device : str
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
-    output : path, optional
-        Parquet file to write.
 
     Returns
     -------
@@ -103,27 +67,26 @@ def contrast(
     InputError
         When a pair or the model cannot be used, or the extra ``models`` is not installed.
     """
-    check_numbers(1, threads=threads)
-    check_outputs(output)
-    if model is None:
-        if isinstance(originals, str | os.PathLike):
-            raise InputError("originals: is a file of sentences; name the --model that reads them")
-        table = _of_scores(originals, distorted, phenomena, words, name or "scores")
+    is_file = isinstance(given.originals, str | os.PathLike)
+    if given.model is None:
+        if is_file:
+            raise InputError("originals: is a file of sentences; name the model that reads them")
+        table = contrast_scores(_scores(given), given.name or "scores")
         flags: dict[str, object] = {"pairs": "scores"}
         record: dict[str, Any] = {}
     else:
-        check_path_or_name("model", model)
-        with torch_kept(threads):
+        check_path_or_name("model", given.model)
+        with torch_kept(given.threads):
             with extras_named():
-                opened = _open(str(model), device)
-            table = _of_texts(opened, originals, distorted, phenomena, tokenized, str(model), name)
-        flags = {"pairs": _shown_source(originals), "tokenized": tokenized, **opened.source}
+                opened = _open(str(given.model), given.device)
+            table = _of_texts(opened, given)
+        shown = str(given.originals) if is_file else "texts"
+        flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
-    if output:
-        write_shard(
-            output, PAIR_CONTRASTS, table, run_record("scripts/contrast.py", flags, **record)
-        )
-    summary = _means(table, originals)
+    if given.output:
+        written = run_record("scripts/contrast.py", flags, **record)
+        write_shard(given.output, PAIR_CONTRASTS, table, written)
+    summary = _means(table, given.originals)
     text = "\n".join([_describe(table), *_said_of_means(summary)])
     return Result("contrast", table, text=text, summary=summary)
 
@@ -167,33 +130,21 @@ def _said_of_means(means: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def _shown_source(originals: Any) -> str:
-    return str(originals) if isinstance(originals, str | os.PathLike) else "texts"
-
-
-def _of_texts(
-    opened: OpenedModel,
-    originals: Any,
-    distorted: Iterable[Any] | None,
-    phenomena: Iterable[str] | None,
-    tokenized: bool,
-    model: str,
-    name: str | None,
-) -> pa.Table:
+def _of_texts(opened: OpenedModel, given: ContrastOptions) -> pa.Table:
     from beyond_perplexity.contrastive.scores import make_scorer
 
-    if isinstance(originals, str | os.PathLike):
-        if distorted is not None:
+    if isinstance(given.originals, str | os.PathLike):
+        if given.distorted is not None:
             raise InputError("distorted: originals is a file of both sentences; leave it out")
-        pairs = read_pairs(Path(originals))
+        pairs = read_pairs(Path(given.originals))
     else:
-        pairs = _sentence_pairs(originals, distorted, phenomena)
-    cleaning = _cleaning(opened.description, tokenized)
+        pairs = _sentence_pairs(given)
+    cleaning, model = _cleaning(opened.description, given.tokenized), str(given.model)
     return contrast_pairs(
         make_scorer(opened.model, opened.vocabulary, model),
         pairs,
         cleaning.apply if cleaning else None,
-        name or Path(model).resolve().name,
+        given.name or Path(model).resolve().name,
     )
 
 
@@ -208,41 +159,15 @@ def _cleaning(description: dict[str, Any], tokenized: bool) -> Preprocessing | N
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-def _rows(**columns: Iterable[Any] | None) -> Iterator[tuple[Any, ...]]:
-    """Give the values of each pair; a column that is None has None everywhere.
-
-    Raises
-    ------
-    InputError
-        When one has fewer values than another.
-    """
-    for name in ("originals", "distorted"):
-        given = columns[name]
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            kind = type(given).__name__
-            raise InputError(f"{name}: is of type {kind}; give one of each pair, in an iterable")
-    for name in ("phenomena", "words"):
-        given = columns.get(name)
-        if given is not None and not isinstance(given, Iterable):
-            raise InputError(f"{name}: is of type {type(given).__name__}; give one for each pair")
-    held = {name: values_of(values) for name, values in columns.items() if values is not None}
-    for number, row in enumerate(zip_longest(*held.values(), fillvalue=_LACKING), start=1):
-        for name, value in zip(held, row, strict=True):
-            if value is _LACKING:
-                raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
-        known = dict(zip(held, row, strict=True))
-        yield tuple(known.get(name) for name in columns)
-
-
-def _sentence_pairs(
-    originals: Any, distorted: Iterable[Any] | None, phenomena: Iterable[str] | None
-) -> Iterator[SentencePair]:
-    rows = _rows(originals=originals, distorted=distorted, phenomena=phenomena)
-    for number, (good, bad, about) in enumerate(rows, start=1):
-        for side, text in (("originals", good), ("distorted", bad)):
-            if not isinstance(text, str) or not text.strip():
-                raise InputError(f"{side}: pair {number} has {text!r:.80}; give a sentence")
-        yield SentencePair(good, bad, _phenomenon(about, number), f"pair {number}")
+def _sentence_pairs(given: ContrastOptions) -> Iterator[SentencePair]:
+    sides = {"originals": given.originals, "distorted": given.distorted}
+    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena)
+    for number, row in enumerate(rows, start=1):
+        for side in sides:
+            if not isinstance(row[side], str) or not row[side].strip():
+                raise InputError(f"{side}: pair {number} has {row[side]!r:.80}; give a sentence")
+        about = _phenomenon(row.get("phenomena"), number)
+        yield SentencePair(row["originals"], row["distorted"], about, f"pair {number}")
 
 
 def _phenomenon(about: Any, number: int) -> str:
@@ -254,22 +179,13 @@ def _phenomenon(about: Any, number: int) -> str:
     return name
 
 
-def _of_scores(
-    originals: Any,
-    distorted: Iterable[Any] | None,
-    phenomena: Iterable[str] | None,
-    words: Iterable[int] | None,
-    name: str,
-) -> pa.Table:
-    given = _rows(originals=originals, distorted=distorted, phenomena=phenomena, words=words)
-
-    def rows() -> Iterator[tuple[float, float, str, int | None]]:
-        for number, (good, bad, about, count) in enumerate(given, start=1):
-            check_numbers(1, words=count)
-            sides = _score(good, "originals", number), _score(bad, "distorted", number)
-            yield *sides, _phenomenon(about, number), count
-
-    return contrast_scores(rows(), name)
+def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | None]]:
+    sides = {"originals": given.originals, "distorted": given.distorted}
+    rows = rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
+    for number, row in enumerate(rows, start=1):
+        check_number("words", row.get("words"), 1)
+        good, bad = (_score(row[side], side, number) for side in sides)
+        yield good, bad, _phenomenon(row.get("phenomena"), number), row.get("words")
 
 
 def _score(value: Any, side: str, number: int) -> float:
@@ -295,8 +211,8 @@ def _describe(table: pa.Table) -> str:
     for row in table.to_pylist():
         lines.append(f"{printable(row['phenomenon'])}: {row['pairs']:,} pairs")
         if row["accuracy"] is not None:
-            limits = _limits(row["accuracy_low"], row["accuracy_high"])
-            lines.append(f"  accuracy     {row['accuracy']:.3f}{limits}")
+            low, high = row["accuracy_low"], row["accuracy_high"]
+            lines.append(f"  accuracy     {row['accuracy']:.3f}{_limits(low, high)}")
         if row["contrastive_entropy"] is not None:
             limits = _limits(row["low"], row["high"])
             lines.append(f"  H_C          {row['contrastive_entropy']:.3f}{limits} nats a pair")

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remark, safe_cell
+from beyond_perplexity.foreign_text import remark, remarks_worded, safe_cell
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.estimator_registry import DRAW_READERS
 from beyond_perplexity.importance.reduction import (
@@ -27,15 +33,11 @@ from beyond_perplexity.importance.reduction import (
 )
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_labels import WeightLabels
-from beyond_perplexity.library.calls import library_function
-from beyond_perplexity.library.given import (
-    GivenFiles,
-    check_numbers,
-    check_outputs,
-    check_path_or_name,
-)
+from beyond_perplexity.library.call_options import EstimateOptions
+from beyond_perplexity.library.calls import library_function, table_sources
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -55,48 +57,9 @@ _FIGURES = {
 }
 
 
-@library_function()
-def estimate(
-    weights: Any,
-    *,
-    log_q: Any = (),
-    beams: Any = (),
-    smc: Any = (),
-    bidirectional: Any = (),
-    unknown_types: int | None = None,
-    t_definition: str | None = None,
-    options: Mapping[str, Any] | None = None,
-    no_bracket: bool = False,
-    seed: int = 0,
-    output: str | Path | None = None,
-    diagnostics: str | Path | None = None,
-) -> Result:
+@library_function(EstimateOptions)
+def estimate(given: EstimateOptions) -> Result:
     """Estimate the perplexity of any latent language model from importance samples of yours.
-
-    Parameters
-    ----------
-    weights : path, DataFrame, Arrow table, or iterable of these
-        A row for every sample z_k ~ q(z | x_n), cut in any way: ``instance_id`` n and ``sample_id``
-        k (integers), ``n_tokens`` (T of the instance), ``log_p`` = log p(x_n, z_k) and ``log_q`` =
-        log q(z_k | x_n), natural logarithms; ``log_p`` may be −inf. Used when there: ``n_unknown``,
-        ``log_p_penalized``, ``latent_hash``, ``model``, ``proposal``, ``temperature``.
-    log_q : as `weights`, optional
-        log q at all temperatures (schema ``log_q``).
-    beams, smc, bidirectional : as `weights`, optional
-        Other draws of the same instances (schemas of these names).
-    unknown_types : int, optional
-        Types of the training text that read ``<unk>``, to charge for them.
-    t_definition : str, optional
-        What ``n_tokens`` counts, such as ``"words and </s>"``.
-    options : mapping, optional
-        Of the reduction; see `ReductionOptions`.
-    no_bracket : bool
-        Leave out the bounds from both sides.
-    seed : int
-        Of subsets, pairings and bootstraps.
-    output, diagnostics : path, optional
-        Where the estimates, and the diagnostics of every instance, are written; ``.csv`` or
-        ``.parquet``.
 
     Returns
     -------
@@ -110,39 +73,35 @@ def estimate(
     InputError
         When a row cannot be used; names file or argument, and row.
     """
-    wanted = {"estimates": ("output", output), "diagnostics": ("diagnostics", diagnostics)}
-    for name, path in wanted.values():
-        if path is not None:
-            check_path_or_name(name, path)
+    wanted = {"estimates": given.output, "diagnostics": given.diagnostics}
+    for name in ("output", "diagnostics"):
+        path = getattr(given, name)
         if path is not None and Path(path).suffix not in _SUFFIXES:
-            raise InputError(f"--{name} {path}: expected a name that ends in .csv or .parquet")
-    check_numbers(0, seed=seed, unknown_types=unknown_types)
-    check_outputs(output, diagnostics)
-    if not isinstance(options, Mapping | None):
-        raise InputError(f"options: is of type {type(options).__name__}; give a dict")
-    found = parse_options(ReductionOptions, dict(options or {}), "options")
-    if no_bracket:
-        found = replace(found, bracket=False)
-    labels = parse_options(
-        WeightLabels, {"t_definition": t_definition, "unknown_types": unknown_types}, "arguments"
-    )
-    held = {"beams": beams, "smc": smc, "bidirectional": bidirectional}
-    assert held.keys() == DRAW_READERS.keys()
-    with GivenFiles() as files:
-        given = argparse.Namespace(
-            weights=files.tables(weights, "weights"),
-            log_q=files.tables(log_q, "log_q"),
-            seed=seed,
-            **{kind: files.tables(draws, kind) for kind, draws in held.items()},
-        )
-        reduction = reduce_files(given, labels, found)
+            raise InputError(f"{name} {path}: expected a name that ends in .csv or .parquet")
+    if not isinstance(given.options, Mapping | None):
+        raise InputError(f"options: is of type {type(given.options).__name__}; give a dict")
+    options = parse_options(ReductionOptions, dict(given.options or {}), "options")
+    if given.no_bracket:
+        options = replace(options, bracket=False)
+    about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
+    labels = parse_options(WeightLabels, about, "arguments")
+    kinds = ("weights", "log_q", *DRAW_READERS)
+    with _TableFiles() as files:
+        paths = {kind: files.paths(getattr(given, kind), kind) for kind in kinds}
+        read = argparse.Namespace(seed=given.seed, **paths)
+        reduction = reduce_files(read, labels, options)
         table = estimates_table(reduction)
         if below := sum(map(is_below_one, table.to_pylist())):
             remark(f"warning: {below:,} of {len(table):,} estimates are {BELOW_ONE}")
-        flags = {**_named_sources(files, given), **asdict(labels), "options": asdict(found)}
-        for kind, (_, path) in wanted.items():
-            if path is not None:
-                _write(Path(path), kind, reduction, flags)
+    # A table in memory is no file that anyone can find.
+    flags: dict[str, object] = {
+        kind: [f"{one} in memory" if isinstance(one, HeldTable) else one for one in held]
+        for kind, held in files.given.items()
+    }
+    flags |= {"seed": given.seed, **asdict(labels), "options": asdict(options)}
+    for kind, path in wanted.items():
+        if path is not None:
+            _write(Path(path), kind, reduction, flags)
     tables: dict[str, Callable[[], pa.Table]] = {
         name: partial(REDUCED_TABLES[kind][1], reduction) for name, kind in _TABLES.items()
     }
@@ -152,12 +111,50 @@ def estimate(
     return Result("estimate", table, text=report(table), tables=tables, figures=figures)
 
 
-def _named_sources(files: GivenFiles, given: argparse.Namespace) -> dict[str, Any]:
-    """Return what was given for the record; a table in memory is no file that anyone can find."""
-    return {
-        name: [files.source(path) for path in held] if isinstance(held, list) else held
-        for name, held in vars(given).items()
-    }
+class _TableFiles(AbstractContextManager["_TableFiles"]):
+    """Files of samples; those of tables in memory live as long as the context.
+
+    An `InputError` that is raised inside, and remarks, name arguments, not these files.
+    """
+
+    def __init__(self) -> None:
+        self._folder = TemporaryDirectory(prefix="beyond-perplexity-")
+        self._worded = remarks_worded(self._named)
+        self.given: dict[str, list[str | HeldTable]] = {}
+
+    def __enter__(self) -> Self:
+        self._worded.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._worded.__exit__(None, None, None)
+        self._folder.cleanup()
+        if isinstance(error, InputError) and self._folder.name in str(error):
+            raise InputError(self._named(str(error))) from None
+
+    def _named(self, message: str) -> str:
+        place = re.escape(f"{self._folder.name}{os.sep}")
+        return re.sub(rf"{place}(.*?)\.parquet", r"\1", message)
+
+    def paths(self, given: Any, kind: str) -> list[str]:
+        """Return the files of one table or several."""
+        self.given[kind] = table_sources(given, kind)
+        return [self._path(one) for one in self.given[kind]]
+
+    def _path(self, one: str | HeldTable) -> str:
+        if isinstance(one, str):
+            return one
+        path = os.path.join(self._folder.name, f"{one}.parquet")
+        try:
+            pq.write_table(one.table, path)
+        except pa.ArrowException as error:
+            raise InputError(f"{one}: cannot be read ({error})") from error
+        return path
 
 
 def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.Table]]) -> Figure:

@@ -1,114 +1,57 @@
-"""The perplexity of texts under a model in all its definitions, from a program."""
+"""The perplexity of texts under a model in all its definitions, and its JSON as rows."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import extras_named
-from beyond_perplexity.library.calls import Unused, in_memory, library_function, torch_kept
-from beyond_perplexity.library.given import (
+from beyond_perplexity.library.calls import (
     GROUP_COLUMN,
-    GivenFiles,
-    check_numbers,
-    check_outputs,
+    Unused,
     check_path_or_name,
+    in_memory,
+    library_function,
+    text_source,
+    torch_kept,
 )
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.perplexities.options import ScoringOptions
 
-if TYPE_CHECKING:
-    import pandas as pd
+PERPLEXITY_COLUMNS = [
+    *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high", "n"),
+    *("documents", "unknown_share"),
+]
+_UNKNOWN_WORDS = ("as_unknown", "penalized", "spelled")
+_SUFFIXES = dict(zip(_UNKNOWN_WORDS, ("", "_unknown_penalized", "_spelled"), strict=True))
+_KEYS = dict(zip(_UNKNOWN_WORDS, ("", "unknown_penalized", "spelled"), strict=True))
 
 
-def _is_arpa(given: Mapping[str, Any]) -> bool:
-    check_path_or_name("model", given["model"])
-    return os.path.isfile(given["model"]) if given["arpa"] is None else bool(given["arpa"])
+def _is_arpa(given: ScoringOptions) -> bool:
+    check_path_or_name("model", given.model)
+    return os.path.isfile(given.model) if given.arpa is None else bool(given.arpa)
 
 
-def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
+def _unused(given: ScoringOptions) -> Iterator[Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
         yield Unused(text, ("cleaned", "tokenized", "speller", "special_tokens"))
     else:
         yield Unused("without an ARPA file", ("unk_as", "unk_as_unknown"))
-    if given["tokenized"]:
-        yield Unused("on --tokenized texts", ("cleaned",))
-    if in_memory(given["texts"]):
+    if given.tokenized:
+        yield Unused("on tokenized texts", ("cleaned",))
+    if in_memory(given.texts):
         yield Unused("on texts in memory", ("field",))
         yield Unused("on texts in memory; groups stand beside them", ("group_column",))
 
 
-@library_function(_unused)
-def perplexity(
-    model: str | Path,
-    texts: Any,
-    *,
-    groups: Any = None,
-    arpa: bool | None = None,
-    unk_as: str | None = None,
-    unk_as_unknown: bool = False,
-    field: str | None = None,
-    cleaned: bool = False,
-    tokenized: bool = False,
-    context_length: int | None = None,
-    stride: int | None = None,
-    count_bos: bool = False,
-    no_count_eos: bool = False,
-    special_tokens: bool = False,
-    speller: str | Path | None = None,
-    group_column: str | None = None,
-    per_document: bool | str | Path = True,
-    threads: int | None = None,
-    device: str = "auto",
-) -> Result:
+@library_function(ScoringOptions, _unused)
+def perplexity(given: ScoringOptions) -> Result:
     """Score texts under a model: perplexity and bits in all their definitions.
-
-    Parameters
-    ----------
-    model : path or str
-        Folder of a model of a run or of Hugging Face, or its name on the hub; or the file of an
-        n-gram model in ARPA format.
-    texts : path, iterable of str, DataFrame or Arrow table
-        One document each (of an ARPA file one sentence, read as it is). A str is a path; tables
-        have a column ``text``. An iterator is read once and never held.
-    groups : iterable, optional
-        Which documents belong together, where `texts` is an iterable: intervals are over groups.
-    arpa : bool, optional
-        Whether the model is an ARPA file (default: whether it is a file).
-    unk_as : str, optional
-        Of an ARPA file: a literal ``<unk>`` is this ordinary word.
-    unk_as_unknown : bool
-        Of an ARPA file: it is the unknown word.
-    field : str, optional
-        Field or column of the texts of files and tables (default: ``text``).
-    cleaned, tokenized : bool
-        Clean the text as the model's corpus was; or it is cleaned already.
-    context_length, stride : int, optional
-        Tokens that a prediction sees (default: the model's), and predictions that each window adds
-        (default: half the context).
-    count_bos : bool
-        Count ``<s>`` in every N.
-    no_count_eos : bool
-        Leave ``</s>`` out of log P and of every N.
-    special_tokens : bool
-        Read special tokens that the texts say, such as ``<|endoftext|>``, as those tokens, and take
-        the softmax over every row of the output layer, as transformers and lm-evaluation-harness
-        do; else they are characters, and the difference is said. Of models of Hugging Face.
-    speller : path, optional
-        Speller of the words that the vocabulary lacks (default: that of the model or its run).
-    group_column : str, optional
-        Column or field of the groups in tables and files (default: ``group`` where it is there).
-    per_document : bool or path
-        Whether the result has the table ``documents``, a row a document; or a Parquet file that it
-        is written to as well. False: nothing is held but a few numbers a document.
-    threads : int, optional
-        CPU threads of this call (default: as PyTorch has them).
-    device : str
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
 
     Returns
     -------
@@ -125,36 +68,107 @@ def perplexity(
     InputError
         When the model or a text cannot be used, or the extra ``models`` is not installed.
     """
-    check_numbers(1, context_length=context_length, stride=stride, threads=threads)
-    written = None if isinstance(per_document, bool) else per_document
-    check_outputs(written)
-    is_arpa = _is_arpa({"model": model, "arpa": arpa})
-    if group_column is None and groups is not None:
-        group_column = GROUP_COLUMN
+    column = given.group_column
+    if column is None and given.groups is not None:
+        column = GROUP_COLUMN
+    texts = text_source(given.texts, "texts", given.groups, field=given.field, group_column=column)
     with extras_named():
-        from beyond_perplexity.perplexities.brought import ScoringOptions, score_file
-    with GivenFiles() as files:
-        path = files.texts(texts, "texts", groups, field=field, group_column=group_column)
-        options = ScoringOptions(
-            str(model), str(path), arpa=is_arpa, rule=UnknownRule(unk_as, unk_as_unknown),
-            field=field, cleaned=cleaned, tokenized=tokenized, context_length=context_length,
-            stride=stride, count_bos=count_bos, count_eos=not no_count_eos,
-            special_tokens=special_tokens, speller=None if speller is None else str(speller),
-            group_column=group_column,
-            per_document=written, keep_documents=bool(per_document), device=device,
-        )  # fmt: skip
-        with extras_named(), torch_kept(threads):
-            found = score_file(options)
+        from beyond_perplexity.perplexities.brought import load_scoring, score_given
+    with torch_kept(given.threads):
+        with extras_named():
+            scoring = load_scoring(
+                replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
+            )
+        found = score_given(scoring)
     tables = {"documents": found.documents} if found.documents is not None else {}
-    table, text = partial(_table, found.summary), partial(_text, found.summary)
+    table, text = partial(perplexity_by_unit, found.summary), partial(_text, found.summary)
     return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
 
 
-def _table(summary: Mapping[str, Any]) -> pd.DataFrame:
-    from beyond_perplexity.library.perplexity_rows import perplexity_by_unit  # late: pandas
-
-    return perplexity_by_unit(summary)
-
-
 def _text(summary: Mapping[str, Any]) -> str:
-    return str(_table(summary).to_string(index=False))
+    return str(perplexity_by_unit(summary).to_string(index=False))
+
+
+def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Turn what `scripts.perplexity` and the workflow write of a model into rows.
+
+    Parameters
+    ----------
+    summary : dict
+        With the summary of the cleaned text in ``cleaned`` where it is of the raw text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns text (cleaned, raw), split, unknown_words (as_unknown: their spelling is free;
+        penalized: ln U each; spelled: charged for), measure (perplexity; bits: a unit, base 2),
+        unit (token, word, character, byte), value (infinite where a text is impossible), low and
+        high (of its 95% interval; NaN where it has none), n (units), documents, unknown_share.
+    """
+    import pandas as pd  # late, as of other functions here
+
+    texts = [summary, summary["cleaned"]] if isinstance(summary.get("cleaned"), dict) else [summary]
+    rows = [row for text in texts for row in _rows({"split": summary.get("split"), **text})]
+    numbers = dict.fromkeys(["value", "low", "high"], float)
+    return pd.DataFrame(rows, columns=PERPLEXITY_COLUMNS).astype(numbers)
+
+
+def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
+    """Set the numbers of one text side by side: a row a unit.
+
+    Parameters
+    ----------
+    summary : dict
+        As for `perplexity_rows`, of one text.
+
+    Returns
+    -------
+    pandas.DataFrame
+        Columns unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
+        ``_spelled`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not known,
+        as the bits of a unit that has none.
+    """
+    import pandas as pd
+
+    long = perplexity_rows(summary)
+    frame = pd.DataFrame({"unit": list(summary["n"]), "n": list(summary["n"].values())})
+    for words, suffix in _SUFFIXES.items():
+        for measure in ("perplexity", "bits"):
+            own = long[(long["unknown_words"] == words) & (long["measure"] == measure)]
+            held = own.set_index("unit").reindex(frame["unit"])
+            for column, end in (("value", ""), ("low", "_low"), ("high", "_high")):
+                if len(own) and not (end and words == "penalized"):
+                    frame[f"{measure}{suffix}{end}"] = held[column].to_numpy(float)
+    return frame
+
+
+def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    about = {
+        "text": summary.get("text", "cleaned"),
+        "split": summary.get("split"),
+        "documents": summary.get("documents"),
+        "unknown_share": summary.get("unknown_share"),
+    }
+    intervals = summary.get("interval") or {}
+    for words, key in _KEYS.items():
+        held = summary.get(key, {}) if key else summary
+        # The penalty has no interval of its own.
+        within = {} if key == "unknown_penalized" else intervals.get(key, {}) if key else intervals
+        for measure in ("perplexity", "bits"):
+            limits = within.get(measure, {})
+            for unit, value in held.get(measure, {}).items():
+                low, high = limits.get(unit, (None, None))
+                yield {
+                    **about,
+                    "unknown_words": words,
+                    "measure": measure,
+                    "unit": unit,
+                    "value": math.inf if value is None else value,
+                    "low": low,
+                    "high": high,
+                    "n": summary["n"].get(unit),
+                }
+
+
+if TYPE_CHECKING:
+    import pandas as pd

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import zip_longest
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.library.calls import Unused, library_function, torch_kept
-from beyond_perplexity.library.given import (
-    check_numbers,
-    check_outputs,
+from beyond_perplexity.library.call_options import SimilarityOptions
+from beyond_perplexity.library.calls import (
+    Unused,
     check_path_or_name,
-    values_of,
+    library_function,
+    rows_of,
+    torch_kept,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
@@ -39,76 +39,25 @@ from beyond_perplexity.storage.outputs import atomic_path
 _SCHEMA = ROOT / "rules" / "config.schema.yaml"
 SCORE_SUFFIXES = (".csv", ".parquet")
 _LEAST = 3  # pairs that a correlation needs
-_LACKING = object()
 
 
-class EvaluatorFlags(NamedTuple):
-    """What an evaluator is made with beside its name; see `similarity`."""
-
-    vectors: str | None
-    layers: int
-    config: Path
-
-
-def _unused(given: Mapping[str, Any]) -> Iterator[Unused]:
-    check_path_or_name("evaluator", given["evaluator"])
-    name, alone = str(given["evaluator"]), ("vectors", "layers")
+def _unused(given: SimilarityOptions) -> Iterator[Unused]:
+    check_path_or_name("evaluator", given.evaluator)
+    name, alone = str(given.evaluator), ("vectors", "layers")
     if name in PACKAGES:
         yield Unused("with an evaluator of a package", (*alone, "config"))
     elif Path(name).exists():
-        vectors = None if given["vectors"] is None else str(given["vectors"])
-        read = evaluator_at(Path(name), vectors, given["layers"])
+        vectors = None if given.vectors is None else str(given.vectors)
+        read = evaluator_at(Path(name), vectors, given.layers)
         yield Unused("with this evaluator", tuple(one for one in alone if one not in read))
         yield Unused("with an evaluator at a path", ("config",))
     else:
         yield Unused("with an evaluator of a run", alone)
 
 
-@library_function(_unused)
-def similarity(
-    references: Any,
-    hypotheses: Iterable[str] | None = None,
-    *,
-    evaluator: str | Path,
-    gold: Any = None,
-    measure: str | None = None,
-    tokenized: bool = False,
-    vectors: str | Path | None = None,
-    layers: int = 2,
-    config: str | Path = "config.yaml",
-    threads: int | None = None,
-    device: str = "auto",
-    output: str | Path | None = None,
-) -> Result:
+@library_function(SimilarityOptions, _unused)
+def similarity(given: SimilarityOptions) -> Result:
     """Score how alike pairs of texts are; no language model is needed.
-
-    Parameters
-    ----------
-    references, hypotheses : iterable of str
-        The first and the second text of each pair, raw: for evaluators that read tokens they are
-        cleaned as those were trained. `references` alone: the path of a TSV or CSV file of pairs.
-    evaluator : str or path
-        ``"glove"``, ``"minilm"`` (extra ``pretrained``), an evaluator of the run that `config`
-        describes, or a path: a folder of sentence-transformers, of Hugging Face, of a model or
-        evaluator of a run, a file of word vectors.
-    gold : iterable of float, or str, optional
-        Scores that people gave the pairs (of a file: their column), to correlate with.
-    measure : str, optional
-        Of an evaluator with several, such as ``"wmd"`` of word vectors.
-    tokenized : bool
-        The texts are tokens joined by blanks: they are not cleaned.
-    vectors : path or str, optional
-        Word vectors that official InferSent weights read: ``"glove"`` or a path.
-    layers : int
-        Upper layers of a Transformer.
-    config : path
-        Configuration of the run.
-    threads : int, optional
-        CPU threads of this call (default: as PyTorch has them).
-    device : str
-        ``"auto"``, ``"cpu"`` or ``"cuda"``.
-    output : path, optional
-        File for the scores: ``.csv`` or ``.parquet``.
 
     Returns
     -------
@@ -122,26 +71,24 @@ def similarity(
     InputError
         When a pair or the evaluator cannot be used, or an extra that it needs is not installed.
     """
-    check_numbers(1, layers=layers, threads=threads)
-    check_outputs(output)
-    if output is not None and Path(output).suffix not in SCORE_SUFFIXES:
+    output = None if given.output is None else Path(given.output)
+    if output is not None and output.suffix not in SCORE_SUFFIXES:
         raise InputError(f"{output}: give a name that ends in {' or '.join(SCORE_SUFFIXES)}")
-    flags = EvaluatorFlags(None if vectors is None else str(vectors), layers, Path(config))
     with extras_named(), torch_kept(None):
-        judge = load_evaluator(_options_of(str(evaluator), flags), device=device)
-    chosen = choose_measure(judge, measure)
-    pairs = _pairs(references, hypotheses, gold)
-    with torch_kept(threads):
-        blocks = list(score_text_pairs(pairs, judge, chosen, tokenized))
+        judge = load_evaluator(_options_of(given), device=given.device)
+    chosen = choose_measure(judge, given.measure)
+    with torch_kept(given.threads):
+        blocks = list(score_text_pairs(_pairs(given), judge, chosen, given.tokenized))
     scores = np.concatenate([block[0] for block in blocks])
-    people = None if gold is None else np.concatenate([block[1] for block in blocks])
+    people = None if given.gold is None else np.concatenate([block[1] for block in blocks])
     table = _score_table(scores, people)
     if output is not None:
-        _write(Path(output), table)
-    summary: dict[str, Any] = {"evaluator": str(evaluator), "measure": chosen}
+        _write(output, table)
+    summary: dict[str, Any] = {"evaluator": str(given.evaluator), "measure": chosen}
     text = "\n".join(repr(float(score)) for score in scores)
     if people is not None:
-        source = str(references) if isinstance(references, str | os.PathLike) else "pairs"
+        held = given.references
+        source = str(held) if isinstance(held, str | os.PathLike) else "pairs"
         found = _correlations(scores, people, source)
         text = "\n".join(f"{name.capitalize()} {_shown(limits)}" for name, limits in found.items())
         keys = ("value", "low", "high")
@@ -149,58 +96,50 @@ def similarity(
     return Result("similarity", table, text=text, summary=summary)
 
 
-def _pairs(references: Any, hypotheses: Iterable[str] | None, gold: Any) -> Iterator[ScoredPair]:
+def _pairs(given: SimilarityOptions) -> Iterator[ScoredPair]:
+    references, gold = given.references, given.gold
     if isinstance(references, str | os.PathLike):
-        if hypotheses is not None:
+        if given.hypotheses is not None:
             raise InputError("hypotheses: references is a file of both texts; leave it out")
         if gold is not None and not isinstance(gold, str):
             raise InputError("gold: references is a file; name its column of scores")
         yield from read_scored_pairs(Path(references), gold)
         return
-    for name, given in (("references", references), ("hypotheses", hypotheses)):
-        if isinstance(given, str | bytes) or not isinstance(given, Iterable):
-            raise InputError(
-                f"{name}: is of type {type(given).__name__}; give texts, in an iterable"
-            )
-    if gold is not None and not isinstance(gold, str) and not isinstance(gold, Iterable):
-        raise InputError(f"gold: is of type {type(gold).__name__}; give a score for each pair")
     if isinstance(gold, str):
         raise InputError("gold: is a column of a file; of texts give a score for each pair")
-    columns = {"references": references, "hypotheses": hypotheses, "gold": gold}
-    held = {name: values_of(values) for name, values in columns.items() if values is not None}
-    rows = zip_longest(*held.values(), fillvalue=_LACKING)
     number = 0
-    for number, row in enumerate(rows, start=1):
-        yield _pair(dict(zip(held, row, strict=True)), number)
+    for row in rows_of("texts", references=references, hypotheses=given.hypotheses, gold=gold):
+        number += 1
+        yield _pair(row, number)
     if not number:
         raise InputError("references: there are none; give at least one pair")
 
 
 def _pair(row: dict[str, Any], number: int) -> ScoredPair:
-    for name, value in row.items():
-        if value is _LACKING:
-            raise InputError(f"{name}: has no value for pair {number}; give one for each pair")
-        if name != "gold" and (not isinstance(value, str) or not value.strip()):
-            raise InputError(f"{name}: pair {number} has {value!r:.80}; give a text")
+    for name in ("references", "hypotheses"):
+        if not isinstance(row[name], str) or not row[name].strip():
+            raise InputError(f"{name}: pair {number} has {row[name]!r:.80}; give a text")
     gold = row.get("gold", math.nan)
     if "gold" in row and not (isinstance(gold, int | float | np.number) and np.isfinite(gold)):
         raise InputError(f"gold: pair {number} has {gold!r:.80}, expected a finite number")
     return ScoredPair(row["references"], row["hypotheses"], float(gold))
 
 
-def _options_of(name: str, given: EvaluatorFlags) -> dict[str, Any]:
+def _options_of(given: SimilarityOptions) -> dict[str, Any]:
     """Return the options of `load_evaluator` for a package, an evaluator of the run or a path."""
+    name, config = str(given.evaluator), Path(given.config)
     if name in PACKAGES:
         return evaluator_named(name)
     if Path(name).exists():
-        return evaluator_at(Path(name), given.vectors, given.layers)
-    if "/" in name or not given.config.is_file():
+        vectors = None if given.vectors is None else str(given.vectors)
+        return evaluator_at(Path(name), vectors, given.layers)
+    if "/" in name or not config.is_file():
         known = ", ".join(PACKAGES)
         raise InputError(
             f"evaluator: {name!r} is no file or folder; give a path, {known}, or the name of an "
-            f"evaluator of a run, whose configuration --config names ({given.config})"
+            f"evaluator of a run, whose configuration config names ({config})"
         )
-    return _of_run(name, given.config)
+    return _of_run(name, config)
 
 
 def _of_run(name: str, config_path: Path) -> dict[str, Any]:

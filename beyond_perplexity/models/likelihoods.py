@@ -21,19 +21,10 @@ LOGIT_ROWS = 2048
 
 
 class DocumentScore(NamedTuple):
-    """What a model says of one document.
+    """What a model says of one document: log P of its tokens and, unless left out, ``</s>``, nats.
 
-    Attributes
-    ----------
-    log_prob : float
-        log P of the tokens and, unless it is left out, ``</s>``, nats; −inf when one of them is
-        impossible.
-    tokens : int
-        Tokens of the model, ``<s>`` and ``</s>`` not counted.
-    unknown : int
-        How many of them are ``<unk>``.
-    impossible : int
-        Predictions of probability zero among those that log P has.
+    −inf where a prediction is `impossible`, which are counted; `tokens` are without ``<s>`` and
+    ``</s>``, of which `unknown` are ``<unk>``.
     """
 
     log_prob: float
@@ -43,16 +34,9 @@ class DocumentScore(NamedTuple):
 
 
 class ScoreWindow(NamedTuple):
-    """A part of a document that is scored at once.
+    """A part of a document that is scored at once: ids (n + 1,), inputs and then targets.
 
-    Attributes
-    ----------
-    document : int
-        Number of the document.
-    tokens : ndarray of int64, shape (n + 1,)
-        The inputs and, one place on, the targets.
-    counted : int
-        Only the last so many predictions count.
+    Only the last `counted` predictions count.
     """
 
     document: int
@@ -63,25 +47,11 @@ class ScoreWindow(NamedTuple):
 def check_window(
     model: LanguageModel, context_length: int | None, stride: int | None
 ) -> tuple[int | None, int | None]:
-    """Settle the context of a scoring.
+    """Settle context and stride of a scoring; None, None where there is no limit.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    context_length : int, optional
-        Tokens that a prediction sees at most; None: as many as the model can.
-    stride : int, optional
-        Predictions that a window adds to the one before it; None: half the context.
-
-    Returns
-    -------
-    context_length, stride : int or None
-        None, None when there is no limit.
-
-    Raises
-    ------
-    InputError
-        When they are not possible.
+    `context_length` is how many tokens a prediction sees at most (None: as many as the model
+    can), `stride` how many predictions a window adds to the one before it (None: half the
+    context).
     """
     limit = model.context_length
     if context_length is not None and (context_length < 1 or context_length > (limit or math.inf)):
@@ -100,16 +70,9 @@ def check_window(
 def cut_windows(
     document: int, ids: np.ndarray, context: int | None, stride: int | None
 ) -> Iterator[ScoreWindow]:
-    """Cut a document of n + 1 predictions into windows; each prediction counts once.
+    """Cut a document of ids (n,), without ``<s>`` and ``</s>``; each prediction counts once.
 
-    Parameters
-    ----------
-    document : int
-        Its number.
-    ids : ndarray of int, shape (n,)
-        Its tokens, without ``<s>`` and ``</s>``.
-    context, stride : int or None
-        Of `check_window`.
+    Context and stride are those of `check_window`.
     """
     whole = np.concatenate([[BOS], ids, [EOS]]).astype(np.int64)
     last = len(whole) - 1
@@ -127,15 +90,9 @@ def cut_windows(
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window, float64.
+    """Yield log p of the counted predictions of each window of one batch, float64.
 
-    Parameters
-    ----------
-    model : LanguageModel
-    windows : sequence of ScoreWindow
-        The rows of one batch.
-    width : int, optional
-        Predictions that rows are filled up to; None: those of the longest.
+    Rows are filled up to `width` predictions; None: those of the longest.
     """
     width = width or max(len(window.tokens) for window in windows) - 1
     inputs = np.full((len(windows), width), EOS, np.int64)
@@ -176,10 +133,6 @@ def score_encoded(
         Whether log P has ``</s>``; without, it is that of all texts that begin so.
     batch_tokens : int
         Positions of a batch at most; changes results by rounding only.
-
-    Yields
-    ------
-    DocumentScore
     """
     model.eval()
     context, stride = check_window(model, context_length, stride)

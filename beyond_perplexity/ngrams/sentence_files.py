@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.corpus.external import GroupField, check_grouped, read_records
+from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.suffixes import check_field, has_named_fields
 from beyond_perplexity.errors import InputError
@@ -29,7 +30,7 @@ def _refusal(place: str, word: bytes) -> InputError:
     """Say where a text holds a word that it must not hold."""
     advice = "leave it out or write it in another way"
     if word.decode() == SPECIAL_TOKENS[UNK]:
-        advice = "give --unk-as WORD to read it as a word, or --unk-as-unknown"
+        advice = "give a word to read it as (unk as), or read it as unknown (unk as unknown)"
     return InputError(
         f"{place}: holds the word {word.decode()}, which has a meaning for the model; {advice}"
     )
@@ -170,7 +171,7 @@ def read_sentence_texts(
 
 
 def read_grouped_sentences(
-    path: Path, rule: UnknownRule, groups: GroupField, field: str | None = None
+    path: Path | HeldTexts, rule: UnknownRule, groups: GroupField, field: str | None = None
 ) -> Iterator[tuple[str, str | None]]:
     """Read the sentences of a file as `read_sentence_texts` does, each with its group.
 
@@ -193,7 +194,7 @@ def read_grouped_sentences(
     """
     check_grouped(path, groups)
     if not has_named_fields(path):
-        yield from ((text, None) for text in read_sentence_texts([path], rule, field))
+        yield from ((text, None) for text in read_sentence_texts([str(path)], rule, field))
         return
     reserved = WordIds([], rule, grows=False).reserved
     account = Account(path, "sentences")

@@ -37,15 +37,7 @@ READ = 8_192  # documents that are read at once
 
 
 class ScoredText(NamedTuple):
-    """A document that is to be scored.
-
-    Attributes
-    ----------
-    doc_id : int
-    text : str
-    group : str, optional
-        What it belongs to, such as its page; None: a group of its own.
-    """
+    """A document that is to be scored; `group`, such as its page, is what it belongs to."""
 
     doc_id: int
     text: str
@@ -96,22 +88,15 @@ class DocumentRow(NamedTuple):
 def texts_of_split(
     path: str, split: str, *, grouped: bool = False, raw: str | None = None
 ) -> Iterator[ScoredText]:
-    """Stream the documents of a split.
+    """Stream the documents of a split of a file of schema ``documents``.
 
     Parameters
     ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
+    path, split : str
     grouped : bool
         Whether the documents of a title are a group.
     raw : str, optional
-        Parquet file, schema ``raw``, of the same extraction: give the text before cleaning.
-
-    Raises
-    ------
-    InputError
-        When it is no such file, or the two are not of the same documents.
+        File of schema ``raw``, of the same extraction: give the text before cleaning.
     """
     columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
     batches = read_batches(path, DOCUMENTS, columns, READ)
@@ -178,7 +163,7 @@ def score_rows(
     count_eos: bool = True,
     **options: Any,
 ) -> Iterator[list[DocumentRow]]:
-    """Score a stream of documents without holding it.
+    """Score a stream of documents without holding it, in batches in the order of the texts.
 
     Parameters
     ----------
@@ -193,12 +178,7 @@ def score_rows(
     count_eos : bool
         Whether log-likelihoods have the end of each document.
     **options
-        As in `scores.score_encoded`.
-
-    Yields
-    ------
-    list of DocumentRow
-        Batches in the order of the texts.
+        As in `likelihoods.score_encoded`.
 
     Raises
     ------

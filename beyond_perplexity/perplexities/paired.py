@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from beyond_perplexity.inference.intervals import (
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.sign_flips import sign_flip_p_values
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.verdicts import joined_facts
@@ -34,27 +35,6 @@ FEW_GROUPS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no verdict"
 _SAME = "both give every document the same likelihood"
 
 _Row = dict[str, Any]
-
-
-class PairOptions(NamedTuple):
-    """How models are compared.
-
-    Attributes
-    ----------
-    flips : int
-        Drawn sign-flips.
-    seed : int
-    count_eos : bool
-        Whether the end of each document counts as a byte, as in all perplexities; without, the
-        log-likelihoods are to be without it too.
-    leave_out_infinite : bool
-        Whether a model that finds a document impossible is named and left out, or an error.
-    """
-
-    flips: int = 9_999
-    seed: int = 1
-    count_eos: bool = True
-    leave_out_infinite: bool = False
 
 
 def smallest_found(difference: RatioInterval) -> float:
@@ -90,12 +70,6 @@ def compare_scores(
         every pair has one with their difference, its p-value by sign-flips over groups, and that
         adjusted (Holm) for the number of all pairs. With fewer than 20 effective groups there is
         neither an interval nor an adjusted p, and ``note`` says so.
-
-    Raises
-    ------
-    InputError
-        When scores are of other documents or texts, or infinite, or some have the end of documents
-        and others or N have not; names file and row.
     """
     _check_ends(files, options)
     rows: list[_Row] = []
@@ -152,9 +126,9 @@ def _check_ends(files: Sequence[FileScores], options: PairOptions) -> None:
         if one.ended is not None and one.ended != options.count_eos:
             held = "with the end of each document" if one.ended else "without the end of documents"
             advice = (
-                "score again with --no-count-eos, or leave it out here"
+                "score again without the end (no count eos), or leave that out here"
                 if one.ended
-                else "give --no-count-eos here too"
+                else "give no count eos here too"
             )
             raise InputError(f"{one.path}: its log-likelihoods are {held}; {advice}")
 
@@ -168,7 +142,7 @@ def _is_finite(one: FileScores, options: PairOptions) -> bool:
     raise InputError(
         f"{place}: the log-likelihood is −inf: the model finds this document impossible "
         f"({one.infinite} in all), its perplexity is infinite and no difference is finite; leave "
-        "the model out (--leave-out-infinite)"
+        "the model out (leave out infinite)"
     )
 
 

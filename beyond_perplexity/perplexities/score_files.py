@@ -39,7 +39,6 @@ class FileScores:
 
     Attributes
     ----------
-    file : TableFile
     scored_text : str
         ``"cleaned"``, ``"raw"``, or empty where the file does not say.
     rows : ndarray of int64, shape (D,)
@@ -48,8 +47,6 @@ class FileScores:
         Nats; with the spelling of unknown words where the file has it. −inf: impossible.
     columns : dict of str to ndarray of int64, shape (D,)
         ``bytes``, and of the other columns those that the file has; names are hashed.
-    spelled : bool
-        Whether unknown words are spelled.
     ended : bool or None
         Whether log-likelihoods have the end of each document; None where the file does not say.
     """
@@ -198,24 +195,9 @@ def _check_ids(file: TableFile, ids: np.ndarray, empty: np.ndarray, kinds: np.nd
         )
 
 
-def read_scores(path: str) -> list[FileScores]:
-    """Read the scores of a file.
-
-    Parameters
-    ----------
-    path : str
-
-    Returns
-    -------
-    list of FileScores
-        One for each text that the file has scores of.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, lacks a column, has no row, or a row cannot be; names the row.
-    """
-    file = TableFile(path)
+def read_scores(path: str | TableFile) -> list[FileScores]:
+    """Read the scores of a file or table: one object for each text that it has scores of."""
+    file = path if isinstance(path, TableFile) else TableFile(path)
     file.require(list(_NUMBERS), "scores of documents")
     spelled = _read_spelled(file)
     wanted = {**_NUMBERS, **{name: pa.int64() for name in _COUNTS if name in file.names}}
@@ -258,19 +240,8 @@ def _read_kinds(file: TableFile, count: int) -> tuple[np.ndarray, list[str]]:
 def same_documents(files: Sequence[FileScores]) -> list[FileScores]:
     """Put scores of the same documents in the same order.
 
-    Parameters
-    ----------
-    files : sequence of FileScores
-        Matched by ``doc_id`` where all have one, else by the order of the rows.
-
-    Returns
-    -------
-    list of FileScores
-
-    Raises
-    ------
-    InputError
-        When they are of other documents, other texts or other groups; names file and row.
+    They are matched by ``doc_id`` where all have one, else by the order of the rows. Other
+    documents, texts or groups are an `InputError`, which names file and row.
     """
     by_id = all("doc_id" in one.columns for one in files)
     if by_id:

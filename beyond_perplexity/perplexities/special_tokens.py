@@ -52,16 +52,10 @@ def read_special(model: Any, vocabulary: Any) -> tuple[LanguageModel, Vocabulary
 
 
 class SpecialReading:
-    """Watches texts on their way to the scores, and scores those that say special tokens again.
+    """Watches texts on their way, and scores those that say special tokens again.
 
-    Parameters
-    ----------
-    model, vocabulary
-        As all texts are scored.
-    options : mapping
-        Of `documents.score_rows`.
-    as_tokens : bool
-        Whether `model` and `vocabulary` are those of `read_special`: nothing is scored again.
+    `options` are those of `documents.score_rows`; with `as_tokens` the model and vocabulary are
+    those of `read_special`, and nothing is scored again.
     """
 
     def __init__(
@@ -133,24 +127,18 @@ class SpecialReading:
         return (
             f"{self._documents:,} documents say {said_words(self._said)}, which is read as "
             f"characters: {characters} bits per byte in them, {tokens} as a token, as transformers "
-            "and lm-evaluation-harness read it; give --special-tokens for that"
+            "and lm-evaluation-harness read it; give special tokens for that"
         )
 
 
 def require_special(
     model: LanguageModel, vocabulary: Vocabulary
 ) -> tuple[LanguageModel, Vocabulary]:
-    """Return `read_special` of a model.
-
-    Raises
-    ------
-    InputError
-        When its tokenizer knows no special tokens.
-    """
+    """Return `read_special` of a model, whose tokenizer must know special tokens."""
     found = read_special(model, vocabulary)
     if found is None:
         raise InputError(
-            "--special-tokens: is for models of Hugging Face; the tokenizer of this one knows no "
+            "special tokens: is for models of Hugging Face; the tokenizer of this one knows no "
             "special tokens in a text: leave it out"
         )
     return found

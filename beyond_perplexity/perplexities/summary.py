@@ -41,23 +41,10 @@ UNITS = ("token", "word", "character", "byte")
 class Totals:
     """Sums over documents, of which every perplexity is made.
 
-    Attributes
-    ----------
-    log_prob : float
-        Sum of log P, nats.
-    log_prob_spelled : float
-        The same with the spelling of unknown words; NaN without a speller.
-    documents, tokens, words, characters, bytes : int
-        What the texts have, without ``<s>`` and ``</s>``; bytes are those of UTF-8, and blanks
-        between words are characters.
-    unknown : int
-        ``<unk>`` tokens.
-    impossible_tokens, impossible_documents : int
-        Predictions of probability zero, and documents with one.
-    groups : array of int64
-        A key of the group of each document, for intervals.
-    scores : dict of str to array
-        Of each document, by column: both log P, and how many units of each kind it has.
+    Logarithms are in nats; `log_prob_spelled` has the spelling of unknown words, NaN without a
+    speller. Units are without ``<s>`` and ``</s>``; bytes are those of UTF-8, and blanks
+    between words are characters. Of each document `groups` has a key, and `scores` both log P
+    and its units.
     """
 
     log_prob: float = 0.0
@@ -264,23 +251,10 @@ def measure(
 ) -> dict[str, Any]:
     """Score a stream of texts and summarize it.
 
-    Parameters
-    ----------
-    model, vocabulary
-        From `models.checkpoint.load_model`.
-    texts, text, spell
-        See `documents.score_rows`.
-    write : callable, optional
-        Is given the rows of the documents, batch by batch.
-    context_length, stride : int, optional
-        See `check_window`.
-    count_eos, count_bos : bool
-        See `summarize`. Without ``</s>`` neither N nor log P has it.
-
-    Returns
-    -------
-    dict
-        As `summarize`, and ``text``, ``context_length`` and ``stride`` (null: no limit).
+    `write` is given the rows of the documents, batch by batch; other options are those of
+    `documents.score_rows`, `likelihoods.check_window` and `summarize`. Without ``</s>`` neither
+    N nor log P has it. The result is that of `summarize`, with ``text``, ``context_length`` and
+    ``stride`` (null: no limit).
     """
     context, step = check_window(model, context_length, stride)
     totals = Totals()

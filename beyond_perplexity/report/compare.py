@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,7 +18,6 @@ from beyond_perplexity.figures.labels import EXTERNAL, REFERENCE, Labels
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.comparison_input import (
     Body,
-    CompareOptions,
     Comparison,
     check_groups,
     check_same_counting,
@@ -35,6 +33,7 @@ from beyond_perplexity.report.layout import csv_text, to_text
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import atomic_path, check_output_folder
 from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.tendencies.compare_options import CompareOptions, source_of
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors
@@ -75,15 +74,16 @@ def _say(message: str) -> None:
 @contextmanager
 def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     """Read, count and measure two files; the working files live as long as the context."""
-    paths = Path(options.reference), Path(options.samples)
-    for path in (*paths, *([Path(options.training)] if options.training else [])):
+    paths = options.sources()
+    has_training = options.training is not None
+    for path in (*paths, *([source_of(options.training)] if has_training else [])):
         check_file(path)
     options.check_fields()
     views, groups = options.views(), group_fields(paths, options)
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         _say(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record("scripts/compare.py", asdict(options), seed=options.seed)
+    record = run_record("scripts/compare.py", {}, seed=options.seed)  # of working files
     main = next(iter(views))
     embedding = _embedding(options)
     if options.vocabulary and main == RAW_TEXT:
@@ -95,13 +95,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             own.mkdir()
             field = options.field_of(path, samples=bool(bodies))
             body = read_body(path, options, views[main], group, stop_words, own, record, field)
-            if options.names:
-                body = replace(body, path=Path(options.names[len(bodies)]))
             bodies.append(body)
             if found := without_blanks(body.statistics.types, body.statistics.counts):
-                _say(
-                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (--tokenized)'}"
-                )
+                _say(f"warning: {body.path}: {found}{'' if options.tokenized else ' (tokenized)'}")
         check_groups(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
@@ -149,7 +145,7 @@ def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
             _say(
                 f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
                 "one page are alike, and tests that take them for independent find differences "
-                f"where there are none: give --group-column {todo} (or '' if they are independent)"
+                f"where there are none: give as group column {todo} (or '' if they are independent)"
             )
 
 
@@ -168,7 +164,7 @@ def _measured(
     measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups
-    training = (lambda: _training_texts(options)) if options.training else None
+    training = (lambda: _training_texts(options)) if options.training is not None else None
     comparison = TextComparison(files, views, classes, groups, training)
     pair_of_bodies = reference.statistics, samples.statistics
     for place, (name, view) in enumerate(views.items()):
@@ -189,9 +185,9 @@ def _measured(
 
 def _training_texts(options: CompareOptions) -> Iterator[pa.Array]:
     """Stream the training text, cleaned as both texts are."""
-    path = Path(str(options.training))
+    path = source_of(options.training)
     field = options.field_of(path)
-    for texts in read_cleaned(path, options.preprocessing(), options.kind, field):
+    for texts in read_cleaned(path, options.preprocessing(), options.format, field):
         yield pa.array(texts, pa.string())
 
 

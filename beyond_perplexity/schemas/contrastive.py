@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
 
 # The measures that the tables below name.
 CONTRASTIVE_ENTROPY = "contrastive_entropy"
@@ -15,20 +13,22 @@ SENTENCE_CROSS_ENTROPY = "cross_entropy"
 # of the distorted text, those of words and sentences without any `</s>`; the log score has it.
 CONTRAST_SCORES = columns(
     "contrast_scores",
-    unit_id=pa.int64(),
-    group=pa.string(),
-    sentence_level=pa.bool_(),
-    level=pa.float64(),
-    draw=pa.int32(),
-    words=pa.int64(),
-    sentences=pa.int64(),
-    one_word=pa.int64(),
-    unknown=pa.int64(),
-    substituted=pa.int64(),
-    transposed=pa.int64(),
-    deleted=pa.int64(),
-    inserted=pa.int64(),
-    log_score=pa.float64(),
+    int64s("unit_id"),
+    strings("group"),
+    flags("sentence_level"),
+    floats("level"),
+    int32s("draw"),
+    int64s(
+        "words",
+        "sentences",
+        "one_word",
+        "unknown",
+        "substituted",
+        "transposed",
+        "deleted",
+        "inserted",
+    ),
+    floats("log_score"),
 )
 
 # One row per measure of a model: contrastive_entropy at a level, ratio of it to that at the base
@@ -36,22 +36,12 @@ CONTRAST_SCORES = columns(
 # divided by. A value that is not known is null, and the note says why.
 CONTRASTS = columns(
     "contrasts",
-    model=pa.string(),
-    unit=pa.string(),
-    measure=pa.string(),
-    level=pa.float64(),
-    base_level=pa.float64(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    deviation=pa.float64(),
-    draws=pa.int64(),
-    words=pa.int64(),
-    sentences=pa.int64(),
-    groups=pa.int64(),
-    groups_effective=pa.float64(),
-    sentence_level=pa.bool_(),
-    note=pa.string(),
+    strings("model", "unit", "measure"),
+    floats("level", "base_level", "value", "low", "high", "deviation"),
+    int64s("draws", "words", "sentences", "groups"),
+    floats("groups_effective"),
+    flags("sentence_level"),
+    strings("note"),
 )
 
 # One row per pair of models, unit, measure (contrastive_entropy, ratio) and level: `first` less
@@ -59,54 +49,38 @@ CONTRASTS = columns(
 # Table 1 for `first` against `second`.
 CONTRAST_DIFFERENCES = columns(
     "contrast_differences",
-    first=pa.string(),
-    second=pa.string(),
-    unit=pa.string(),
-    measure=pa.string(),
-    level=pa.float64(),
-    base_level=pa.float64(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    p_value=pa.float64(),
-    p_adjusted=pa.float64(),
-    reading=pa.string(),
-    groups=pa.int64(),
-    note=pa.string(),
+    strings("first", "second", "unit", "measure"),
+    floats("level", "base_level", "value", "low", "high", "p_value", "p_adjusted"),
+    strings("reading"),
+    int64s("groups"),
+    strings("note"),
 )
 
 # One row per phenomenon of a file of (good, bad) pairs; identical ones are left out of all else.
 PAIR_CONTRASTS = columns(
     "pair_contrasts",
-    model=pa.string(),
-    phenomenon=pa.string(),
-    pairs=pa.int64(),
-    identical=pa.int64(),
-    undecided=pa.int64(),
-    accuracy=pa.float64(),
-    accuracy_low=pa.float64(),
-    accuracy_high=pa.float64(),
-    contrastive_entropy=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    per_word=pa.float64(),
-    length_difference=pa.float64(),
-    good_shorter=pa.float64(),
-    note=pa.string(),
+    strings("model", "phenomenon"),
+    int64s("pairs", "identical", "undecided"),
+    floats(
+        "accuracy",
+        "accuracy_low",
+        "accuracy_high",
+        "contrastive_entropy",
+        "low",
+        "high",
+        "per_word",
+        "length_difference",
+        "good_shorter",
+    ),
+    strings("note"),
 )
 
 # One row per length of a sentence: log Z of an unnormalized model, from samples of a proposal.
 PARTITIONS = columns(
     "partitions",
-    model=pa.string(),
-    proposal=pa.string(),
-    length=pa.int64(),
-    sentences=pa.int64(),
-    log_z=pa.float64(),
-    log_z_debiased=pa.float64(),
-    standard_error=pa.float64(),
-    ess=pa.float64(),
-    pareto_k=pa.float64(),
-    samples=pa.int64(),
-    bound=pa.string(),
+    strings("model", "proposal"),
+    int64s("length", "sentences"),
+    floats("log_z", "log_z_debiased", "standard_error", "ess", "pareto_k"),
+    int64s("samples"),
+    strings("bound"),
 )

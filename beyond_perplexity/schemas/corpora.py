@@ -2,66 +2,35 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
 
 DOCUMENTS = columns(
-    "documents",
-    doc_id=pa.int64(),
-    split=pa.string(),
-    title=pa.string(),
-    text=pa.string(),
-    n_tokens=pa.int32(),
+    "documents", int64s("doc_id"), strings("split", "title", "text"), int32s("n_tokens")
 )
 
 MENTIONS = columns(
-    "mentions",
-    doc_id=pa.int64(),
-    start=pa.int32(),
-    end=pa.int32(),
-    entity=pa.string(),
-    source=pa.string(),
+    "mentions", int64s("doc_id"), int32s("start", "end"), strings("entity", "source")
 )
 
-KNOWLEDGE_GRAPH = columns(
-    "knowledge_graph",
-    subject=pa.string(),
-    relation=pa.string(),
-    object=pa.string(),
-)
+KNOWLEDGE_GRAPH = columns("knowledge_graph", strings("subject", "relation", "object"))
 
-ALIASES = columns(
-    "aliases",
-    entity=pa.string(),
-    alias=pa.string(),
-)
+ALIASES = columns("aliases", strings("entity", "alias"))
 
 # Constituency trees in Penn brackets, one a sentence, on one line; see corpus/penn.py.
-TREES = columns(
-    "trees",
-    doc_id=pa.int64(),
-    sentence=pa.int32(),
-    tree=pa.string(),
-)
+TREES = columns("trees", int64s("doc_id"), int32s("sentence"), strings("tree"))
 
 # A sentence of the trees is known by the number doc_id * 65536 + sentence.
 SENTENCES_OF_A_DOCUMENT = 65_536
 
 # The documents before cleaning: the same in number and order as in ``documents``.
-RAW = columns(
-    "raw",
-    doc_id=pa.int64(),
-    text=pa.string(),
-)
+RAW = columns("raw", int64s("doc_id"), strings("text"))
 
 # Documents that models write or that were brought.
 TEXT_SAMPLES = columns(
     "samples",
-    doc_id=pa.int64(),
-    text=pa.string(),
-    n_tokens=pa.int32(),
-    log_prob=pa.float64(),
-    log_prob_decoding=pa.float64(),
-    finished=pa.bool_(),
+    int64s("doc_id"),
+    strings("text"),
+    int32s("n_tokens"),
+    floats("log_prob", "log_prob_decoding"),
+    flags("finished"),
 )

@@ -6,55 +6,40 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, strings
 
 # One row per importance sample of an instance. T of the instance is n_tokens; the footer's key
 # "weights" says what it counts. Files of others may have the columns of `temperature_columns`.
 LOG_WEIGHTS = columns(
     "log_weights",
-    instance_id=pa.int64(),
-    sample_id=pa.int64(),
-    n_tokens=pa.int32(),
-    n_unknown=pa.int32(),
-    log_p=pa.float64(),
-    log_q=pa.float64(),
-    latent_hash=pa.int64(),
+    int64s("instance_id", "sample_id"),
+    int32s("n_tokens", "n_unknown"),
+    floats("log_p", "log_q"),
+    int64s("latent_hash"),
 )
 
 # log q of the same samples at each temperature that some are drawn at: the columns of
 # `temperature_columns` come on top.
 LOG_Q = columns(
-    "log_q",
-    instance_id=pa.int64(),
-    sample_id=pa.int64(),
-    temperature=pa.float64(),
-    latent_hash=pa.int64(),
+    "log_q", int64s("instance_id", "sample_id"), floats("temperature"), int64s("latent_hash")
 )
 
 # The latents that a beam search of each size under the proposal ends with.
 BEAMS = columns(
     "beams",
-    instance_id=pa.int64(),
-    beam_size=pa.int32(),
-    rank=pa.int32(),
-    n_tokens=pa.int32(),
-    n_unknown=pa.int32(),
-    log_p=pa.float64(),
-    log_q=pa.float64(),
-    latent_hash=pa.int64(),
+    int64s("instance_id"),
+    int32s("beam_size", "rank", "n_tokens", "n_unknown"),
+    floats("log_p", "log_q"),
+    int64s("latent_hash"),
 )
 
 # One row per run of a particle filter on an instance: log p̂, and the smallest effective
 # sample size on the way.
 SMC = columns(
     "smc",
-    instance_id=pa.int64(),
-    run=pa.int32(),
-    n_particles=pa.int32(),
-    n_tokens=pa.int32(),
-    n_unknown=pa.int32(),
-    log_likelihood=pa.float64(),
-    ess_min=pa.float64(),
+    int64s("instance_id"),
+    int32s("run", "n_particles", "n_tokens", "n_unknown"),
+    floats("log_likelihood", "ess_min"),
 )
 
 # One row per simulated document, way to estimate, number of samples or particles, and run: log p̂ of
@@ -62,20 +47,14 @@ SMC = columns(
 # a document that was cut; log p̂ of both halves of plain samples, and log q of that z.
 BIDIRECTIONAL = columns(
     "bidirectional",
-    instance_id=pa.int64(),
-    method=pa.string(),
-    temperature=pa.float64(),
-    n_samples=pa.int32(),
-    run=pa.int32(),
-    n_tokens=pa.int32(),
-    log_forward=pa.float64(),
-    log_reverse=pa.float64(),
-    log_first_half=pa.float64(),
-    log_second_half=pa.float64(),
-    log_q=pa.float64(),
-    ess=pa.float64(),
-    k_hat=pa.float64(),
-    tail=pa.string(),
+    int64s("instance_id"),
+    strings("method"),
+    floats("temperature"),
+    int32s("n_samples", "run", "n_tokens"),
+    floats(
+        "log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q", "ess", "k_hat"
+    ),
+    strings("tail"),
 )
 
 
@@ -85,37 +64,24 @@ BIDIRECTIONAL = columns(
 # importance/posterior_latents.py.
 POSTERIOR = columns(
     "posterior",
-    model=pa.string(),
-    proposal=pa.string(),
-    instance_id=pa.int64(),
-    source=pa.string(),
-    structure=pa.string(),
-    method=pa.string(),
-    n_samples=pa.int32(),
-    effective=pa.float64(),
-    annotated=pa.float64(),
-    found=pa.float64(),
-    matched=pa.float64(),
-    same_entity=pa.float64(),
-    n_words=pa.int32(),
-    n_tokens=pa.int32(),
-    n_inside=pa.int32(),
-    log_likelihood=pa.float64(),
-    log_likelihood_inside=pa.float64(),
-    log_likelihood_end=pa.float64(),
+    strings("model", "proposal"),
+    int64s("instance_id"),
+    strings("source", "structure", "method"),
+    int32s("n_samples"),
+    floats("effective", "annotated", "found", "matched", "same_entity"),
+    int32s("n_words", "n_tokens", "n_inside"),
+    floats("log_likelihood", "log_likelihood_inside", "log_likelihood_end"),
 )
 
 
 # What a job that draws spent on each instance; see importance/drawing_job.py.
 DRAW_COSTS = columns(
     "draw_costs",
-    draw=pa.string(),
-    model=pa.string(),
-    proposal=pa.string(),
-    temperature=pa.float64(),
-    instance_id=pa.int64(),
-    seconds=pa.float64(),
-    seconds_of=pa.string(),
+    strings("draw", "model", "proposal"),
+    floats("temperature"),
+    int64s("instance_id"),
+    floats("seconds"),
+    strings("seconds_of"),
 )
 
 
@@ -149,15 +115,8 @@ def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
 # latent model, and `log_likelihood` is of just that; words inside mentions and the end stand apart.
 INSTANCE_SCORES = columns(
     "instance_scores",
-    model=pa.string(),
-    beside=pa.string(),
-    instance_id=pa.int64(),
-    group=pa.int64(),
-    n_words=pa.int32(),
-    n_tokens=pa.int32(),
-    n_unknown=pa.int32(),
-    n_inside=pa.int32(),
-    log_likelihood=pa.float64(),
-    log_likelihood_inside=pa.float64(),
-    log_likelihood_end=pa.float64(),
+    strings("model", "beside"),
+    int64s("instance_id", "group"),
+    int32s("n_words", "n_tokens", "n_unknown", "n_inside"),
+    floats("log_likelihood", "log_likelihood_inside", "log_likelihood_end"),
 )

@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, flags, floats, int64s, strings
 
 # One row per document and text that it is scored on; see perplexities/documents.py. Log-likelihoods
 # are in nats and, if `ended`, have the end of the document; the counts never do.
 DOCUMENT_SCORES = columns(
     "document_scores",
-    doc_id=pa.int64(),
-    scored_text=pa.string(),
-    group=pa.string(),
-    log_likelihood=pa.float64(),
-    log_likelihood_spelled=pa.float64(),
-    tokens=pa.int64(),
-    words=pa.int64(),
-    characters=pa.int64(),
-    bytes=pa.int64(),
-    unknown=pa.int64(),
-    impossible=pa.int64(),
-    text_hash=pa.int64(),
-    ended=pa.bool_(),
+    int64s("doc_id"),
+    strings("scored_text", "group"),
+    floats("log_likelihood", "log_likelihood_spelled"),
+    int64s("tokens", "words", "characters", "bytes", "unknown", "impossible", "text_hash"),
+    flags("ended"),
 )
 
 # One row per model, whose `second` is null, and one per pair of models that are scored on the same
 # text; see perplexities/paired.py. All in bits per byte.
 PERPLEXITY_DIFFERENCES = columns(
     "perplexity_differences",
-    scored_text=pa.string(),
-    first=pa.string(),
-    second=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    p_value=pa.float64(),
-    p_adjusted=pa.float64(),
-    detectable=pa.float64(),
-    documents=pa.int64(),
-    groups=pa.int64(),
-    groups_effective=pa.float64(),
-    spelled=pa.bool_(),
-    note=pa.string(),
+    strings("scored_text", "first", "second"),
+    floats("value", "low", "high", "p_value", "p_adjusted", "detectable"),
+    int64s("documents", "groups"),
+    floats("groups_effective"),
+    flags("spelled"),
+    strings("note"),
 )

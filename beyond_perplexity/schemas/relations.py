@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, fields, flags, floats, int64s, strings
 
 # One row per measure of a model, or of its text under a decoding; of the model alone `decoding` is
 # null. `error` is the standard error over documents, of tendencies that of both texts; `direction`
@@ -12,15 +12,10 @@ from beyond_perplexity.schemas.columns import columns
 # the note says why.
 RELATION_MEASURES = columns(
     "relation_measures",
-    model=pa.string(),
-    decoding=pa.string(),
-    subject=pa.string(),
-    measure=pa.string(),
-    title=pa.string(),
-    value=pa.float64(),
-    error=pa.float64(),
-    direction=pa.int8(),
-    note=pa.string(),
+    strings("model", "decoding", "subject", "measure", "title"),
+    floats("value", "error"),
+    fields(pa.int8(), "direction"),
+    strings("note"),
 )
 
 # One row per pair of measures and scope: ``rows`` (all rows that have both; of two measures of the
@@ -28,15 +23,10 @@ RELATION_MEASURES = columns(
 # models). Spearman's, of values whose sign is such that more is better.
 RELATION_CORRELATIONS = columns(
     "relation_correlations",
-    first=pa.string(),
-    second=pa.string(),
-    scope=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    rows=pa.int64(),
-    models=pa.int64(),
-    note=pa.string(),
+    strings("first", "second", "scope"),
+    floats("value", "low", "high"),
+    int64s("rows", "models"),
+    strings("note"),
 )
 
 # One row per measure, decoding and pair of models that both have a finite perplexity; `first` has
@@ -45,16 +35,10 @@ RELATION_CORRELATIONS = columns(
 # Probabilities are shares of resamples of the documents (`resampled`), or from standard errors.
 RELATION_ORDERS = columns(
     "relation_orders",
-    measure=pa.string(),
-    decoding=pa.string(),
-    first=pa.string(),
-    second=pa.string(),
-    perplexity_difference=pa.float64(),
-    difference=pa.float64(),
-    differs=pa.bool_(),
-    probability_perplexity=pa.float64(),
-    probability=pa.float64(),
-    probability_both=pa.float64(),
-    resampled=pa.bool_(),
-    note=pa.string(),
+    strings("measure", "decoding", "first", "second"),
+    floats("perplexity_difference", "difference"),
+    flags("differs"),
+    floats("probability_perplexity", "probability", "probability_both"),
+    flags("resampled"),
+    strings("note"),
 )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import (
+    columns,
+    fields,
+    flags,
+    floats,
+    int32s,
+    int64s,
+    strings,
+)
 
 # What is compared with the target or, to see what chance gives, with that of an unrelated sentence.
 # `sampled` is the mean over the samples, `spread` that over their pairs, of measures
 # that add up places.
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
-PARTNER_OF = {
-    PREDICTED: "partner",
-    SAMPLED: "sampled_partner",
-    CONTINUED: "continued_partner",
-}
+PARTNER_OF = {PREDICTED: "partner", SAMPLED: "sampled_partner", CONTINUED: "continued_partner"}
 SPREAD = "spread"
 # In SEMANTICS alone: what is sampled, less half its spread; see `semantics/summary.py`.
 PROPER = "proper"
@@ -29,21 +33,18 @@ WORDS_EVALUATOR = "words"
 # `predicted` stands for the i-th of `target`.
 PREDICTIONS = columns(
     "predictions",
-    split=pa.string(),
-    unit_id=pa.int64(),
-    group=pa.string(),
-    sentence=pa.int32(),
-    words=pa.int32(),
-    target=pa.string(),
-    predicted=pa.string(),
-    samples=pa.list_(pa.string()),
-    continued=pa.string(),
-    given=pa.int32(),
-    partner=pa.string(),
-    unknown_target=pa.int32(),
-    unknown_predicted=pa.int32(),
-    log_prob=pa.float64(),
-    aligned=pa.bool_(),
+    strings("split"),
+    int64s("unit_id"),
+    strings("group"),
+    int32s("sentence", "words"),
+    strings("target", "predicted"),
+    fields(pa.list_(pa.string()), "samples"),
+    strings("continued"),
+    int32s("given"),
+    strings("partner"),
+    int32s("unknown_target", "unknown_predicted"),
+    floats("log_prob"),
+    flags("aligned"),
 )
 
 # One row per sentence, measure and kind. The statistics are what values of many sentences are made
@@ -52,16 +53,13 @@ PREDICTIONS = columns(
 # measure is not defined: what models predict has no words aligned, or the target has no vector.
 SEMANTIC_SCORES = columns(
     "semantic_scores",
-    model=pa.string(),
-    evaluator=pa.string(),
-    split=pa.string(),
-    unit_id=pa.int64(),
-    group=pa.string(),
-    sentence=pa.int32(),
-    measure=pa.string(),
-    kind=pa.string(),
-    value=pa.float64(),
-    statistics=pa.list_(pa.int64()),
+    strings("model", "evaluator", "split"),
+    int64s("unit_id"),
+    strings("group"),
+    int32s("sentence"),
+    strings("measure", "kind"),
+    floats("value"),
+    fields(pa.list_(pa.int64()), "statistics"),
 )
 
 # One row per split, evaluator, measure and kind (predicted, sampled, continued, proper) of a model.
@@ -69,29 +67,23 @@ SEMANTIC_SCORES = columns(
 # `scaled` is the mean of equation 12, of measures between 0 and 1. Unknown words are shares.
 SEMANTICS = columns(
     "semantics",
-    model=pa.string(),
-    split=pa.string(),
-    evaluator=pa.string(),
-    measure=pa.string(),
-    kind=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    floor=pa.float64(),
-    floor_low=pa.float64(),
-    floor_high=pa.float64(),
-    excess=pa.float64(),
-    excess_low=pa.float64(),
-    excess_high=pa.float64(),
-    sentence_mean=pa.float64(),
-    scaled=pa.float64(),
-    sentences=pa.int64(),
-    undefined=pa.int64(),
-    groups=pa.int64(),
-    groups_effective=pa.float64(),
-    unknown_target=pa.float64(),
-    unknown_predicted=pa.float64(),
-    note=pa.string(),
+    strings("model", "split", "evaluator", "measure", "kind"),
+    floats(
+        "value",
+        "low",
+        "high",
+        "floor",
+        "floor_low",
+        "floor_high",
+        "excess",
+        "excess_low",
+        "excess_high",
+        "sentence_mean",
+        "scaled",
+    ),
+    int64s("sentences", "undefined", "groups"),
+    floats("groups_effective", "unknown_target", "unknown_predicted"),
+    strings("note"),
 )
 
 # One row per measure of an evaluator and change of a sentence; `noticed` is the share of sentences
@@ -99,50 +91,34 @@ SEMANTICS = columns(
 # how much lower an unrelated sentence scores.
 PROBES = columns(
     "probes",
-    evaluator=pa.string(),
-    measure=pa.string(),
-    probe=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    noticed=pa.float64(),
-    noticed_low=pa.float64(),
-    noticed_high=pa.float64(),
-    effect=pa.float64(),
-    effect_low=pa.float64(),
-    effect_high=pa.float64(),
-    sentences=pa.int64(),
-    undefined=pa.int64(),
-    groups=pa.int64(),
-    note=pa.string(),
+    strings("evaluator", "measure", "probe"),
+    floats(
+        "value",
+        "low",
+        "high",
+        "noticed",
+        "noticed_low",
+        "noticed_high",
+        "effect",
+        "effect_low",
+        "effect_high",
+    ),
+    int64s("sentences", "undefined", "groups"),
+    strings("note"),
 )
 
 # One row per file of pairs with a human score, evaluator and measure.
 HUMAN_CORRELATIONS = columns(
     "human_correlations",
-    evaluator=pa.string(),
-    measure=pa.string(),
-    file=pa.string(),
-    pairs=pa.int64(),
-    undefined=pa.int64(),
-    pearson=pa.float64(),
-    pearson_low=pa.float64(),
-    pearson_high=pa.float64(),
-    spearman=pa.float64(),
-    spearman_low=pa.float64(),
-    spearman_high=pa.float64(),
-    note=pa.string(),
+    strings("evaluator", "measure", "file"),
+    int64s("pairs", "undefined"),
+    floats("pearson", "pearson_low", "pearson_high", "spearman", "spearman_low", "spearman_high"),
+    strings("note"),
 )
 
 # One row per pair of such a file: what the correlations of two evaluators are compared by.
 HUMAN_SCORES = columns(
-    "human_scores",
-    evaluator=pa.string(),
-    measure=pa.string(),
-    file=pa.string(),
-    pair=pa.int64(),
-    gold=pa.float64(),
-    value=pa.float64(),
+    "human_scores", strings("evaluator", "measure", "file"), int64s("pair"), floats("gold", "value")
 )
 
 
@@ -151,38 +127,27 @@ HUMAN_SCORES = columns(
 # of predicted less that of partner. Left out are sentences on which some model has no value.
 SEMANTIC_DIFFERENCES = columns(
     "semantic_differences",
-    split=pa.string(),
-    evaluator=pa.string(),
-    measure=pa.string(),
-    kind=pa.string(),
-    first=pa.string(),
-    second=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    p_value=pa.float64(),
-    p_adjusted=pa.float64(),
-    sentences=pa.int64(),
-    groups=pa.int64(),
-    groups_effective=pa.float64(),
-    note=pa.string(),
+    strings("split", "evaluator", "measure", "kind", "first", "second"),
+    floats("value", "low", "high", "p_value", "p_adjusted"),
+    int64s("sentences", "groups"),
+    floats("groups_effective"),
+    strings("note"),
 )
 
 # One row per pair of measures, split, method (pearson, spearman) and what they are correlated over:
 # sentences (the mean of the models' correlations) or models. `n` counts those.
 SEMANTIC_CORRELATIONS = columns(
     "semantic_correlations",
-    split=pa.string(),
-    over=pa.string(),
-    method=pa.string(),
-    first_evaluator=pa.string(),
-    first_measure=pa.string(),
-    second_evaluator=pa.string(),
-    second_measure=pa.string(),
-    value=pa.float64(),
-    low=pa.float64(),
-    high=pa.float64(),
-    n=pa.int64(),
-    groups=pa.int64(),
-    note=pa.string(),
+    strings(
+        "split",
+        "over",
+        "method",
+        "first_evaluator",
+        "first_measure",
+        "second_evaluator",
+        "second_measure",
+    ),
+    floats("value", "low", "high"),
+    int64s("n", "groups"),
+    strings("note"),
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas.columns import columns, floats, int64s, strings
 
 # One row per validation and split. Without a likelihood there is no perplexity; with distortions of
 # the training there is a contrastive entropy, nats a sentence: of the split valid, and as train of
@@ -12,13 +10,9 @@ from beyond_perplexity.schemas.columns import columns
 # −log p̂(x) of its model, nats per prediction (training/wake.py); all others have fit alone.
 TRAINING = columns(
     "training",
-    step=pa.int64(),
-    epoch=pa.float64(),
-    split=pa.string(),
-    loss=pa.float64(),
-    perplexity=pa.float64(),
-    contrastive_entropy=pa.float64(),
-    learning_rate=pa.float64(),
-    seconds=pa.float64(),
-    phase=pa.string(),
+    int64s("step"),
+    floats("epoch"),
+    strings("split"),
+    floats("loss", "perplexity", "contrastive_entropy", "learning_rate", "seconds"),
+    strings("phase"),
 )

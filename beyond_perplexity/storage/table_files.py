@@ -95,9 +95,14 @@ class TableFile:
             kind = "CSV" if self._csv else "Parquet"
             raise self._unreadable(error, f"not a readable {kind} file") from error
         self.n_groups = len(self._group_rows)
+        self._refuse_twice()
+
+    def _refuse_twice(self) -> None:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:
-            raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
+            raise InputError(
+                f"{self.path}: has column {twice[0]!r} more than once; leave one of them"
+            )
 
     def _check_separator(self) -> None:
         """Raise `InputError` where something else than commas separates the names."""

@@ -59,7 +59,7 @@ def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
     n_groups = int(codes.max(initial=-1)) + 1
     if n_groups == 1 < len(codes):
         raise InputError(
-            f"{place} holds one single group; leave --group-column out or name another one: "
+            f"{place} holds one single group; leave the group column out or name another one: "
             "nothing can be said of how groups differ"
         )
     return codes if n_groups < len(codes) else None

@@ -241,7 +241,7 @@ class TextView:
     def __post_init__(self) -> None:
         if self.minimum_tokens < 0 or (self.maximum_tokens is not None and self.maximum_tokens < 1):
             raise InputError(
-                f"--minimum-tokens {self.minimum_tokens}, --maximum-tokens {self.maximum_tokens}: "
+                f"minimum tokens {self.minimum_tokens}, maximum tokens {self.maximum_tokens}: "
                 "give at least 0 and at least 1"
             )
 

@@ -1,4 +1,4 @@
-"""What stands in place of an omitted argument, in the reference: the value, not the code for it."""
+"""Signatures in the reference: those that functions have, and values in place of defaults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import inspect
 from importlib import import_module
 from typing import Any
 
-from griffe import Class, DocstringSectionKind, Extension, Function, Module
+from griffe import (
+    Class,
+    Docstring,
+    DocstringSectionKind,
+    Extension,
+    Function,
+    Module,
+    Parameter,
+    ParameterKind,
+    Parameters,
+)
 from reference import CONTRACTS
 
 _SHOWN = ("beyond_perplexity.library", *(module for _, module in CONTRACTS))
@@ -31,7 +41,18 @@ def _settle(part: Module | Class) -> None:
 
 def _resolve(function: Function) -> None:
     """Give parameters, and the table that describes them, the defaults that they have."""
-    held = _defaults(function)
+    found = _found(function)
+    parameters = inspect.signature(found).parameters.values()
+    if hasattr(found, "__signature__"):  # made of an option set
+        kinds = {one.kind: ParameterKind(one.kind.description) for one in parameters}
+        shown = [
+            Parameter(one.name, annotation=one.annotation, kind=kinds[one.kind])
+            for one in parameters
+        ]
+        function.parameters = Parameters(*shown)
+        function.docstring = Docstring(inspect.getdoc(found) or "", parent=function, parser="numpy")
+    empty = inspect.Parameter.empty
+    held = {one.name: repr(one.default) for one in parameters if one.default is not empty}
     for parameter in function.parameters:
         if parameter.name in held:
             parameter.default = held[parameter.name]
@@ -41,11 +62,9 @@ def _resolve(function: Function) -> None:
                 row.value = held.get(row.name)
 
 
-def _defaults(function: Function) -> dict[str, str]:
+def _found(function: Function) -> Any:
+    """Return the function itself."""
     found: Any = import_module(function.module.path)
     for name in function.path.removeprefix(f"{function.module.path}.").split("."):
         found = inspect.getattr_static(found, name)
-    found = getattr(found, "__func__", found)  # of a class method
-    parameters = inspect.signature(found).parameters.values()
-    empty = inspect.Parameter.empty
-    return {one.name: repr(one.default) for one in parameters if one.default is not empty}
+    return getattr(found, "__func__", found)  # of a class method

@@ -17,7 +17,7 @@ from beyond_perplexity.importance.particle_runs import (
     numbers_needed,
     smc_log_prob,
 )
-from tests.unit import test_rnng_particles, test_smc, test_smc_paths
+from tests.unit import test_rnng_particles, test_smc
 from tests.unit.test_smc import numbers
 
 REPEATS, AT_ONCE, PARTICLES = 100_000, 4000, 4
@@ -37,7 +37,7 @@ def case(name):
         )
     family = test_smc.FAMILIES[name]
     model, proposal = family.pair()
-    return model, proposal, family.batch, family.short, test_smc_paths.joint(family, model)
+    return model, proposal, family.batch, family.short, test_smc.joint(family, model)
 
 
 @pytest.mark.parametrize(

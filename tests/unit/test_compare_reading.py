@@ -222,8 +222,8 @@ def test_titles_are_suggested_only_where_both_can_group_by_them(tmp_path, capsys
         compared(reference, samples, permutations=0)
         said = capsys.readouterr().err
         assert "repeat a title" in said
-        assert ("--group-column title" in said) == can
-        assert ("--group-column with a field that tells the groups" in said) == (not can)
+        assert ("group column title" in said) == can
+        assert ("group column with a field that tells the groups" in said) == (not can)
 
 
 def test_the_page_says_what_was_exchanged(texts, tmp_path) -> None:
@@ -305,8 +305,8 @@ def test_wrong_groups_of_samples_and_other_formats(texts, tmp_path) -> None:
     [
         ({"vocabulary": "none.json"}, r"none\.json: no such file"),
         ({"training": "none.txt"}, r"none\.txt: no such file"),
-        ({"minimum_tokens": -1}, "--minimum-tokens -1"),
-        ({"maximum_tokens": 0}, "--maximum-tokens 0"),
+        ({"minimum_tokens": -1}, "minimum tokens -1"),
+        ({"maximum_tokens": 0}, "maximum tokens 0"),
         ({"minimum_tokens": 100}, r"a\.txt: has no document with 100 tokens in it"),
     ],
 )

@@ -150,6 +150,6 @@ def test_defaults_of_the_reference_are_those_of_the_functions(site, pages) -> No
             if one.default is not one.empty:
                 value = str(one.default) if not isinstance(one.default, str) else f'"{one.default}"'
                 assert re.search(rf"\b{one.name}: [^=()]+ = {re.escape(value)}\W", shown), one
-    row = re.search(r"maximum_tokens int Documents .{0,120}? (\S+) field str", text)
+    row = re.search(r"maximum_tokens int Tokens .{0,120}? (\S+) field str", text)
     assert row is not None
     assert row.group(1) == "None"

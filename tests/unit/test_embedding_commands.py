@@ -304,14 +304,14 @@ def read_bodies(options, folder):
 
 @pytest.mark.parametrize("documents", [19, 4001])
 def test_a_wrong_number_of_documents_is_named(tmp_path, documents):
-    with pytest.raises(InputError, match=rf"--embedding-documents: documents: is {documents}"):
+    with pytest.raises(InputError, match=rf"embedding documents: documents: is {documents}"):
         compared(tmp_path, HUMAN, embedding_documents=documents)
 
 
 def test_what_has_no_vectors_of_texts_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"word vectors: has no vectors of texts; name one of"):
         encoder_of(Blind())
-    with pytest.raises(InputError, match=r"--embedding nowhere: no such folder; give one, or"):
+    with pytest.raises(InputError, match=r"embedding nowhere: no such folder; give one, or"):
         named_evaluator("nowhere")
     with pytest.raises(InputError, match=r"is no folder of sentence-transformers"):
         named_evaluator(str(tmp_path))

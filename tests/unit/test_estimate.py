@@ -115,7 +115,7 @@ def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, cap
     with open(text, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
-    with pytest.raises(InputError, match=r"--diagnostics d\.txt: expected a name that ends"):
+    with pytest.raises(InputError, match=r"diagnostics d\.txt: expected a name that ends"):
         run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
 
 
@@ -215,10 +215,7 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
         ),
         ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
         ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
-        (
-            {name: column[:0] for name, column in MINIMAL.items()},
-            "there are no rows",
-        ),
+        ({name: column[:0] for name, column in MINIMAL.items()}, "there are no rows"),
     ],
 )
 def test_a_wrong_row_is_named(weights, columns, message):

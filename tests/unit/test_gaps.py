@@ -86,12 +86,7 @@ def test_a_setting_lacks_what_the_best_of_its_model_show():
 def test_the_table_says_what_is_known_of_every_setting():
     cut = setting(math.nan, math.nan, model="long", n_cut=20)
     table = gaps_report(pd.DataFrame([*ROWS, cut]), Labels())
-    assert [row[-1] for row in table.rows] == [
-        "fails",
-        "holds",
-        "open: at most 0.100 short",
-        "–",
-    ]
+    assert [row[-1] for row in table.rows] == ["fails", "holds", "open: at most 0.100 short", "–"]
     assert table.rows[0][4:10] == ["100", "20/2", "4.000", "5.500", "1.500 ± 0.010", "0.300"]
     assert table.rows[2][3:7] == ["Sequential Monte Carlo", "100 × 4", "20/2", "–"]
     assert "Proposals gave q = 0 to the latents of 1 documents" in table.note

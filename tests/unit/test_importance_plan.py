@@ -75,17 +75,10 @@ class PlannedDraw(NamedTuple):
 def jobs(held: ImportancePlan, draw: str, proposal: str) -> list[PlannedDraw]:
     found = []
     for path in held.draw_files(draw, proposal):
-        setting, block = Path(path).parts[-2], Path(path).stem
-        instances, samples = block.split("-")
-        found.append(
-            PlannedDraw(
-                path,
-                setting,
-                held.draw_options(draw, proposal, setting),
-                tuple(held.instance_range(draw, instances)),
-                tuple(held.sample_range(draw, setting, samples)),
-            )
-        )
+        setting, (instances, samples) = Path(path).parts[-2], Path(path).stem.split("-")
+        options = held.draw_options(draw, proposal, setting)
+        ranges = held.instance_range(draw, instances), held.sample_range(draw, setting, samples)
+        found.append(PlannedDraw(path, setting, options, *map(tuple, ranges)))
     return found
 
 
@@ -110,37 +103,16 @@ def test_more_of_anything_leaves_the_whole_shards_of_the_papers_plan_as_they_are
     6 proposals are drawn from at 6 temperatures and 4 at one, which makes 40 settings; all are for
     models that go word by word; 2,000 instances are 40 blocks.
     """
-    more_samples = drawn_again(samples=20_000)
-    assert more_samples == {
-        "weights": 40 * 40,
-        "log_q": 6 * 40,
-        "beams": 0,
-        "smc": 0,
-        "bidirectional": 0,
-        "posterior": 0,
-    }
-    more_instances = drawn_again(instances=2100)
-    blocks = {
-        "weights": 40 * 2,
-        "log_q": 6 * 2,
-        "beams": 10 * 2,
-        "smc": 10 * 2 * 3,  # 10 runs are 3 blocks
-        "posterior": 10 * 2,
-    }
-    assert more_instances == {**blocks, "bidirectional": 0}
+    none = dict.fromkeys(DRAWS, 0)
+    assert drawn_again(samples=20_000) == none | {"weights": 40 * 40, "log_q": 6 * 40}
+    blocks = {"weights": 40 * 2, "log_q": 6 * 2, "beams": 10 * 2, "posterior": 10 * 2}
+    blocks["smc"] = 10 * 2 * 3  # 10 runs are 3 blocks
+    assert drawn_again(instances=2100) == none | blocks
     temperatures = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0, 10.0]
-    more_temperatures = drawn_again(temperatures=temperatures)
-    assert more_temperatures == {
-        "weights": 6 * 40,
-        "log_q": 6 * 40,
-        "beams": 0,
-        "smc": 0,
-        "bidirectional": 0,
-        "posterior": 0,
-    }
-    assert drawn_again(temperatures=temperatures[:6][::-1]) == dict.fromkeys(DRAWS, 0)
-    more_beams = drawn_again(beams=[1, 10, 1000])
-    assert more_beams == {**dict.fromkeys(DRAWS, 0), "beams": 10 * 40}
+    more = none | {"weights": 6 * 40, "log_q": 6 * 40}
+    assert drawn_again(temperatures=temperatures) == more
+    assert drawn_again(temperatures=temperatures[:6][::-1]) == none
+    assert drawn_again(beams=[1, 10, 1000]) == none | {"beams": 10 * 40}
 
 
 def test_more_runs_are_drawn_alone_and_other_particles_anew():

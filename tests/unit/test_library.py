@@ -23,9 +23,10 @@ import beyond_perplexity
 from beyond_perplexity import errors
 from beyond_perplexity.auditing.checks import Finding
 from beyond_perplexity.commands import compare as compare_command
+from beyond_perplexity.corpus.external import StrictProblems
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import Audit
-from beyond_perplexity.library.given import GivenFiles
+from beyond_perplexity.library.calls import text_source
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.random_streams import stream
 from tests.unit.latent_tables import model, sample_columns
@@ -68,7 +69,7 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     pd.testing.assert_frame_equal(again.table, compared.table)
 
 
-def test_whatever_holds_texts_gives_them_as_they_are(tmp_path) -> None:
+def test_whatever_holds_texts_gives_them_as_they_are() -> None:
     table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
     forms = (
         MODEL,
@@ -81,12 +82,12 @@ def test_whatever_holds_texts_gives_them_as_they_are(tmp_path) -> None:
         table.to_reader(max_chunksize=7),
         table.to_batches()[0],
     )
-    with GivenFiles() as files:
-        for place, form in enumerate(forms):
-            found = pq.read_table(files.texts(form, f"form {place}"))
-            assert found.column("text").to_pylist() == MODEL
-            assert set(found.column_names) <= {"text", "title"}
-        assert files.texts("a/path", "x") == Path("a/path")
+    for place, form in enumerate(forms):
+        found = [*text_source(form, f"form {place}").read(StrictProblems(skip=False))]
+        assert [record.as_it_is for record in found] == MODEL
+        assert found[3].place in (f"form {place}: row 4", f"form {place}: text 4")
+        assert {record.title for record in found} in ({""}, set(MODEL))
+    assert text_source("a/path", "x") == Path("a/path")
 
 
 def test_groups_come_beside_the_texts_or_in_a_column() -> None:
@@ -231,8 +232,8 @@ def test_options_of_the_library_have_the_bounds_of_the_command(options, message)
     assert str(caught.value).startswith(message)
 
 
-def test_texts_are_streamed_and_the_files_that_hold_them_go(tmp_path) -> None:
-    """An iterator is read in batches: never more than one is ahead of the file."""
+def test_texts_are_streamed() -> None:
+    """No text is read before it is asked for."""
     read = 0
 
     def generated():
@@ -240,13 +241,11 @@ def test_texts_are_streamed_and_the_files_that_hold_them_go(tmp_path) -> None:
         for read in range(1, 10_001):
             yield f"text {read}\nwith a line feed"
 
-    with GivenFiles() as files:
-        path = files.texts(generated(), "x")
-        assert read == 10_000
-        held = pq.ParquetFile(path)
-        assert held.metadata.row_group(0).num_rows <= 4_096
-        assert held.read().column("text")[9_999].as_py() == "text 10000\nwith a line feed"
-    assert not path.parent.exists()
+    source = text_source(generated(), "x")
+    for number, record in enumerate(source.read(StrictProblems(skip=False)), start=1):
+        assert read == number
+        assert record.as_it_is == f"text {number}\nwith a line feed"
+    assert read == 10_000
 
 
 def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch) -> None:
@@ -259,11 +258,6 @@ def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch)
     assert "<h1>samples compared with human.txt</h1>" in page
     assert str(human) in page
     assert "beyond-perplexity-" not in page
-    with GivenFiles() as files:
-        path = files.texts(["a"], "x['a.b']")
-        assert files.named(f"{path}: row 3 is not that of own.parquet") == (
-            "x['a.b']: row 3 is not that of own.parquet"
-        )
 
 
 def test_the_public_names_are_there_and_come_late() -> None:
@@ -272,8 +266,8 @@ def test_the_public_names_are_there_and_come_late() -> None:
         held = getattr(beyond_perplexity, name)
         assert held.__name__ == name
         assert held.__doc__
-    with pytest.raises(AttributeError, match="has no attribute 'perplexities'"):
-        _ = beyond_perplexity.perplexities
+    with pytest.raises(AttributeError, match="has no attribute 'compares'"):
+        _ = beyond_perplexity.compares
 
 
 def scores(seed: int, shift: float) -> pd.DataFrame:
@@ -388,5 +382,5 @@ def test_what_an_extra_installs_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_mapping_is_no_list_of_texts() -> None:
     """Its keys would be read as the texts."""
-    with GivenFiles() as files, pytest.raises(InputError, match="x: is of type dict; give a path"):
-        files.texts({"text": ["a", "b"]}, "x")
+    with pytest.raises(InputError, match="x: is of type dict; give a path"):
+        text_source({"text": ["a", "b"]}, "x")

@@ -29,10 +29,10 @@ INTERFACES = {
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {
-    "base": "errors foreign_text verdicts options arguments requeue gpu_use particle_resampling"
-    " random_streams invariant_tensors storage schemas __init__",
+    "base": "errors foreign_text verdicts options option_sets arguments option_sets requeue gpu_use"
+    " particle_resampling random_streams invariant_tensors storage schemas __init__",
     "inference": "inference",
-    "language": "corpus vocabulary ngrams instances",
+    "language": "corpus vocabulary ngrams instances scoring",
     "models": "models training decoding",
     "subjects": "tendencies perplexities importance contrastive semantics",
     "across": "relations auditing",

@@ -290,9 +290,9 @@ def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path: Path) -> None:
     assert ids.words == ["<s>", "</s>", "<unk>", "a", "x"]
     assert list(read_sentence_texts([path], UnknownRule(unknown=True))) == ["a <unk> x"]
     for word in ("", "a b", "<s>", " x"):
-        with pytest.raises(InputError, match="--unk-as: is"):
+        with pytest.raises(InputError, match="unk as: is"):
             UnknownRule(word)
-    with pytest.raises(InputError, match="--unk-as: goes not with"):
+    with pytest.raises(InputError, match="unk as: goes not with"):
         UnknownRule("x", True)
 
 

@@ -129,7 +129,7 @@ def test_what_cannot_be_opened_is_told_in_a_line(
             assert "\n" not in str(caught.value)
     text = tmp_path / "a.txt"
     text.write_text("a\n")
-    with pytest.raises(InputError, match="--cleaned: this model has no corpus"):
+    with pytest.raises(InputError, match="cleaned: this model has no corpus"):
         run(monkeypatch, perplexity, "--model", folder, "--text", text, "--cleaned")
     assert opening.is_foreign(str(folder))
     assert END not in str(caught.value)

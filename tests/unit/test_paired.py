@@ -60,7 +60,7 @@ def write(path, columns):
 def compared(paths, **options):
     files = [one for path in paths for one in read_scores(path)]
     names = {path: path.rsplit("/", 1)[1].split(".")[0] for path in paths}
-    return compare_scores(files, names, PairOptions(**{"flips": 999, **options})).to_pylist()
+    return compare_scores(files, names, PairOptions((), **{"flips": 999, **options})).to_pylist()
 
 
 def saved(folder, columns, suffix="parquet"):
@@ -162,22 +162,22 @@ def test_files_of_other_programs_need_two_columns(tmp_path):
     del with_ids["group"], with_ids["text_hash"]
     paths = [write(tmp_path / "a.parquet", with_ids), str(tmp_path / "b.csv")]
     assert compared(paths)[2] == pytest.approx(by_order)
-    no_end = compared(paths, count_eos=False)[2]
+    no_end = compared(paths, no_count_eos=True)[2]
     assert abs(no_end["value"]) > abs(by_order["value"])
 
 
 def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
     """Where a file says what its scores have; others are taken as the flag has it."""
     first, second = scores()
-    expected = compared(saved(tmp_path, [first, second]), count_eos=False)[2]
+    expected = compared(saved(tmp_path, [first, second]), no_count_eos=True)[2]
     for suffix in ("csv", "parquet"):
         without = [{**one, "ended": [False] * 60} for one in (first, second)]
-        assert compared(saved(tmp_path, without, suffix), count_eos=False)[2] == expected
-        with pytest.raises(InputError, match=r"without the end of documents; give --no-count-eos"):
+        assert compared(saved(tmp_path, without, suffix), no_count_eos=True)[2] == expected
+        with pytest.raises(InputError, match=r"without the end of documents; give no count eos"):
             compared(saved(tmp_path, without, suffix))
         ended = [{**one, "ended": [True] * 60} for one in (first, second)]
         with pytest.raises(InputError, match=r"with the end of each document; score again with"):
-            compared(saved(tmp_path, ended, suffix), count_eos=False)
+            compared(saved(tmp_path, ended, suffix), no_count_eos=True)
         mixed = [first, {**second, "ended": [True] * 30 + [False] * 30}]
         with pytest.raises(
             InputError, match=r"(line 32|row 31).*ended is 'false'; give true in all"

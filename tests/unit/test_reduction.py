@@ -41,6 +41,8 @@ K = 60
 OPTIONS = ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
 COLUMNS = {tau: sample_columns(P, tau, K) for tau in GRID}
 TABLES = (estimates_table, curves_table, replicates_table, instances_table)
+SAMPLING = {"method": "importance_sampling", "measure": "perplexity"}
+INSTANCE = {**SAMPLING, "aggregation": "instance"}
 
 
 def weights(tau: float) -> np.ndarray:
@@ -71,15 +73,14 @@ def one(table: pa.Table, **wanted: object) -> dict:
 @pytest.mark.parametrize("tau", GRID)
 def test_the_two_levels_are_those_of_scipy(reduction, tau):
     table = estimates_table(reduction)
-    common = {"temperature": tau, "method": "importance_sampling", "measure": "perplexity"}
-    instance = one(table, **common, aggregation="instance")
+    instance = one(table, **INSTANCE, temperature=tau)
     log_p = (logsumexp(weights(tau), 1) - np.log(K)).sum()
     assert instance["log_likelihood"] == pytest.approx(log_p, rel=1e-13)
     assert instance["value"] == pytest.approx(np.exp(-log_p / T), rel=1e-13)
-    corpus = one(table, **common, pairing="sample_id")
+    corpus = one(table, **SAMPLING, temperature=tau, pairing="sample_id")
     log_p = logsumexp(weights(tau).sum(0)) - np.log(K)
     assert corpus["value"] == pytest.approx(np.exp(-log_p / T), rel=1e-13)
-    random = one(table, **common, pairing="random")
+    random = one(table, **SAMPLING, temperature=tau, pairing="random")
     assert random["low"] < random["value"] < random["high"]
     assert random["replicates"] == 40
     assert {row["bound"] for row in (instance, corpus, random)} == {"stochastic"}
@@ -105,13 +106,7 @@ def test_unknown_words_are_charged(reduction):
 
 
 def test_the_standard_errors_are_of_the_same_size_as_the_spread_of_replicates(reduction):
-    row = one(
-        estimates_table(reduction),
-        temperature=1.0,
-        method="importance_sampling",
-        aggregation="instance",
-        measure="perplexity",
-    )
+    row = one(estimates_table(reduction), **INSTANCE, temperature=1.0)
     found = []
     for seed in range(200):
         columns = sample_columns(P, 1.0, K, seed=100 + seed)
@@ -144,9 +139,8 @@ def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
     assert values[-1] == pytest.approx(np.exp(-TRUE / T), rel=1e-13)
     assert {row["bound"] for row in beams} == {"strict"}
     for row in beams:
-        tails = select(
-            table, method="beam_plus_tail", beam_size=row["beam_size"], measure="perplexity"
-        )
+        beam = {"method": "beam_plus_tail", "beam_size": row["beam_size"]}
+        tails = select(table, **beam, measure="perplexity")
         assert [tail["temperature"] for tail in tails] == list(GRID)
         assert all(tail["value"] <= row["value"] for tail in tails)
         assert all(tail["standard_error_samples"] >= 0 for tail in tails)
@@ -156,9 +150,7 @@ def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
 
 def test_the_jackknife_is_labelled_so(reduction):
     rows = select(estimates_table(reduction), method="jackknife", measure="perplexity")
-    assert [(row["bound"], row["temperature"]) for row in rows] == [
-        ("debiased", tau) for tau in GRID
-    ]
+    assert [(row["bound"], row["temperature"]) for row in rows] == [("debiased", t) for t in GRID]
 
 
 def test_curves_fall_and_end_at_the_estimates(reduction):
@@ -169,13 +161,7 @@ def test_curves_fall_and_end_at_the_estimates(reduction):
         means = [row["mean"] for row in instance]
         assert means[0] > means[2] > means[-1]
         assert (np.diff(means) < 0.02).all()  # the subsets are drawn: falling up to that
-        end = one(
-            table,
-            temperature=tau,
-            aggregation="instance",
-            method="importance_sampling",
-            measure="perplexity",
-        )
+        end = one(table, **INSTANCE, temperature=tau)
         for name in ("mean", "low", "high"):
             assert instance[-1][name] == pytest.approx(end["value"], rel=1e-12)
         corpus = select(curves, temperature=tau, aggregation="corpus")
@@ -211,13 +197,7 @@ def test_diagnostics_name_instances_and_estimators(reduction):
     hashes = COLUMNS[0.5]["latent_hash"].reshape(len(P), K)[2]
     assert row["unique_share"] == len(set(hashes.tolist())) / K
     assert row["log_likelihood"] == pytest.approx(np.log(np.mean(w)) + log_w.max(), rel=1e-12)
-    summary = one(
-        estimates_table(reduction),
-        method="importance_sampling",
-        temperature=0.5,
-        aggregation="instance",
-        measure="perplexity",
-    )
+    summary = one(estimates_table(reduction), **INSTANCE, temperature=0.5)
     rows = select(table, method="importance_sampling", temperature=0.5)
     assert summary["ess_min"] == min(row["ess"] for row in rows)
     assert summary["largest_weight_max"] == max(row["largest_weight"] for row in rows)
@@ -272,20 +252,26 @@ def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     assert read == [0, 1, 2, 3]
 
 
-def reduced(tmp_path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
-    path = tmp_path / "weights.parquet"
-    pq.write_table(pa.table(columns), path)
-    return estimates_table(reduce_weights(WeightReader([path]), options=OPTIONS))
+def reduced(
+    tmp_path: Path, columns: dict[str, np.ndarray], options=OPTIONS, seed: int = 0
+) -> Reduction:
+    pq.write_table(pa.table(columns), tmp_path / "weights.parquet")
+    reader = WeightReader([tmp_path / "weights.parquet"])
+    return reduce_weights(reader, options=options, seed=seed)
+
+
+def estimated(tmp_path: Path, columns: dict[str, np.ndarray]) -> pa.Table:
+    return estimates_table(reduced(tmp_path, columns))
 
 
 def test_an_instance_of_zero_weights_is_infinite_and_said_to_be(tmp_path):
     columns = {**COLUMNS[1.0]}
     columns["log_p"] = np.where(columns["instance_id"] == 10, -np.inf, columns["log_p"])
-    table = reduced(tmp_path, columns)
-    for row in select(table, measure="perplexity", method="importance_sampling"):
+    table = estimated(tmp_path, columns)
+    for row in select(table, **SAMPLING):
         assert row["value"] == np.inf
         assert row["standard_error"] is None
-    row = one(table, aggregation="instance", method="importance_sampling", measure="perplexity")
+    row = one(table, **INSTANCE)
     assert row["n_infinite"] == 1
     assert "(10): the perplexity is infinite" in row["note"]
     assert "p̂ is 0 for 1 instances" in row["note"]
@@ -300,7 +286,7 @@ def test_the_posterior_as_proposal_gives_the_truth_without_spread(tmp_path):
     posterior = np.log(P / P.sum(1, keepdims=True))
     columns["log_q"] = posterior[columns["instance_id"] // 7, (columns["latent_hash"] + 5) // 1000]
     columns = {name: column for name, column in columns.items() if "tau" not in name}
-    for row in select(reduced(tmp_path, columns), measure="perplexity"):
+    for row in select(estimated(tmp_path, columns), measure="perplexity"):
         for name in ("low", "high") if row["basis"] else ("value",):
             assert row[name] == pytest.approx(np.exp(-TRUE / T), rel=1e-12)
         spread = ("standard_error", "standard_error_samples", "standard_deviation")
@@ -311,11 +297,9 @@ def test_the_posterior_as_proposal_gives_the_truth_without_spread(tmp_path):
 
 def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path):
     kept = (COLUMNS[1.0]["instance_id"] != 10) | (COLUMNS[1.0]["sample_id"] < 25)
-    table = reduced(tmp_path, {name: column[kept] for name, column in COLUMNS[1.0].items()})
+    table = estimated(tmp_path, {name: column[kept] for name, column in COLUMNS[1.0].items()})
     log_w = weights(1.0)
-    instance = one(
-        table, aggregation="instance", method="importance_sampling", measure="perplexity"
-    )
+    instance = one(table, **INSTANCE)
     wanted = sum(
         logsumexp(row[:n]) - np.log(n) for row, n in zip(log_w, (60, 25, 60, 60), strict=True)
     )
@@ -331,22 +315,14 @@ def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path
 
 def test_one_sample_of_one_instance_is_enough(tmp_path):
     columns = {name: column[:1] for name, column in COLUMNS[1.0].items()}
-    (row,) = select(
-        reduced(tmp_path, columns),
-        measure="perplexity",
-        method="importance_sampling",
-        aggregation="instance",
-    )
+    row = one(estimated(tmp_path, columns), **INSTANCE)
     assert row["value"] == pytest.approx(np.exp(-weights(1.0)[0, 0] / 2), rel=1e-13)
     errors = ("standard_error", "standard_error_instances", "k_hat_threshold")
     assert [row[name] for name in errors] == [None, None, None]
 
 
 def test_nothing_is_drawn_when_nothing_is_wanted(tmp_path):
-    path = tmp_path / "weights.parquet"
-    pq.write_table(pa.table(COLUMNS[1.0]), path)
-    options = ReductionOptions(subsets=0, bootstrap=0)
-    found = reduce_weights(WeightReader([path]), options=options)
+    found = reduced(tmp_path, COLUMNS[1.0], ReductionOptions(subsets=0, bootstrap=0))
     assert not curves_table(found).num_rows
     rows = select(estimates_table(found), measure="perplexity")
     assert {row["pairing"] for row in rows} == {None, "sample_id"}
@@ -364,10 +340,7 @@ def log_normal(tmp_path: Path, sigma: float, seed: int) -> pa.Table:
         "log_p": drawn,
         "log_q": np.zeros(count * size),
     }
-    path = tmp_path / "weights.parquet"
-    pq.write_table(pa.table(columns), path)
-    options = ReductionOptions(subsets=30, bootstrap=60)
-    return estimates_table(reduce_weights(WeightReader([path]), options=options, seed=seed))
+    return estimates_table(reduced(tmp_path, columns, ReductionOptions(30, 60), seed))
 
 
 ERRORS = ("standard_error", "standard_error_samples", "standard_deviation")
@@ -377,11 +350,11 @@ ERRORS = ("standard_error", "standard_error_samples", "standard_deviation")
 def test_the_errors_that_are_given_are_those_of_independent_repetitions(tmp_path, sigma):
     """Oracle: the spread of log perplexity over repetitions, and its true value, which is 0."""
     tables = [log_normal(tmp_path, sigma, seed) for seed in range(60)]
-    levels = {"instance": {"aggregation": "instance", "method": "importance_sampling"}}
-    levels |= {name: {"pairing": name} for name in ("sample_id", "random")}
+    levels = {"instance": INSTANCE}
+    levels |= {name: {"pairing": name, **SAMPLING} for name in ("sample_id", "random")}
     given, spread = {}, {}
     for level, wanted in levels.items():
-        rows = [one(table, measure="perplexity", **wanted) for table in tables]
+        rows = [one(table, **wanted) for table in tables]
         values = np.log([row["value"] for row in rows])
         errors = {
             name: np.array([row[name] / row["value"] for row in rows])
@@ -416,13 +389,10 @@ def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
         "log_p": random.normal(-20, 2.0, len(ids)),
         "log_q": np.zeros(len(ids)),
     }
-    path = tmp_path / "weights.parquet"
-    pq.write_table(pa.table(columns), path)
-    found = reduce_weights(WeightReader([path]), options=OPTIONS)
+    found = reduced(tmp_path, columns)
     held = instances_table(found).to_pylist()
     above = [row["k_hat"] is not None and row["k_hat"] > row["k_hat_threshold"] for row in held]
-    wanted = {"aggregation": "instance", "method": "importance_sampling", "measure": "perplexity"}
-    row = one(estimates_table(found), **wanted)
+    row = one(estimates_table(found), **INSTANCE)
     assert row["k_hat_above"] == sum(above)
     assert 0 < sum(above) < 11
     assert (row["k_hat_undefined"], row["k_hat_threshold"]) == (1, None)
@@ -438,8 +408,7 @@ def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
 def test_resamples_without_a_positive_weight_are_noted(tmp_path):
     first = (COLUMNS[1.0]["instance_id"] != 10) | (COLUMNS[1.0]["sample_id"] == 0)
     columns = {**COLUMNS[1.0], "log_p": np.where(first, COLUMNS[1.0]["log_p"], -np.inf)}
-    wanted = {"method": "importance_sampling", "measure": "perplexity"}
-    rows = select(reduced(tmp_path, columns), **wanted)
+    rows = select(estimated(tmp_path, columns), **SAMPLING)
     for row in rows[:2]:  # both levels; a resample misses the one weight in 0.37 of the cases
         assert row["standard_error"] is row["standard_error_samples"] is None
         assert "of 50 resamples have no positive weight left" in row["note"]
@@ -447,7 +416,7 @@ def test_resamples_without_a_positive_weight_are_noted(tmp_path):
 
 def test_a_probability_above_1_is_noted(tmp_path):
     negated = {**COLUMNS[1.0], "log_p": -COLUMNS[1.0]["log_p"]}
-    row = select(reduced(tmp_path, negated), aggregation="instance", measure="perplexity")[0]
+    row = select(estimated(tmp_path, negated), aggregation="instance", measure="perplexity")[0]
     assert "p̂ is above 1 for 4 instances (3, 10, 17 and 1 more)" in row["note"]
 
 

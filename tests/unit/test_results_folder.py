@@ -16,8 +16,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.result_kinds import RESULT_KINDS
-from beyond_perplexity.library.results_folder import load_results
+from beyond_perplexity.library.results_folder import RESULT_KINDS, load_results
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import write_json

@@ -175,7 +175,7 @@ def test_official_weights_of_infersent_need_vectors(files, run):
     held = {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
     torch.save(held, files / "infersent1.pkl")
     flags = ("--evaluator", files / "infersent1.pkl", "--pairs", files / "pairs.tsv")
-    with pytest.raises(InputError, match="InferSent reads word vectors; give --vectors"):
+    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
         run(*flags)
     lines = run(*flags, "--vectors", files / "vectors.txt").out.split()
     assert len(lines) == 4

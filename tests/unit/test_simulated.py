@@ -151,8 +151,8 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert files["documents"] == "<results>/corpora/wikipedia-sentences/documents.parquet"
     found = run.samples.vocabulary_file("wikipedia-sentences", "words")
     assert found == "<results>/vocabularies/wikipedia/words.json"
-    assert run.samples.unit_flags("wikipedia-sentences") == "--group-column title"
-    assert run.samples.unit_flags("wikipedia") == ""
+    assert run.samples.group_column("wikipedia-sentences") == ["title"]
+    assert run.samples.group_column("wikipedia") == []
     group = "tendencies/wikipedia-sentences"
     assert group in run.report.groups("tendencies")
     assert "Sentences of the test set" in run.report.labels(group)

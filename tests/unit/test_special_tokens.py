@@ -97,7 +97,7 @@ def test_without_it_the_difference_is_said(brought, capsys):
     else:
         assert bits["characters"] == pytest.approx(total, rel=0.05)
     assert abs(bits["tokens"] / bits["characters"] - 1) > 0.05
-    line = next(line for line in err.splitlines() if "--special-tokens" in line)
+    line = next(line for line in err.splitlines() if "special tokens" in line)
     assert f"{bits['characters']:.3f} bits per byte" in line
     assert f"{bits['tokens']:.3f} as a token" in line
     assert max(times, key=times.get) in line

@@ -41,7 +41,7 @@ NEEDS = {
     "compare_contrast": set(),
     "compare_perplexity": set(),
     "compare_semantics": set(),
-    "contrast": {"scipy"},
+    "contrast": set(),
     "count_statistics": set(),
     "cut_sentences": set(),
     "describe_latents": {"torch"},

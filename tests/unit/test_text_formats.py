@@ -186,7 +186,7 @@ def test_samples_that_are_brought_are_read_by_their_suffix(
     corpora = Corpora(configured(path, **more), "results")
     assert corpora.external_format("own") == format_
     assert corpora.external_field("own") == ([more["field"]] if "field" in more else [])
-    assert corpora.external_code("own") == "beyond_perplexity/corpus/text_files.py"
+    assert corpora.external_code("own") == ["beyond_perplexity/corpus/text_files.py"]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,6 @@ from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_gro
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.calls import for_command
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods as likelihoods
 from beyond_perplexity.models.checkpoint import save_model
@@ -50,7 +49,7 @@ from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences, read
 from beyond_perplexity.ngrams.text import UnknownRule
 from beyond_perplexity.perplexities import documents
 from beyond_perplexity.storage import table_files
-from beyond_perplexity.storage.accounts import Account, accounts
+from beyond_perplexity.storage.accounts import Account, accounts, tell
 from beyond_perplexity.storage.inputs import PACKED
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import estimate_partition, import_samples
@@ -168,7 +167,7 @@ def test_an_account_that_does_not_agree_is_an_error() -> None:
 
 @FORMS
 def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, said) -> None:
-    suffix, run = SUFFIXES[form], for_command(compare)
+    suffix = SUFFIXES[form]
     copied = " ".join(f"c{place}" for place in range(9))
     others = texts_of(MANY, last="a b")
     plain, first, training = (
@@ -180,6 +179,11 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
         )
     )
     quick = {"tokenized": True, "permutations": 0, "bootstrap": 0}
+
+    def run(*texts, **options):
+        found = compare(*texts, **options)
+        tell(found.files)
+        return found
 
     def row(found, tendency: str, measure: str) -> float:
         table = found.table.set_index(["tendency", "measure"])

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from beyond_perplexity.models.factored import OutputLayer, float_product, impossible_ids
 from beyond_perplexity.models.layers.class_softmax import class_ends
 from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
-from beyond_perplexity.vocabulary import EOS
+from beyond_perplexity.vocabulary import BOS, EOS, UNK
 
 
 class ClassOutput(OutputLayer):
@@ -42,10 +42,10 @@ class ClassOutput(OutputLayer):
         self, width: int, vocabulary_size: int, classes: int, open_vocabulary: bool
     ) -> None:
         super().__init__()
-        impossible = impossible_ids(open_vocabulary)
+        impossible, last = impossible_ids(open_vocabulary), UNK if open_vocabulary else BOS
         ends = [EOS + end for end in class_ends(vocabulary_size - EOS, classes)]
         # Impossible ids share the first class with ``</s>``: one of them alone would waste its own.
-        self.ends = [end for end in ends if end > int(impossible.max())]
+        self.ends = [end for end in ends if end > last]
         self.words = nn.Linear(width, vocabulary_size)
         self.classes = nn.Linear(width, len(self.ends))
         nn.init.normal_(self.words.weight, std=width**-0.5)

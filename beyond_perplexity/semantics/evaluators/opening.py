@@ -50,7 +50,7 @@ def named_evaluator(name: str) -> Evaluator:
         return load_evaluator({"family": FAMILY, "package": name})
     if not Path(name).is_dir():
         allowed = ", ".join(packages)
-        raise InputError(f"--embedding {name}: no such folder; give one, or a package: {allowed}")
+        raise InputError(f"embedding {name}: no such folder; give one, or a package: {allowed}")
     return load_evaluator({"family": FAMILY, "path": name})
 
 
@@ -86,7 +86,7 @@ def evaluator_at(path: Path, vectors: str | None = None, layers: int = 2) -> dic
     if path.suffix in (".pkl", ".pt", ".pth") or start.startswith((_ZIP, _LEGACY)):
         if vectors is None:
             raise InputError(
-                f"{path}: InferSent reads word vectors; give --vectors, those it was trained with"
+                f"{path}: InferSent reads word vectors; give vectors, those it was trained with"
             )
         return {"family": "infersent", "path": str(path), "vectors": evaluator_named(vectors)}
     return {"family": "vectors", "path": str(path)}

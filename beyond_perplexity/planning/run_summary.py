@@ -1,99 +1,22 @@
-"""What a run is about, in words, for the end of a dry run."""
+"""What a run is about and what it takes, in words, for the end of a dry run."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from beyond_perplexity.corpus.rows import EMBEDDED
 from beyond_perplexity.planning.corpora import STOP_WORD_LISTS
-from beyond_perplexity.planning.resources import NEEDS, JobSizes
+from beyond_perplexity.planning.job_costs import PlannedJob
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.timings import Timings, kind_of
 
 SUMMARY_TITLE = "This run"
-UNKNOWN_MINUTES = 0.2  # of jobs of which nothing is known: most of these only tabulate or compare
-
-
-class PlannedJob(NamedTuple):
-    """A job that a run would start, as the dry run sees it.
-
-    Attributes
-    ----------
-    rule : str
-        Name of its rule.
-    gpus : int
-        GPUs it asks for.
-    minutes : float
-        How long it is expected to take.
-    measured : bool
-        Whether that is known from jobs that ran, or guessed.
-    megabytes : float
-        The memory it asks for.
-    output_bytes : float
-        What it will write, where that was measured.
-    """
-
-    rule: str
-    gpus: int
-    minutes: float
-    measured: bool = False
-    megabytes: float = 0
-    output_bytes: float = 0
-
-
-class Expectations:
-    """What jobs of a run are expected to take.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    sizes : JobSizes
-        What its jobs ask for, and how much work they are.
-    """
-
-    def __init__(self, run: Run, sizes: JobSizes) -> None:
-        self._sizes = sizes
-        self._timings = Timings(sizes.planned)
-
-    def plan_job(
-        self,
-        rule: str,
-        wildcards: Mapping[str, str],
-        resources: Mapping[str, Any],
-        benchmark: str | None,
-        output: Sequence[str],
-    ) -> PlannedJob:
-        """Describe a job by its rule, wildcards, resources, benchmark file and outputs."""
-        kind, units = kind_of(rule, wildcards), self._sizes.work.units(rule, wildcards)
-        rows = self._sizes.work.rows(rule, wildcards)
-        first = output[0] if output else ""
-        seconds = self._timings.seconds(kind, units, rows, benchmark, first)
-        guess = self._sizes.seconds(rule, wildcards) / 60 if rule in NEEDS else UNKNOWN_MINUTES
-        written = self._timings.planned.get(kind)
-        return PlannedJob(
-            rule,
-            int(resources.get("gpu", 0)),
-            guess if seconds is None else seconds / 60,
-            seconds is not None,
-            _number(resources.get("mem_mb", 0)),
-            written.output_bytes * units if written else 0.0,
-        )
-
-
-def _number(value: object) -> float:
-    """Return a resource; one that is only known later counts as nothing."""
-    return float(value) if isinstance(value, int | float) else 0.0
+JOBS_VARIABLE = "BEYOND_PERPLEXITY_JOBS"  # names the file that a dry run writes its jobs to
 
 
 def missing_files(run: Run) -> list[str]:
-    """List the files that the configuration names and that are not there.
-
-    Those that are fetched by their address, and lists of words that pip brings, are none of them.
-    """
+    """List the local files that the configuration names and that are not there."""
     locations = dict.fromkeys(
         location for location in run.corpora.locations() if isinstance(location, str)
     )
@@ -101,23 +24,8 @@ def missing_files(run: Run) -> list[str]:
     return [file for file in brought if not Path(file).exists()]
 
 
-def summarize_jobs(run: Run, jobs: Iterable[PlannedJob]) -> str:
-    """Say what a run is about, for the end of a dry run.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    jobs : iterable of PlannedJob
-        The jobs that are still to be done.
-
-    Returns
-    -------
-    str
-        Lines of text: corpora, models, decodings, documents; jobs per rule with their expected
-        minutes; hours of GPUs and of other jobs, memory, disk; files that are missing.
-    """
-    jobs = list(jobs)
+def summarize_run(run: Run, jobs: Sequence[PlannedJob]) -> str:
+    """Say what a run is about, what its jobs still to be done take, and what is missing."""
     return "\n".join([SUMMARY_TITLE, *_subjects(run), *_jobs(jobs), *_costs(jobs), *_missing(run)])
 
 

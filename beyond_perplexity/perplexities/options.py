@@ -1,0 +1,146 @@
+# ruff: noqa: RUF009 (fields are declared by `option`)
+"""What is scored under which model, and how: for the library, its command and the scoring."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.arguments import MOST_COUNT, MOST_THREADS
+from beyond_perplexity.option_sets import option
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """What is scored, and how; `texts` are a path or, for the scoring itself, `HeldTexts`."""
+
+    model: str | Path = option(
+        MISSING,
+        "folder of a model: of a run or of Hugging Face; or its name on the hub",
+        "path or str",
+        more="Or the file of an n-gram model in ARPA format.",
+        positional=True,
+    )
+    texts: Any = option(
+        MISSING,
+        "text, JSONL or Parquet by its suffix, one document a line or row; of an ARPA file a "
+        "sentence, which is read as it is",
+        "path, iterable of str, DataFrame or Arrow table",
+        more="Or the documents: a str is a path; tables have a column ``text``. An iterator is "
+        "read once and never held.",
+        positional=True,
+    )
+    groups: Any = option(
+        None,
+        "which documents belong together, where `texts` is an iterable: intervals are over groups",
+        "iterable, optional",
+    )
+    arpa: bool | None = option(
+        None, "whether the model is an ARPA file (default: whether it is a file)", "bool, optional"
+    )
+    unk_as: str | None = option(
+        None,
+        "of an ARPA file: a literal <unk> is this ordinary word",
+        "str, optional",
+        metavar="WORD",
+    )
+    unk_as_unknown: bool = option(
+        False, "of an ARPA file: a literal <unk> is the unknown word", "bool"
+    )
+    field: str | None = option(
+        None,
+        "field or column of the texts in JSONL, Parquet and tables (default: text)",
+        "str, optional",
+    )
+    cleaned: bool = option(False, "clean the text as the model's corpus", "bool")
+    tokenized: bool = option(False, "the text is cleaned already", "bool")
+    context_length: int | None = option(
+        None,
+        "tokens that a prediction sees (default: the model's)",
+        "int, optional",
+        least=1,
+        most=MOST_COUNT,
+    )
+    stride: int | None = option(
+        None,
+        "predictions that each window adds (default: half the context)",
+        "int, optional",
+        least=1,
+        most=MOST_COUNT,
+    )
+    count_bos: bool = option(False, "count <s> in every N, as the tutorial does", "bool")
+    no_count_eos: bool = option(False, "leave </s> out of log P and of every N", "bool")
+    special_tokens: bool = option(
+        False,
+        "read special tokens that the text says, such as <|endoftext|>, as those tokens, as "
+        "lm-eval does (default: as characters)",
+        "bool",
+        more="Then the softmax is over every row of the output layer. Of models of Hugging Face.",
+    )
+    speller: str | Path | None = option(
+        None,
+        "speller of the words that the vocabulary lacks (default: speller.json in the model "
+        "folder, or that of the run which the folder is of)",
+        "path, optional",
+    )
+    group_column: str | None = option(
+        None,
+        "field or column of the documents that belong together (default: group)",
+        "str, optional",
+    )
+    per_document: bool | str | Path = option(
+        True,
+        "Parquet file to write, one row a document",
+        "bool or path",
+        more="Or whether the result has the table ``documents``, a row a document. False: nothing "
+        "is held but a few numbers a document.",
+        writes="file",
+    )
+    threads: int | None = option(
+        None,
+        "CPU threads",
+        "int, optional",
+        more="Default: as PyTorch has them.",
+        least=1,
+        most=MOST_THREADS,
+    )
+    device: str = option("auto", "auto, cpu or cuda", "str")
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """Which models are compared on the same documents, and how."""
+
+    scores: Any = option(
+        MISSING,
+        "scores of one model each, of the same documents",
+        "mapping of str to scores, or iterable of paths",
+        more="Of each model by its name, or files whose names are taken. Scores are a path, a "
+        "DataFrame, an Arrow table or a result of `perplexity`, with a row for every document: "
+        "``bytes`` and ``log_likelihood`` (nats); see `score_files` for the columns that are used "
+        "where they are there.",
+        positional=True,
+    )
+    flips: int = option(9_999, "drawn sign-flips of each test", "int", least=1, most=MOST_COUNT)
+    seed: int = option(1, "seed of the flips", "int", least=0)
+    no_count_eos: bool = option(
+        False, "the scores are without the end of documents, and it is no byte", "bool"
+    )
+    leave_out_infinite: bool = option(
+        False, "name models that find a document impossible, and compare the others", "bool"
+    )
+    csv: str | Path | None = option(
+        None, "table to write, in full precision", "path, optional", writes="file"
+    )
+    output: str | Path | None = option(
+        None,
+        "the same as Parquet; then one model alone is no error",
+        "path, optional",
+        writes="file",
+    )
+
+    @property
+    def count_eos(self) -> bool:
+        """Whether the end of each document counts as a byte, and log-likelihoods are with it."""
+        return not self.no_count_eos

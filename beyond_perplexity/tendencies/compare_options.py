@@ -1,0 +1,169 @@
+# ruff: noqa: RUF009 (fields are declared by `option`)
+"""What of two texts is compared, and how: for the library, its command and the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS
+from beyond_perplexity.corpus.held_texts import HeldTexts
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.rows import TEXT_FORMATS
+from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, has_named_fields
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.option_sets import option
+from beyond_perplexity.tendencies.options import EmbeddingOptions, MeasurementOptions
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST
+
+_TEXTS = "path, iterable of str, DataFrame or Arrow table"
+
+
+@dataclass(frozen=True)
+class CompareOptions:
+    """What is compared, and how; texts are paths or, for the comparison itself, `HeldTexts`."""
+
+    reference: Any = option(
+        MISSING,
+        "human text, or what to compare with",
+        _TEXTS,
+        more="One document each. A str is a path (text, JSONL, Parquet); tables have a column "
+        "``text``. An iterator is read once and never held.",
+        positional=True,
+    )
+    samples: Any = option(
+        MISSING, "generated text, or what to compare", _TEXTS, more="As before.", positional=True
+    )
+    groups: Any = option(
+        None,
+        "which documents of the reference belong together (pages, authors, prompts)",
+        "iterable, or pair of iterables, optional",
+        more="Where it is an iterable of texts: then groups are exchanged in the tests. A tuple of "
+        "two: of the reference and of the samples, such as several answers of a prompt; either may "
+        "be None.",
+    )
+    out: str | Path | None = option(
+        None,
+        "folder for the results; files of their names are replaced",
+        "path, optional",
+        more="Those are ``compare.html``, ``tendencies.csv`` and the figures.",
+        writes="folder",
+    )
+    format: str = option(
+        AUTOMATIC,
+        "what both texts are, where they are paths (default: by the suffix)",
+        "str",
+        choices=(AUTOMATIC, *TEXT_FORMATS),
+    )
+    tokenized: bool = option(
+        False,
+        "the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
+        "bool",
+    )
+    language: str = option("en", "of tokenizer and stop words", "str")
+    stop_words: str = option(
+        AUTOMATIC_LIST,
+        "auto (default: the language's list, gensim's for en), gensim, nltk, or a file",
+        "str",
+        more="Without a list for the language its row says so, and has no numbers.",
+    )
+    permutations: int = option(1999, "draws of each test (default: 1999; 0: none)", "int", least=0)
+    bootstrap: int = option(1000, "draws of the intervals (default: 1000; 0: none)", "int", least=0)
+    seed: int = option(1, "seed of all draws", "int", least=0)
+    vocabulary: str | Path | None = option(
+        None,
+        "vocabulary.json of a model's folder, or a file with one word a line: both texts are read "
+        "in it, other words as <unk>",
+        "path, optional",
+    )
+    group_column: str | None = option(
+        None,
+        "key or column with the group of a document, such as its page or prompt (default: 'group' "
+        "where a text has it; '' for none)",
+        "str, optional",
+    )
+    minimum_tokens: int = option(
+        0, "documents of fewer tokens are left out", "int", least=0, most=MOST_ITEMS
+    )
+    maximum_tokens: int | None = option(
+        None, "tokens read of a document (default: all)", "int, optional", least=1, most=MOST_COUNT
+    )
+    field: str | None = option(
+        None, "field or column of the texts in JSONL, Parquet and tables (default: text)",
+        "str, optional",
+    )  # fmt: skip
+    samples_field: str | None = option(
+        None, "that of the samples, where it is another", "str, optional"
+    )
+    embedding: str | None = option(
+        None,
+        "minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
+        "compared by their vectors",
+        "str, optional",
+    )
+    embedding_documents: int = option(
+        EmbeddingOptions.documents,
+        "documents of each text for the embedding, at random",
+        "int",
+        least=20,
+        most=4_000,
+    )
+    training: Any = option(
+        None,
+        "text that the samples' model was trained on, to find copies of it",
+        f"{_TEXTS}, optional",
+    )
+
+    def sources(self) -> tuple[Path | HeldTexts, Path | HeldTexts]:
+        """Return what the reference and the samples are read from."""
+        return source_of(self.reference), source_of(self.samples)
+
+    def preprocessing(self) -> Preprocessing:
+        """Return the cleaning steps: those of the paper, or none."""
+        return WHITE_SPACE_ONLY if self.tokenized else Preprocessing(language=self.language)
+
+    def field_of(self, path: Path | HeldTexts, *, samples: bool = False) -> str | None:
+        """Return the field of the texts of a file; None where it is plain text, or ``text``."""
+        if samples and self.samples_field is not None:
+            check_field(path, self.samples_field, self.format)
+            return self.samples_field
+        return self.field if has_named_fields(path, self.format) else None
+
+    def check_fields(self) -> None:
+        """Refuse a field of the texts where all files are plain text."""
+        files = self.sources()
+        if not any(has_named_fields(path, self.format) for path in files):
+            check_field(files[0], self.field, self.format)
+
+    def views(self) -> dict[str, TextView]:
+        """Return how the texts are read, by the name of the vocabulary; raw comes last."""
+        raw = TextView(None, self.maximum_tokens, self.minimum_tokens)
+        words = vocabulary_words(str(self.vocabulary)) if self.vocabulary else None
+        if words is None:
+            return {RAW_TEXT: raw}
+        path = Path(str(self.vocabulary))
+        name = path.stem if path.stem != RAW_TEXT else path.name
+        name = name if name != RAW_TEXT else f"{RAW_TEXT} words"  # a file without a suffix
+        return {name: replace(raw, words=words), RAW_TEXT: raw}
+
+    def most_embedded(self) -> int:
+        """Return how many documents of each text are embedded at most."""
+        try:
+            return EmbeddingOptions(str(self.embedding), self.embedding_documents).documents
+        except ValueError as error:
+            raise InputError(f"embedding documents: {error}") from error
+
+    def measurement(self) -> MeasurementOptions:
+        """Return the options of the measures; one-sample tests draw as often as permutations."""
+        return MeasurementOptions(
+            permutations=self.permutations,
+            bootstrap=self.bootstrap,
+            monte_carlo=self.permutations,
+        )
+
+
+def source_of(given: Any) -> Path | HeldTexts:
+    """Return a path as such; what texts in memory are read from is that already."""
+    return given if isinstance(given, HeldTexts) else Path(given)

@@ -13,7 +13,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_range, shown_share, shown_signed
 from beyond_perplexity.figures.verdicts import beyond_floor, effect_table, verdict, verdict_mark
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.report.text_shares import TEXT_SHARES
+from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
 from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 

@@ -29,6 +29,7 @@ from beyond_perplexity.report.measured import (
     OWN,
     PAPER,
     RAW_TABLE,
+    TEXT_SHARES,
     measured_table,
     table_2,
     table_3,
@@ -36,7 +37,6 @@ from beyond_perplexity.report.measured import (
     table_6,
 )
 from beyond_perplexity.report.published import COLUMN
-from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit.synthetic_tables import (

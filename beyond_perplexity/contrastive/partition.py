@@ -3,7 +3,7 @@
 Sequences of words are drawn from a proposal q, a normalized model that is kept from ending. With
 w_n = e^(log score) / q of its first n words, E w_n = Z_n: one sequence serves every length. Several
 sequences of a run, the particles, are a sequential Monte Carlo estimate of the same expectation
-(`importance.drawing.smc`); there are K independent runs. V are the words and ``<unk>``, neither
+(`importance.particle_runs`); there are K independent runs. V are the words and ``<unk>``, neither
 ``<s>`` nor ``</s>``.
 
 The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n

@@ -97,7 +97,7 @@ def _open(model: str, device: str) -> OpenedModel:
     if not os.path.isfile(model):
         return open_any(model, device)
     from beyond_perplexity.models.kneser_ney import KneserNey
-    from beyond_perplexity.ngrams.arpa_reader import read_arpa
+    from beyond_perplexity.ngrams.arpa import read_arpa
 
     held = read_arpa(model)
     network = KneserNey.of(held.model).to(choose_device(device)).eval()

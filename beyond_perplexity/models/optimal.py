@@ -36,10 +36,7 @@ class WalkState(Protocol):
 
 
 class Continuations(NamedTuple):
-    """What may follow hypotheses, (X,) each.
-
-    The hypothesis, z of the word, log q, nats, float64.
-    """
+    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
 
     origin: Tensor
     code: Tensor
@@ -47,7 +44,15 @@ class Continuations(NamedTuple):
 
 
 class OptimalProposal(Proposal):
-    """A proposal that is worked out from its model, in evaluation mode, a word at a time.
+    """A proposal that is worked out from its model; a subclass says how, a word at a time.
+
+    It has `particle_runs.SequentialProposal`'s ``start`` and ``propose``, and what follows
+    from stepping: samples, probabilities and beams of whole texts.
+
+    Parameters
+    ----------
+    model : LatentModel
+        In evaluation mode; its parameters are not this module's.
 
     A subclass says how. It has `importance.drawing.smc.SequentialProposal`'s ``start`` and
     ``propose``, and what follows from stepping: samples, probabilities and beams of whole texts.

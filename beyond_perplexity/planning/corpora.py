@@ -8,8 +8,15 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
-from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    EMBEDDED,
+    FORMATS,
+    PARSERS,
+    SIDE_FILES,
+    check_field,
+    guess_format,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
@@ -19,19 +26,9 @@ STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})
 
 
 class Corpora:
-    """The corpora of a run, and the other files that it reads from outside.
+    """The corpora of a run, and the other files from outside.
 
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    results : str
-        The folder of everything the run makes.
-
-    Attributes
-    ----------
-    downloads : dict of str to dict
-        Every address of the run by the SHA-256 of its content.
+    `downloads` by the SHA-256 of a content.
     """
 
     def __init__(self, config: Config, results: str) -> None:
@@ -125,7 +122,7 @@ class Corpora:
         trees = options.get("trees", {}).get("kind")
         if trees in PARSERS:
             code.append(f"{PARSERS[trees].module.replace('.', '/')}.py")
-            code.append(f"beyond_perplexity.corpus.rows:PARSERS[{trees}]")
+            code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
     def external_format(self, name: str) -> str:
@@ -166,13 +163,7 @@ def location_name(location: str | Mapping[str, str]) -> str:
 
 
 def check_text_formats(config: Config) -> None:
-    """Check that files of texts are of the formats that the configuration gives them.
-
-    Raises
-    ------
-    InputError
-        When a suffix tells another format than text, or a field is named of plain text.
-    """
+    """Check that files of texts are of the formats that the configuration gives them."""
     for name, corpus in config["corpora"].items():
         source = corpus["source"]
         for location in _flat(source["paths"]):

@@ -308,7 +308,7 @@ def test_what_a_longer_search_found(name: str, content: bytes, tmp_path: Path) -
 
 
 def test_every_format_of_a_corpus_is_among_them() -> None:
-    formats = importlib.import_module("beyond_perplexity.corpus.rows").FORMATS
+    formats = importlib.import_module("beyond_perplexity.corpus.formats").FORMATS
     named = {"mediawiki": "dump", "text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
     named |= {"penn": "trees", "conll": "coreference", "linked-wikitext": "linked text"}
     assert set(named) == set(formats)

@@ -109,19 +109,6 @@ def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
     assert listing(tmp_path) == {"a.csv"}
 
 
-def test_what_another_machine_writes_is_left_alone_for_a_day(tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "_HOST", "another")
-    with outputs.atomic_path(tmp_path / "a.csv") as theirs:
-        monkeypatch.undo()
-        outputs.write_json(tmp_path / "a.csv", 1)
-        assert theirs.exists()
-        long_ago = theirs.stat().st_mtime - outputs.SILENT_SECONDS - 60
-        os.utime(theirs, (long_ago, long_ago))
-        outputs.write_json(tmp_path / "a.csv", 2)
-        assert not theirs.exists()
-        theirs.touch()
-
-
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
 def test_files_have_the_mode_of_the_umask(tmp_path, umask):
     """Oracle: a file that Python makes; safetensors makes its own with mode 600."""

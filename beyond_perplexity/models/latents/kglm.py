@@ -234,7 +234,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
-        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
         encoded = self.prepare(batch)
         return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
@@ -242,7 +242,7 @@ class KGLM(LinkedWords, LatentModel):
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
-        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
         log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
@@ -254,7 +254,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def finish(self, state: LinkParticles, time: int) -> Tensor:
-        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        """Read the end; see `importance.particle_runs.SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)

@@ -34,7 +34,7 @@ from beyond_perplexity.corpus.latent_instances import (
     without_overlaps,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.json_text import parse_json
+from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 
 SIZES = (

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.rows import (
+from beyond_perplexity.corpus.formats import (
     ANNOTATED_FORMATS,
     FORMATS,
     PARSERS,
     formats_with,
     options_of_formats,
 )
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.split import SPLITS, SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
@@ -148,25 +148,7 @@ class AutomaticTreeOptions(Section):
 def annotated_preprocessing(
     source_format: str, values: Mapping[str, object]
 ) -> Mapping[str, object]:
-    """Complete the section ``preprocessing`` of a format that has its own tokens.
-
-    Parameters
-    ----------
-    source_format : str
-        Of the corpus; a format without tokens of its own leaves the section as it is.
-    values : mapping
-        The section, as the user wrote it.
-
-    Returns
-    -------
-    mapping
-        With every step that would change the tokenization switched off.
-
-    Raises
-    ------
-    InputError
-        When such a step is asked for.
-    """
+    """Complete the section ``preprocessing`` of a format that has its own tokens."""
     if source_format not in ANNOTATED_FORMATS:
         return values
     off: dict[str, object] = {
@@ -195,13 +177,7 @@ class ExtractionOptions:
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> ExtractionOptions:
-        """Check and read the JSON object of a corpus.
-
-        Raises
-        ------
-        InputError
-            When a key is unknown or missing or a value cannot be used; names the key.
-        """
+        """Check and read the JSON object of a corpus."""
         allowed = ("source", "preprocessing", "documents", "split", "trees")
         for key in config:
             if key not in allowed:

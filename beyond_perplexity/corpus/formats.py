@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from pathlib import PurePath
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
+from beyond_perplexity.storage.inputs import PACKED
+
+if TYPE_CHECKING:
+    from beyond_perplexity.corpus.held_texts import HeldTexts
 
 _PACKAGE = "beyond_perplexity.corpus"
 EMBEDDED = "embedded:"  # begins the name of a corpus that an installed package ships
@@ -19,58 +25,30 @@ Annotation = Literal["trees", "mentions", "graph"]
 
 
 class SourceOption(NamedTuple):
-    """An option of a corpus' source that belongs to some formats.
-
-    Attributes
-    ----------
-    hint, default
-        Type and default.
-    words : str
-        What it says, for the documentation of the configuration.
-    least : int, optional
-        The smallest value.
-    is_file : bool
-        Whether it is a file beside the texts.
-    """
+    """An option of a corpus' source that belongs to some formats."""
 
     hint: Any
     default: object
-    words: str
-    least: int | None = None
-    is_file: bool = False
+    words: str  # what it says, for the documentation of the configuration
+    least: int | None = None  # the smallest value
+    is_file: bool = False  # whether it is a file beside the texts
 
 
 class Format(NamedTuple):
-    """What is known of a format.
+    """What is known of a format."""
 
-    Attributes
-    ----------
-    words : str
-        What it is, for the documentation of the configuration.
-    reader : str
-        ``module:name`` in this package. Of texts, a function that streams `readers.Record`; of
-        pages, `mediawiki.PageStream`; of a format with tokens of its own, an `AnnotatedReader`.
-    kind : str
-        texts, pages or annotated: with tokens of its own, which no step may cut anew.
-    gives : tuple of str
-        Annotations that its documents may have.
-    treebank : bool
-        Whether all its sentences have trees.
-    options : mapping of str to SourceOption
-        Its own options. Formats may share one.
-    suffixes : tuple of str
-        Of files that users bring.
-    named_fields : bool
-        Of texts: whether a document has fields beside its text, such as its group.
-    """
-
-    words: str
+    words: str  # what it is, for the documentation of the configuration
+    # ``module:name`` in this package. Of texts, a function that streams `readers.Record`; of pages,
+    # `mediawiki.PageStream`; of a format with tokens of its own, an `AnnotatedReader`
     reader: str
+    # texts, pages or annotated: with tokens of its own, which no step may cut anew
     kind: Literal["texts", "pages", "annotated"] = "texts"
-    gives: tuple[Annotation, ...] = ()
-    treebank: bool = False
+    gives: tuple[Annotation, ...] = ()  # annotations that its documents may have
+    treebank: bool = False  # whether all its sentences have trees
+    # Its own options. Formats may share one
     options: Mapping[str, SourceOption] = MappingProxyType({})
-    suffixes: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()  # of files that users bring
+    # Of texts: whether a document has fields beside its text, such as its group
     named_fields: bool = False
 
     @property
@@ -178,21 +156,11 @@ SIDE_FILES = tuple(name for name, option in options_of_formats().items() if opti
 
 
 class Parser(NamedTuple):
-    """What is known of a kind of automatic trees.
+    """What is known of a kind of automatic trees."""
 
-    Attributes
-    ----------
-    words : str
-        What it is, for the documentation of the configuration.
-    module : str
-        Has a function ``parse_document``.
-    source : str
-        What the report of an extraction calls it.
-    """
-
-    words: str
-    module: str
-    source: str
+    words: str  # what it is, for the documentation of the configuration
+    module: str  # has a function ``parse_document``
+    source: str  # what the report of an extraction calls it
 
 
 PARSERS: Rows[Parser] = {
@@ -202,3 +170,39 @@ PARSERS: Rows[Parser] = {
         "automatic: textblob",
     )
 }
+
+
+AUTOMATIC = "auto"
+"""The name of no format: that which the suffix tells."""
+
+FORMAT_BY_SUFFIX = {suffix: name for name, row in FORMATS.items() for suffix in row.suffixes}
+NO_TEXTS = dict.fromkeys((".csv", ".tsv", ".xlsx"), "a table") | dict.fromkeys(
+    (".pdf", ".docx", ".html", ".htm", ".arrow", ".feather", ".pkl"), "no plain text"
+)
+
+
+def guess_format(path: PurePath) -> str:
+    """Tell the format by the suffix, before that of a compression: text, jsonl or parquet."""
+    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() not in PACKED]
+    last = suffixes[-1] if suffixes else ""
+    if last in NO_TEXTS and last not in FORMAT_BY_SUFFIX:
+        raise InputError(
+            f"{path}: is {NO_TEXTS[last]} by its name; give texts as JSONL or Parquet, which have "
+            "a field for them, or one document a line under a name that ends in .txt"
+        )
+    return FORMAT_BY_SUFFIX.get(last, "text")
+
+
+def has_named_fields(path: PurePath | HeldTexts, kind: str = AUTOMATIC) -> bool:
+    """Say whether documents of a file have fields beside their texts, such as a group."""
+    if not isinstance(path, PurePath):  # texts in memory
+        return True
+    return FORMATS[guess_format(path) if kind == AUTOMATIC else kind].named_fields
+
+
+def check_field(path: PurePath | HeldTexts, field: str | None, kind: str = AUTOMATIC) -> None:
+    """Check that a field of the texts is named only where there are fields."""
+    if field is not None and not has_named_fields(path, kind):
+        raise InputError(
+            f"{path}: is plain text and has no field '{field}'; give JSONL or Parquet, or name none"
+        )

@@ -21,15 +21,7 @@ DIFFERENCES = "differences"  # the name of a file among those of models
 
 
 class ContrastivePlan:
-    """The contrastive entropy of a validated configuration.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-        The models of the run.
-    """
+    """The contrastive entropy of a validated configuration."""
 
     def __init__(self, config: Config, models: Models) -> None:
         self._config = config
@@ -96,12 +88,10 @@ class ContrastivePlan:
         total: int = self.options["sentences"]
         return [total] if sum(self.sentence_range(units)) == total else []
 
-    def text(self, model: str) -> list[str]:
-        """Return the flags that say what text is scored: its split, and what are sentences."""
-        unit = self._models.split_unit(model)
+    def whole_flag(self, model: str) -> list[str]:
+        """Return the flag that says that documents are sentences, where they are."""
         whole = documents_are_sentences(self._config, "contrastive", self._models.corpus(model))
-        flags = ["--split", self.options["split"], "--split-unit", unit]
-        return [*flags, *["--whole"] * whole]
+        return ["--whole"] if whole else []
 
     def distortion(self) -> str:
         """Return what happens to a word that is hit, as JSON."""
@@ -150,10 +140,6 @@ class ContrastivePlan:
         families |= {*self._models.code(self.options["partition"]["proposal"])}
         return fingerprint("scripts/estimate_partition.py", *sorted(families))
 
-    def partition_source(self, model: str) -> list[str]:
-        """Return the flags of the sentences whose lengths are wanted: those that are scored."""
-        return [*self.text(model), "--sentences", str(self.options["sentences"])]
-
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""
         names = (field.name for field in fields(PartitionOptions))
@@ -193,18 +179,7 @@ def _first_closed(config: Config, corpus: str) -> str | None:
 
 
 def check_contrastive(config: Config) -> None:
-    """Check section ``contrastive`` against the others.
-
-    Parameters
-    ----------
-    config : dict
-        With all defaults; models of sentences are told, in place, what is a sentence.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check section ``contrastive``; models of sentences are told, in place, what is a sentence."""
     given = config["contrastive"]
     _share_sentences(config)
     from_text = _from_text(given)

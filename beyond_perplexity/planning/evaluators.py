@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -27,29 +26,14 @@ LEAVE_OUT, FAIL = "leave-out", "error"
 
 
 class EvaluatorPlan:
-    """The evaluators of a run.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-    corpora : Corpora
-        Knows where downloads are.
-    """
+    """The evaluators of a run."""
 
     def __init__(self, config: Config, models: Models, corpora: Corpora) -> None:
         self.config = config
         self._models, self._corpora = models, corpora
 
     def resolve(self, name: str) -> str | None:
-        """Return the evaluator that stands for a name: itself, its stand-in; None: left out.
-
-        Raises
-        ------
-        InputError
-            When its package is not installed and that is an error.
-        """
+        """Return the evaluator that stands for a name: itself, its stand-in; None: left out."""
         return _resolve(self.config, name)
 
     def used(self) -> list[str]:
@@ -106,13 +90,7 @@ class EvaluatorPlan:
         return self._corpora.local_path(value) if is_address else value
 
     def table(self, name: str) -> str:
-        """Return the evaluator whose word vectors one reads, or what stands in for it.
-
-        Raises
-        ------
-        InputError
-            When that one is left out.
-        """
+        """Return the evaluator whose word vectors one reads, or what stands in for it."""
         return _table(self.config, name)
 
     def files(self, name: str) -> list[str]:
@@ -179,17 +157,11 @@ class EvaluatorPlan:
             return []
         return [f"<results>/vocabularies/{given['corpus']}/{given['vocabulary']}.json"]
 
-    def training_files(self, name: str, *, planning: bool = False) -> list[str]:
-        """List what else a training reads: word vectors, files of pairs.
-
-        In a dry run (`planning`) files of the user's that are not there yet are left out.
-        """
+    def training_files(self, name: str) -> list[str]:
+        """List what else a training reads: word vectors, files of pairs."""
         given = self.config["evaluators"][name]
         found = self._given_files(given)
-        if given.get("vectors"):
-            found += self.files(self.table(name))
-        made = ("<results>", f"{self._corpora.results}/")
-        return [path for path in found if not planning or path.startswith(made) or exists(path)]
+        return found + (self.files(self.table(name)) if given.get("vectors") else [])
 
     def training_code(self, name: str) -> list[str]:
         """List the source files that the training of an evaluator depends on."""
@@ -256,13 +228,7 @@ def _table(config: Config, name: str) -> str:
 
 
 def check_evaluators(config: Config) -> None:
-    """Check section ``evaluators`` against the others.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check section ``evaluators`` against the others."""
     known = config["evaluators"]
     for name, given in known.items():
         key = f"evaluators.{name}"

@@ -14,23 +14,20 @@ from beyond_perplexity.models.families import (
     is_taken_as_it_is,
     training_modules,
 )
-from beyond_perplexity.planning.defaults import with_defaults, without_defaults
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.parameters import Config, as_json, split_unit
+from beyond_perplexity.planning.parameters import (
+    Config,
+    as_json,
+    split_unit,
+    with_defaults,
+    without_defaults,
+)
 
 WAKE_CODE = "beyond_perplexity/training/wake.py"
 
 
 class Models:
-    """The models and proposals of a run.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    importance : ImportancePlan
-        Knows the proposals.
-    """
+    """The models and proposals of a run."""
 
     def __init__(self, config: Config, importance: ImportancePlan) -> None:
         self.config = config
@@ -91,6 +88,10 @@ class Models:
         """Return the corpus that a model is trained on and compared with."""
         corpus: str = self.find(name)["corpus"]
         return corpus
+
+    def documents(self, name: str) -> str:
+        """Return the documents that a model is trained on."""
+        return f"<results>/corpora/{self.corpus(name)}/documents.parquet"
 
     def preprocessing(self, name: str) -> str:
         """Return how the corpus of a model is cleaned, as JSON."""
@@ -159,3 +160,7 @@ class Models:
         names: list[str] = self.config["generation"]["models"]
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]
+
+    def perplexity_files(self, corpus: str) -> list[str]:
+        """List the scores of documents of the models of a corpus."""
+        return [f"<results>/perplexity/{name}.parquet" for name in self.scored(corpus)]

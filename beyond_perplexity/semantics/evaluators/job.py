@@ -23,7 +23,7 @@ from beyond_perplexity.options import (
 )
 from beyond_perplexity.semantics.evaluators.families import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.training.options import TrainingOptions

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from beyond_perplexity.planning.configuration_file import check_path, check_values
 from jsonschema import Draft202012Validator
 
 from beyond_perplexity.corpus.split import SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.configuration_file import check_path, check_values
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions

@@ -85,11 +85,15 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     reasons = "; ".join(dict.fromkeys(filter(None, withheld)))
     few = too_few_permutations(rows["note"])
     note = " ".join(
-        filter(None, [_NOTE, f"{STAR_NOTE}.", few and f"{few}.", reasons and _withheld(reasons)])
+        filter(
+            None,
+            [
+                _NOTE,
+                f"{STAR_NOTE}.",
+                few and f"{few}.",
+                reasons and f"{WITHHELD} No verdict: {reasons}.",
+            ],
+        )
     )
     title = "Distances of the documents' vectors"
     return Table("embeddings", title, note, heads, body, rows)
-
-
-def _withheld(reasons: str) -> str:
-    return f"{WITHHELD} No verdict: {reasons}."

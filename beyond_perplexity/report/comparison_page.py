@@ -20,14 +20,7 @@ from beyond_perplexity.figures.numbers import (
     shown_share,
     shown_signed,
 )
-from beyond_perplexity.figures.verdicts import (
-    DIFFERS,
-    WITHOUT_VERDICT,
-    note_alone,
-    reason_withheld,
-    verdict,
-    verdict_mark,
-)
+from beyond_perplexity.figures.verdicts import note_alone, reason_withheld, verdict, verdict_mark
 from beyond_perplexity.foreign_text import escape_html
 from beyond_perplexity.inference.holm_adjustment import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
@@ -39,8 +32,9 @@ from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     SHARE_NOUNS,
     SHARES,
+    TEXT,
 )
-from beyond_perplexity.tendencies.text_comparison import TEXT
+from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 
 FIGURE_TEXTS = {
     "distances": (

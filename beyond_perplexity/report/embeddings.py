@@ -83,7 +83,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     ]
     heads += [Column("Smallest shift"), Column("Documents"), Column("Cut")]
     reasons = "; ".join(dict.fromkeys(filter(None, withheld)))
-    few = too_few_permutations(rows["note"])
+    few = too_few_permutations(rows.to_dict("records"))
     withheld_note = reasons and f"{WITHHELD} No verdict: {reasons}."
     said = [_NOTE, f"{STAR_NOTE}.", few and f"{few}.", withheld_note]
     note = " ".join(filter(None, said))

@@ -31,12 +31,12 @@ from beyond_perplexity.report.published import CITATION, COLUMN, is_published, p
 from beyond_perplexity.tendencies.definitions import (
     SHARE_NOUNS,
     SHARES,
+    TEXT,
     compares_texts,
     is_distance,
     of_counts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.text_comparison import TEXT
 
 
 class _Share(NamedTuple):
@@ -353,7 +353,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
     if any(compares_texts(column.measure) for column in specification.columns):
-        few = too_few_permutations(row["note"] for row in found.values())
+        few = too_few_permutations(found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]
     said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))

@@ -84,12 +84,8 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     heads += [Column("Smallest shift"), Column("Documents"), Column("Cut")]
     reasons = "; ".join(dict.fromkeys(filter(None, withheld)))
     few = too_few_permutations(rows.to_dict("records"))
-    note = " ".join(
-        filter(None, [_NOTE, f"{STAR_NOTE}.", few and f"{few}.", reasons and _withheld(reasons)])
-    )
+    withheld_note = reasons and f"{WITHHELD} No verdict: {reasons}."
+    said = [_NOTE, f"{STAR_NOTE}.", few and f"{few}.", withheld_note]
+    note = " ".join(filter(None, said))
     title = "Distances of the documents' vectors"
     return Table("embeddings", title, note, heads, body, rows)
-
-
-def _withheld(reasons: str) -> str:
-    return f"{WITHHELD} No verdict: {reasons}."

@@ -320,10 +320,6 @@ def _interval(row: Mapping[Hashable, Any], bound: str) -> str:
     return interval(row) + (f", {row['bound']}" if row["bound"] != bound else "")
 
 
-def _count(value: float) -> int | None:
-    return None if pd.isna(value) else int(value)
-
-
 def _diagnosed(
     row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], Mapping[Hashable, Any]]
 ) -> list[str]:
@@ -332,7 +328,8 @@ def _diagnosed(
 
     error, source = sampling_error(row)
     estimator = find_estimator(row["method"])
-    above, undefined = (_count(row[name]) for name in ("k_hat_above", "k_hat_undefined"))
+    counts = (row[name] for name in ("k_hat_above", "k_hat_undefined"))
+    above, undefined = (None if pd.isna(count) else int(count) for count in counts)
     bracketed = not pd.isna(row["basis"])
     drawn = find_estimator(row["basis"]) if bracketed else estimator
     basis = f": {drawn.title.lower()}" if bracketed else ""

@@ -159,16 +159,12 @@ def _classes(rows: pd.DataFrame) -> dict[str, tuple[float, int]]:
     }
 
 
-def _perplexity(total: float, count: int) -> float:
-    return math.exp(-total / count) if count else math.nan
-
-
 def _word_record(model: str, by: str, rows: pd.DataFrame) -> dict[str, Any]:
     found: dict[str, Any] = {"model": model, "by": by, "n_instances": len(rows)}
     for name, (total, count) in _classes(rows).items():
         found[f"n_{name}"] = count
         found[f"log_likelihood_{name}"] = total
-        found[f"perplexity_{name}"] = _perplexity(total, count)
+        found[f"perplexity_{name}"] = math.exp(-total / count) if count else math.nan
     return found
 
 

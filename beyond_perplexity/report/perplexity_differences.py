@@ -46,12 +46,6 @@ def is_pair(differences: pd.DataFrame) -> pd.Series:
     return differences["second"].notna()
 
 
-def _interval(row: pd.Series, signed: bool) -> str:
-    if pd.isna(row["low"]):
-        return ""
-    return f"[{_bits(row['low'], signed)}, {_bits(row['high'], signed)}]"
-
-
 def _bits(value: float, signed: bool) -> str:
     if not signed or not math.isfinite(value) or value == 0:
         return shown(value, _DIGITS)
@@ -63,12 +57,13 @@ def _cells(row: pd.Series, labels: Labels) -> list[str]:
     groups = "" if pd.isna(row["groups"]) else f"{int(row['groups']):,}"
     if groups and row["groups_effective"] < 0.95 * row["groups"]:
         groups += f" ({row['groups_effective']:.0f} effective)"
+    limits = [_bits(row[end], pair) for end in ("low", "high")]
     return [
         row["scored_text"] or "",
         labels.model(row["first"]),
         labels.model(row["second"]) if pair else "",
         _bits(row["value"], pair) + stars(row["p_adjusted"]),
-        _interval(row, pair),
+        "" if pd.isna(row["low"]) else f"[{', '.join(limits)}]",
         shown_p(row["p_value"]),
         shown_p(row["p_adjusted"]),
         shown(row["detectable"], _DIGITS),

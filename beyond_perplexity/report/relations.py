@@ -60,12 +60,6 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, Column]:
     return heads
 
 
-def _related_cell(row: Mapping[Any, Any] | None) -> str:
-    if row is None:
-        return ""
-    return shown(row["value"]) + ("" if pd.isna(row["error"]) else f" ± {shown(row['error'])}")
-
-
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of all measures: a row a model under a decoding, a column a measure.
 
@@ -80,9 +74,12 @@ def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
     }
     body = []
     for model, decoding in _places(measures, labels):
-        rows = (found.get((model, decoding, k), found.get((model, None, k))) for k in heads)
-        name = labels.decoding(decoding) if decoding else "–"
-        body.append([labels.model(model), name, *map(_related_cell, rows)])
+        cells = [labels.model(model), labels.decoding(decoding) if decoding else "–"]
+        for key in heads:
+            row = found.get((model, decoding, key), found.get((model, None, key)))
+            error = "" if row is None or pd.isna(row["error"]) else f" ± {shown(row['error'])}"
+            cells.append("" if row is None else shown(row["value"]) + error)
+        body.append(cells)
     note = (
         "↑ higher is better, ↓ lower is better; numbers of different columns have different "
         "scales. ±: standard error over documents (of distances over those of both texts). "

@@ -40,10 +40,6 @@ def _difference_cell(row: Mapping[Any, Any] | None) -> str:
     return f"{shown_signed(row['value'])}{spread}{stars(row['p_adjusted'])}"
 
 
-def _group(evaluator: str, labels: Labels) -> str:
-    return "" if evaluator == WORDS_EVALUATOR else evaluator_title(evaluator, labels)
-
-
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of differences: a row a pair of models, a column a measure.
 
@@ -65,8 +61,12 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
                 pair = f"{labels.model(first)} less {labels.model(second)}"
                 body.append([pair if kind == PREDICTED else "", title, *cells])
     heads = [Column("Models", text=True), Column("of", text=True)]
+    owners = {WORDS_EVALUATOR: ""}
     heads += [
-        Column(MEASURES[measure].title if measure in MEASURES else measure, _group(owner, labels))
+        Column(
+            MEASURES[measure].title if measure in MEASURES else measure,
+            owners.get(owner, evaluator_title(owner, labels)),
+        )
         for owner, measure in names
     ]
     notes = "; ".join(dict.fromkeys(note for note in rows["note"] if note))

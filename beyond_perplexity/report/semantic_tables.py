@@ -190,10 +190,6 @@ def _own_row(
     return cells
 
 
-def _printed_row(cells: Mapping[str, PaperCell]) -> list[str]:
-    return [f"{cells[c].valid:.2f} / {cells[c].test:.2f}" for c in PAPER_MEASURES]
-
-
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
     """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
 
@@ -209,7 +205,8 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
         counterpart = paper_model(models.get(model, {}))
         for table, printed in PUBLISHED_SEMANTICS.items():
             if counterpart and labels.published:
-                cells = _printed_row(printed[counterpart])
+                row = printed[counterpart]
+                cells = [f"{row[c].valid:.2f} / {row[c].test:.2f}" for c in PAPER_MEASURES]
                 body.append(["", f"{counterpart}, {table}", *cells])
     heads = [
         Column("Model", text=True),

@@ -368,6 +368,9 @@ def test_what_perplexity_misses_is_named_with_its_probability() -> None:
     example = missed.iloc[3]
     assert (example["about"], example["value"]) == ("LSTM before GRU", 0.97)
     assert example["quantity"].endswith("under beam")
+    orders = related()["relation_orders"].assign(decoding=None)  # of a measure of the models alone
+    of_models = found_of(make("relations/findings", relation_orders=orders), "perplexity misses")
+    assert "under" not in of_models.loc[3, "quantity"]
     goes = found_of(table, "goes with perplexity").set_index("about")
     assert goes.loc["glove: WMD", "value"].tolist() == pytest.approx([-1, -1])
     trusted = found_of(table, "trusted")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
-from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
-from beyond_perplexity.storage.table_files import TableFile, is_csv
+from beyond_perplexity.storage.table_files import TableFile
 
 LABELS_KEY = "weights"
 # Columns that may stand in for a footer, which a CSV file has not.
@@ -45,22 +43,20 @@ class WeightLabels(Limited):
         return replace(self, **given)
 
 
-def _record(path: Path) -> dict[str, object]:
+def _record(file: TableFile) -> dict[str, object]:
     """Return the run record in the footer of a Parquet file; a file of others has none."""
-    with ParquetInput(path) as file:
-        metadata = file.metadata.metadata or {}
-    return parse_record(path, metadata.get(RECORD_KEY, b"{}"))
+    return parse_record(file.path, file.metadata.get(RECORD_KEY, b"{}"))
 
 
-def is_of_a_run(path: Path) -> bool:
+def is_of_a_run(file: TableFile) -> bool:
     """Tell whether a file was drawn by this package, which checks the pair of models."""
-    return not is_csv(path) and LABELS_KEY in _record(path)
+    return LABELS_KEY in _record(file)
 
 
-def read_labels(path: Path) -> WeightLabels:
+def read_labels(file: TableFile) -> WeightLabels:
     """Read the labels in the footer of a Parquet file; a CSV file, or one of others, has none."""
-    held = {} if is_csv(path) else _record(path).get(LABELS_KEY, {})
-    return parse_options(WeightLabels, held, f"{path}: {LABELS_KEY}")
+    held = _record(file).get(LABELS_KEY, {})
+    return parse_options(WeightLabels, held, f"{file.path}: {LABELS_KEY}")
 
 
 def _column_values(file: TableFile) -> dict[str, object]:
@@ -97,7 +93,7 @@ def _column_values(file: TableFile) -> dict[str, object]:
 
 def file_labels(file: TableFile) -> WeightLabels:
     """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`."""
-    footer = read_labels(file.path)
+    footer = read_labels(file)
     columns = _column_values(file)
     for name, value in columns.items():
         said = getattr(footer, name)

@@ -83,11 +83,13 @@ class TableFile:
         try:
             if self._csv:
                 self._check_separator()
+                self.metadata: dict[bytes, bytes] = {}
                 with self._stream_csv() as stream:
                     self.names = _names(self.path, stream.schema)
                 self._group_rows = [0]
             else:
                 with ParquetInput(self.path) as file:
+                    self.metadata = file.metadata.metadata or {}
                     self.names = tuple(file.schema_arrow.names)
                     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                     self._group_rows = [group.num_rows for group in groups]
@@ -339,3 +341,8 @@ def _first_wrong(column: pa.Array, kind: pa.DataType) -> int:
         else:
             high = middle
     return low
+
+
+def open_table(given: str | Path | TableFile) -> TableFile:
+    """Open a file; what is open already, such as a table in memory, is returned."""
+    return given if isinstance(given, TableFile) else TableFile(given)

@@ -25,7 +25,7 @@ from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE, Diagno
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.shards import check_columns, read_batches
-from beyond_perplexity.storage.table_files import TableFile, open_table
+from beyond_perplexity.storage.table_files import TableFile
 
 SETTING = ("method", "temperature", "n_samples")
 
@@ -67,7 +67,7 @@ class SimulatedRuns:
 
     def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         for path in paths:
-            check_pair(open_table(path), reader.labels)
+            check_pair(path, reader.labels)
         names = BIDIRECTIONAL.names
         batches = [batch for path in paths for batch in _batches(path)]
         self._columns = {

@@ -59,15 +59,13 @@ def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any
     }
 
 
-def check_pair(file: TableFile, labels: WeightLabels) -> None:
+def check_pair(given: str | Path | TableFile, labels: WeightLabels) -> None:
     """Refuse a file of another model or proposal than the weights, which have these labels."""
-    said = read_labels(file)
+    said = read_labels(given)
     for name in ("model", "proposal"):
         own, wanted = getattr(said, name), getattr(labels, name)
         if None not in (own, wanted) and own != wanted:
-            raise InputError(
-                f"{file.path}: {name} is {own!r}, but the log weights are of {wanted!r}"
-            )
+            raise InputError(f"{given}: {name} is {own!r}, but the log weights are of {wanted!r}")
 
 
 def read_beside(
@@ -261,7 +259,7 @@ class SMCRuns:
         wanted = {**RUN_COLUMNS, score: pa.float64(), ess: pa.float64()}
         columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
-        temperatures = [read_labels(open_table(path)).temperature for path in paths]
+        temperatures = [read_labels(path).temperature for path in paths]
         temperature: float | None = _common(temperatures, "temperatures")
         order = np.lexsort((columns["run"], columns["instance_id"]))
         instances, runs = columns["instance_id"][order], columns["run"][order]

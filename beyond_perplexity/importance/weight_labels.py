@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
+from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 LABELS_KEY = "weights"
 # Columns that may stand in for a footer, which a CSV file has not.
@@ -43,20 +45,29 @@ class WeightLabels(Limited):
         return replace(self, **given)
 
 
-def _record(file: TableFile) -> dict[str, object]:
-    """Return the run record in the footer of a Parquet file; a file of others has none."""
-    return parse_record(file.path, file.metadata.get(RECORD_KEY, b"{}"))
+def _record(given: str | Path | TableFile) -> dict[str, object]:
+    """Return the run record in the footer of a Parquet file; a CSV file or one of others has none.
+
+    An open file, or a table in memory, has read its footer already.
+    """
+    metadata: Mapping[bytes, bytes] = {}
+    if isinstance(given, TableFile):
+        metadata = given.metadata
+    elif not is_csv(given):
+        with ParquetInput(given) as file:
+            metadata = file.metadata.metadata or {}
+    return parse_record(str(given), metadata.get(RECORD_KEY, b"{}"))
 
 
-def is_of_a_run(file: TableFile) -> bool:
+def is_of_a_run(given: str | Path | TableFile) -> bool:
     """Tell whether a file was drawn by this package, which checks the pair of models."""
-    return LABELS_KEY in _record(file)
+    return LABELS_KEY in _record(given)
 
 
-def read_labels(file: TableFile) -> WeightLabels:
-    """Read the labels in the footer of a Parquet file; a CSV file, or one of others, has none."""
-    held = _record(file).get(LABELS_KEY, {})
-    return parse_options(WeightLabels, held, f"{file.path}: {LABELS_KEY}")
+def read_labels(given: str | Path | TableFile) -> WeightLabels:
+    """Read the labels in the footer of a file, which one of others has not."""
+    held = _record(given).get(LABELS_KEY, {})
+    return parse_options(WeightLabels, held, f"{given}: {LABELS_KEY}")
 
 
 def _column_values(file: TableFile) -> dict[str, object]:

@@ -23,9 +23,6 @@ class HeldTable(TableFile):
         self._group_rows, self.n_groups = [len(self.table)], 1
         self._refuse_twice()
 
-    def __str__(self) -> str:
-        return str(self.path)
-
     def columns(self, kinds: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Stream columns as they are."""
         return self._record_batches(kinds, 0)

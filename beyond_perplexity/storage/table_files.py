@@ -99,6 +99,9 @@ class TableFile:
         self.n_groups = len(self._group_rows)
         self._refuse_twice()
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     def _refuse_twice(self) -> None:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
         if twice:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 
+import beyond_perplexity
 from beyond_perplexity.commands import estimate
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
@@ -147,6 +148,12 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, caps
     (batch,) = read_batches(output, ESTIMATES, ["unknown_types", "method"])
     assert set(batch.column("unknown_types").to_pylist()) == {7}
     assert "beam_plus_tail" in batch.column("method").to_pylist()
+    found = [
+        beyond_perplexity.estimate(samples, beams=own, unknown_types=7, no_bracket=True)
+        for samples, own in ((path, beams), (pq.read_table(path), pq.read_table(beams)))
+    ]
+    files, memory = (one.table[["method", "level", "value", "low"]] for one in found)
+    assert files.equals(memory)
 
 
 def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):

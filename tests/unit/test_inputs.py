@@ -321,7 +321,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 def test_a_footer_that_is_no_record_is_told(tmp_path: Path, footer: bytes) -> None:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
-    for read in (read_record, lambda file: read_labels(TableFile(file))):
+    for read in (read_record, read_labels):
         with pytest.raises(InputError, match=r"t\.parquet: its run record is no JSON"):
             read(path)
 

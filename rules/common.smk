@@ -15,19 +15,17 @@ from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
+from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
 from beyond_perplexity.planning.job_lines import print_job_lines
 from beyond_perplexity.planning.notes import take_over, watch
-from beyond_perplexity.planning.planned import JOBS_VARIABLE, list_job
-from beyond_perplexity.planning.resources import JobSizes
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.run_record import RunRecord
-from beyond_perplexity.planning.summary import Expectations, summarize_jobs
-from beyond_perplexity.planning.timings import PLAN_FILE, read_plan
+from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, summarize_run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.requeue import SHELL_PREFIX
+from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges
@@ -45,9 +43,20 @@ except InputError as error:
 
 RUN = Run(config)
 watch(workflow, RUN.results)
-SIZES = JobSizes(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
+COSTS = JobCosts(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
+READING = {
+    "symbols": RUN.samples.symbols_flag,
+    "minimum_tokens": config["tendencies"]["minimum_tokens"],
+    "maximum_tokens": RUN.samples.maximum_tokens,
+}
+COMPARING = {
+    **READING,
+    "first": config["generation"]["documents"],
+    "options": parameters.as_json(config["tendencies"]["measurement"]),
+    "seed": config["seed"],
+}
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
 
 SAMPLES = RUN.samples.all_shards()
@@ -111,55 +120,51 @@ def whole(path):
     return ensure(path, non_empty=True)
 
 
-def growing(megabytes):
-    """Memory that doubles with every attempt."""
-    return lambda wildcards, attempt: megabytes * 2 ** (attempt - 1)
-
-
-def lasting(minutes):
-    """Run time that doubles with every attempt."""
-    return lambda wildcards, attempt: minutes * 2 ** (attempt - 1)
+def doubling(number):
+    """Megabytes, or minutes, that double with every attempt."""
+    return lambda wildcards, attempt: number * 2 ** (attempt - 1)
 
 
 def memory(rule):
     """Memory for the models and the shard of a job; it doubles with every attempt."""
-    return lambda wildcards, attempt: SIZES.megabytes(rule, wildcards, attempt)
+    return lambda wildcards, attempt: COSTS.megabytes(rule, wildcards, attempt)
 
 
 def minutes(rule):
     """Run time for the models and the shard of a job; it doubles with every attempt."""
-    return lambda wildcards, attempt: SIZES.minutes(rule, wildcards, attempt)
+    return lambda wildcards, attempt: COSTS.minutes(rule, wildcards, attempt)
 
 
-def family_fingerprint(script):
-    """The code of a script with that of the family of the model that it runs."""
-    return lambda wildcards: fingerprint(script, *RUN.models.code(wildcards.model))
+def of(find, *names):
+    """What a function returns for some of the wildcards of a job."""
+    return lambda wildcards: find(*(wildcards.get(name) for name in names))
 
 
-def training_code(wildcards):
-    """The code of training with that of the family."""
-    return fingerprint("scripts/train.py", *RUN.models.training_code(wildcards.model))
+def present(find, *names):
+    """The files that a function returns; in a dry run without those of the user's that are missing."""
+
+    def find_present(wildcards):
+        files = of(find, *names)(wildcards)
+        return RUN.corpora.present(files) if workflow.dryrun else files
+
+    return find_present
 
 
-def generating_code(wildcards):
-    """The code of generation with that of the family and of the decoding."""
-    return fingerprint(
-        "scripts/generate.py",
-        *RUN.models.generating_code(wildcards.model),
-        RUN.samples.decoding_code(wildcards.decoding),
-    )
+def option_of(section, name, *keys):
+    """A part of the configuration that a wildcard names, as JSON."""
+
+    def find(entry):
+        held = config[section][entry]
+        return parameters.as_json(held[keys[0]] if keys else held)
+
+    return of(find, name)
 
 
-def evaluator_fingerprint(script):
-    """The code of a script with that of the family of the evaluator that it runs."""
+def code_of(script, *finders):
+    """The fingerprint of a script with that of the modules that are found by wildcards."""
     return lambda wildcards: fingerprint(
-        script, *RUN.semantics.evaluator_code(wildcards.evaluator)
+        f"scripts/{script}.py", *(file for find in finders for file in find(wildcards))
     )
-
-
-def documents_of_model(wildcards):
-    """The documents that a model is trained on."""
-    return f"<results>/corpora/{RUN.models.corpus(wildcards.model)}/documents.parquet"
 
 
 def proposal_of(wildcards):
@@ -171,19 +176,16 @@ def pair_files(wildcards):
     """What a job with a latent model and a proposal reads."""
     folder = PLAN.trained_proposal(proposal_of(wildcards))
     return {
-        "documents": documents_of_model(wildcards),
+        "documents": RUN.models.documents(wildcards.model),
         "tables": RUN.models.tables(wildcards.model),
         "model": f"<results>/models/{wildcards.model}/model.json",
         "proposal": f"<results>/models/{folder}/model.json",
     }
 
 
-def pair_fingerprint(script):
-    """The code of a script with that of the two families, and of the way to draw, that it runs."""
-    return lambda wildcards: fingerprint(
-        script,
-        *PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw")),
-    )
+def pair_code(wildcards):
+    """The modules of the two families, and of the way to draw, that a job runs."""
+    return PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw"))
 
 
 def stop_words_of(wildcards):
@@ -192,13 +194,6 @@ def stop_words_of(wildcards):
         wildcards.model, wildcards.decoding
     )
     return RUN.corpora.stop_words(corpus)
-
-
-def shards_of(pattern):
-    """The files of all shards of a body of text."""
-    return lambda wildcards: expand(
-        pattern, shard=RUN.samples.shards(wildcards.model), **wildcards
-    )
 
 
 def in_ranges(name=None):
@@ -216,29 +211,11 @@ def all_in_ranges(names):
     return {name: in_ranges(name) for name in names}
 
 
-def gpus(wildcards):
-    """One GPU for a neural model, none for an n-gram model."""
-    return RUN.models.gpus(wildcards.model)
-
-
-def beside_gpus(wildcards):
-    """GPUs of the model that is scored beside another."""
-    return RUN.models.gpus(wildcards.beside)
-
-
-def judge_gpus(wildcards):
-    """GPUs for the training of an evaluator."""
-    return JUDGES.gpus(wildcards.evaluator)
-
-
-def evaluator_gpus(wildcards):
-    """GPUs of the evaluator that compares texts."""
-    return RUN.semantics.evaluator_gpus(wildcards.evaluator)
-
-
-def encoder_gpus(wildcards):
-    """GPUs of the encoder of documents."""
-    return RUN.embeddings.gpus()
+gpus = of(RUN.models.gpus, "model")
+beside_gpus = of(RUN.models.gpus, "beside")
+judge_gpus = of(JUDGES.gpus, "evaluator")
+evaluator_gpus = of(RUN.semantics.evaluator_gpus, "evaluator")
+encoder_gpus = of(RUN.embeddings.gpus)
 
 
 def environment(asked):
@@ -250,25 +227,18 @@ def print_summary():
     """Print what a dry run would do; Snakemake has no hook of its own for dry runs."""
     # Without a scheduler the plan was never made: an error came before, or it is another subcommand.
     if getattr(workflow, "scheduler", None) and workflow.dryrun:
-        planned = [
-            (job.rule.name, dict(job.wildcards.items()), job)
-            for job in workflow.dag.jobs
-            if workflow.dag.needrun(job) and job.rule.name not in LOCAL_TARGETS
-        ]
+        done, to_do = [], []
+        for job in workflow.dag.jobs:
+            if job.rule.name not in LOCAL_TARGETS:
+                held = (job.wildcards_dict, job.resources, job.benchmark, job.output)
+                known = to_do if workflow.dag.needrun(job) else done
+                known.append(COSTS.describe_job(job.rule.name, *held))
+        jobs = expect(to_do, done, COSTS.planned)
         if path := os.environ.get(JOBS_VARIABLE):
-            listed = (
-                list_job(*names, SIZES.work.units(*names), job.benchmark, job.output)
-                for *names, job in planned
-            )
-            write_json(path, list(listed))
-        expected = Expectations(RUN, SIZES)
-        jobs = [
-            expected.plan_job(*names, job.resources, job.benchmark, job.output)
-            for *names, job in planned
-        ]
+            write_json(path, [job._asdict() for job in jobs])
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.
         with contextlib.suppress(BrokenPipeError):
-            print(f"\n{summarize_jobs(RUN, jobs)}", flush=True)
+            print(f"\n{summarize_run(RUN, jobs)}", flush=True)
 
 
 def print_report():

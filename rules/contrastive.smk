@@ -16,9 +16,9 @@
 rule score_contrast:
     """Score a block of documents, as they are and distorted, under one model."""
     input:
-        documents=documents_of_model,
+        documents=of(RUN.models.documents, "model"),
         model="<results>/models/{model}/model.json",
-        substitutes=lambda wildcards: RUN.contrastive.substitutes(wildcards.model),
+        substitutes=of(RUN.contrastive.substitutes, "model"),
     output:
         whole("<results>/contrastive/{corpus}/scores/{model}/{units}-{draws}.parquet"),
     log:
@@ -32,27 +32,27 @@ rule score_contrast:
         runtime=minutes("score_contrast"),
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/score_contrast.py"),
+        code=code_of("score_contrast", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
-        text=lambda wildcards: RUN.contrastive.text(wildcards.model),
-        sentences=lambda wildcards: RUN.contrastive.sentence_range(wildcards.units),
-        limit=lambda wildcards: RUN.contrastive.limit(wildcards.units),
+        split=config["contrastive"]["split"],
+        split_unit=of(RUN.models.split_unit, "model"),
+        whole=of(RUN.contrastive.whole_flag, "model"),
+        sentences=of(RUN.contrastive.sentence_range, "units"),
+        limit=of(RUN.contrastive.limit, "units"),
         distortion=RUN.contrastive.distortion(),
-        versions=lambda wildcards: RUN.contrastive.versions(wildcards.draws),
+        versions=of(RUN.contrastive.versions, "draws"),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.score_contrast {params.text} \
+        python -m scripts.score_contrast {params.whole} \
             --model {params.folder:q} \
             --documents {input.documents:q} \
-            --sentences {params.sentences} \
-            --limit {params.limit} \
+            --split {params.split} --split-unit {params.split_unit} \
+            --sentences {params.sentences} --limit {params.limit} \
             --substitutes {input.substitutes:q} \
             --distortion {params.distortion:q} \
             --versions {params.versions:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -61,7 +61,7 @@ rule score_contrast:
 rule measure_contrast:
     """Reduce the scores of a model to contrastive entropies, their ratios and the cross-entropy."""
     input:
-        lambda wildcards: RUN.contrastive.score_files(wildcards.model),
+        of(RUN.contrastive.score_files, "model"),
     output:
         whole("<results>/contrastive/{corpus}/{model}.parquet"),
     log:
@@ -73,8 +73,8 @@ rule measure_contrast:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(60),
+        mem_mb=doubling(1000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/measure_contrast.py"),
         scores=in_ranges(),
@@ -92,7 +92,7 @@ rule measure_contrast:
 rule compare_contrast:
     """Compare the models of a corpus, pair by pair, on the same distorted texts."""
     input:
-        lambda wildcards: RUN.contrastive.all_score_files(wildcards.corpus),
+        of(RUN.contrastive.all_score_files, "corpus"),
     output:
         whole("<results>/contrastive/{corpus}/differences.parquet"),
     log:
@@ -102,8 +102,8 @@ rule compare_contrast:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/compare_contrast.py"),
         scores=in_ranges(),
@@ -123,9 +123,7 @@ rule score_pairs:
     """Score pairs of a good and a bad sentence that were brought."""
     input:
         model="<results>/models/{model}/model.json",
-        pairs=lambda wildcards: RUN.corpora.local_path(
-            config["contrastive"]["pairs"][wildcards.pairs]["path"]
-        ),
+        pairs=of(RUN.corpora.pairs_file, "pairs"),
     output:
         whole("<results>/contrastive/pairs/{pairs}/{model}.parquet"),
     log:
@@ -136,20 +134,18 @@ rule score_pairs:
         environment(gpus)
     resources:
         mem_mb=memory("score_pairs"),
-        runtime=lasting(60),
+        runtime=doubling(60),
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/contrast.py"),
+        code=code_of("contrast", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
-        tokenized=lambda wildcards: RUN.contrastive.pairs_flag(wildcards.pairs),
+        tokenized=of(RUN.contrastive.pairs_flag, "pairs"),
     shell:
         """
         python -m scripts.contrast {params.tokenized} \
             --model {params.folder:q} \
-            --pairs {input.pairs:q} \
-            --name {wildcards.model} \
-            --threads {threads} \
-            --device auto \
+            --pairs {input.pairs:q} --name {wildcards.model} \
+            --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -158,7 +154,7 @@ rule score_pairs:
 rule estimate_partition:
     """Estimate the perplexity of a model of sentences, given their lengths, which has no likelihood."""
     input:
-        documents=documents_of_model,
+        documents=of(RUN.models.documents, "model"),
         model="<results>/models/{model}/model.json",
         proposal=f"<results>/models/{config['contrastive']['partition']['proposal']}/model.json",
     output:
@@ -172,26 +168,29 @@ rule estimate_partition:
         environment(gpus)
     resources:
         mem_mb=memory("estimate_partition"),
-        runtime=lasting(120),
+        runtime=doubling(120),
         gpu=gpus,
     params:
-        code=lambda wildcards: RUN.contrastive.partition_code(wildcards.model),
+        code=of(RUN.contrastive.partition_code, "model"),
         folder=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
-        source=lambda wildcards: RUN.contrastive.partition_source(wildcards.model),
+        split=config["contrastive"]["split"],
+        split_unit=of(RUN.models.split_unit, "model"),
+        whole=of(RUN.contrastive.whole_flag, "model"),
+        sentences=config["contrastive"]["sentences"],
         options=RUN.contrastive.partition_options(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.estimate_partition {params.source} \
+        python -m scripts.estimate_partition {params.whole} \
             --model {params.folder:q} \
             --proposal {params.proposal:q} \
             --documents {input.documents:q} \
+            --split {params.split} --split-unit {params.split_unit} \
+            --sentences {params.sentences} \
             --name {wildcards.model} \
             --options {params.options:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {output.lengths:q} \
             --summary {output.summary:q} \
             2>&1 | tee -a {log:q}

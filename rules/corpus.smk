@@ -14,11 +14,7 @@ rule download:
     """Fetch a file by its address and check its SHA-256."""
     input:
         # A dry run plans without asking the network.
-        lambda wildcards: (
-            []
-            if workflow.dryrun
-            else storage.http(RUN.corpora.downloads[wildcards.sha256]["url"])
-        ),
+        lambda w: [] if workflow.dryrun else storage.http(RUN.corpora.url(w.sha256)),
     output:
         whole("<results>/downloads/{sha256}/{name}"),
     log:
@@ -28,11 +24,11 @@ rule download:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(120),
+        mem_mb=doubling(1000),
+        runtime=doubling(120),
     params:
         code=fingerprint("scripts/verify_download.py"),
-        member=lambda wildcards: RUN.corpora.members(wildcards.sha256),
+        member=of(RUN.corpora.members, "sha256"),
     shell:
         """
         python -m scripts.verify_download \
@@ -47,7 +43,7 @@ rule download:
 rule extract_corpus:
     """Read, clean and split a corpus and its annotation; first, so that a bad one is known soon."""
     input:
-        files=lambda w: RUN.corpora.source_files(w.corpus, planning=workflow.dryrun),
+        files=present(RUN.corpora.source_files, "corpus"),
     output:
         documents=whole("<results>/corpora/{corpus}/documents.parquet"),
         mentions="<results>/corpora/{corpus}/mentions.parquet",
@@ -70,10 +66,8 @@ rule extract_corpus:
         mem_mb=memory("extract_corpus"),
         runtime=minutes("extract_corpus"),
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/extract_corpus.py", *RUN.corpora.code(wildcards.corpus)
-        ),
-        config=lambda wildcards: RUN.corpora.options(wildcards.corpus),
+        code=code_of("extract_corpus", of(RUN.corpora.code, "corpus")),
+        config=of(RUN.corpora.options, "corpus"),
         seed=config["seed"],
     shell:
         """
@@ -107,11 +101,11 @@ rule cut_sentences:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/cut_sentences.py"),
-        unit=lambda wildcards: parameters.split_unit(config, wildcards.base),
+        unit=of(RUN.corpora.split_unit, "base"),
     shell:
         """
         python -m scripts.cut_sentences \
@@ -136,13 +130,11 @@ rule build_vocabulary:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/build_vocabulary.py"),
-        config=lambda wildcards: parameters.as_json(
-            config["vocabularies"][wildcards.vocabulary]
-        ),
+        config=option_of("vocabularies", "vocabulary"),
     shell:
         """
         python -m scripts.build_vocabulary \
@@ -167,8 +159,8 @@ rule build_speller:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/build_speller.py"),
     shell:

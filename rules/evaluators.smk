@@ -12,11 +12,9 @@
 rule train_evaluator:
     """Train an evaluator of texts, or go on with a training that was interrupted."""
     input:
-        documents=lambda wildcards: JUDGES.training_documents(wildcards.evaluator),
-        vocabulary=lambda wildcards: JUDGES.training_vocabulary(wildcards.evaluator),
-        others=lambda wildcards: JUDGES.training_files(
-            wildcards.evaluator, planning=workflow.dryrun
-        ),
+        documents=of(JUDGES.training_documents, "evaluator"),
+        vocabulary=of(JUDGES.training_vocabulary, "evaluator"),
+        others=present(JUDGES.training_files, "evaluator"),
     output:
         whole("<results>/evaluators/{evaluator}/evaluator.json"),
     log:
@@ -26,16 +24,13 @@ rule train_evaluator:
     conda:
         environment(judge_gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=lasting(720),
+        mem_mb=doubling(3000),
+        runtime=doubling(720),
         gpu=judge_gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/train_evaluator.py",
-            *JUDGES.training_code(wildcards.evaluator),
-        ),
-        options=lambda wildcards: JUDGES.training_options(wildcards.evaluator),
-        preprocessing=lambda wildcards: JUDGES.preprocessing(wildcards.evaluator),
+        code=code_of("train_evaluator", of(JUDGES.training_code, "evaluator")),
+        options=of(JUDGES.training_options, "evaluator"),
+        preprocessing=of(JUDGES.preprocessing, "evaluator"),
         seed=config["seed"],
         folder=subpath(output[0], parent=True),
         checkpoints=f"{RUN.results}/checkpoints/evaluators/{{evaluator}}",
@@ -46,9 +41,7 @@ rule train_evaluator:
             --documents {input.documents:q} \
             --vocabulary {input.vocabulary:q} \
             --preprocessing {params.preprocessing:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {params.folder:q} \
             --checkpoints {params.checkpoints:q} \
             2>&1 | tee -a {log:q}

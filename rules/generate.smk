@@ -27,11 +27,11 @@ rule generate:
         runtime=minutes("generate"),
         gpu=gpus,
     params:
-        code=generating_code,
+        code=code_of("generate", of(RUN.samples.generating_code, "model", "decoding")),
         folder=subpath(input.model, parent=True),
-        decoding=lambda wildcards: RUN.samples.decoding_options(wildcards.decoding),
+        decoding=of(RUN.samples.decoding_options, "decoding"),
         seed=config["seed"],
-        documents=lambda wildcards: RUN.samples.shard_range(wildcards.shard),
+        documents=of(RUN.samples.shard_range, "shard"),
         maximum_length=config["generation"]["maximum_length"],
         precision=config["generation"]["precision"],
     shell:
@@ -41,13 +41,10 @@ rule generate:
             --decoding {params.decoding:q} \
             --name {wildcards.model}/{wildcards.decoding} \
             --seed {params.seed} \
-            --first {params.documents[0]} \
-            --count {params.documents[1]} \
-            --maximum-length {params.maximum_length} \
+            --first {params.documents[0]} --count {params.documents[1]} \
+            --maximum-length {params.maximum_length} --precision {params.precision} \
             --memory-mb {resources.mem_mb} \
-            --precision {params.precision} \
-            --threads {threads} \
-            --device auto \
+            --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -56,9 +53,7 @@ rule generate:
 rule import_samples:
     """Read and tokenize samples that were brought, one document a line."""
     input:
-        lambda wildcards: RUN.corpora.local_path(
-            config["external_samples"][wildcards.external]["path"]
-        ),
+        of(RUN.corpora.external_file, "external"),
     output:
         whole("<results>/samples/external/{external}/00000.parquet"),
     log:
@@ -68,23 +63,18 @@ rule import_samples:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(60),
+        mem_mb=doubling(1000),
+        runtime=doubling(60),
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/import_samples.py", RUN.corpora.external_code(wildcards.external)
-        ),
-        format=lambda wildcards: RUN.corpora.external_format(wildcards.external),
-        field=lambda wildcards: RUN.corpora.external_field(wildcards.external),
-        preprocessing=lambda wildcards: parameters.as_json(
-            config["external_samples"][wildcards.external]["preprocessing"]
-        ),
+        code=code_of("import_samples", of(RUN.corpora.external_code, "external")),
+        format=of(RUN.corpora.external_format, "external"),
+        field=of(RUN.corpora.external_field, "external"),
+        preprocessing=option_of("external_samples", "external", "preprocessing"),
     shell:
         """
         python -m scripts.import_samples \
             --input {input:q} \
-            --format {params.format} \
-            --field {params.field:q} \
+            --format {params.format} --field {params.field:q} \
             --preprocessing {params.preprocessing:q} \
             --output {output:q} \
             2>&1 | tee -a {log:q}

@@ -30,13 +30,13 @@ rule embed_graph:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(240),
+        mem_mb=doubling(2000),
+        runtime=doubling(240),
     params:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
         options=parameters.as_json(config["importance"]["graph"]),
-        preprocessing=lambda wildcards: RUN.corpora.preprocessing(wildcards.corpus),
+        preprocessing=of(RUN.corpora.preprocessing, "corpus"),
         seed=config["seed"],
     shell:
         """
@@ -70,28 +70,26 @@ rule draw:
         runtime=minutes("draw"),
         gpu=1,
     params:
-        code=pair_fingerprint("scripts/draw.py"),
+        code=code_of("draw", pair_code),
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),
-        split=lambda wildcards: PLAN.split_of(wildcards.drawn),
+        split=of(PLAN.split_of, "drawn"),
         seed=config["seed"],
-        options=lambda w: PLAN.draw_options(w.draw, w.proposal, w.setting),
-        instances=lambda w: PLAN.instance_range(w.draw, w.instances),
-        samples=lambda w: PLAN.sample_range(w.draw, w.setting, w.samples),
+        options=of(PLAN.draw_options, "draw", "proposal", "setting"),
+        instances=of(PLAN.instance_range, "draw", "instances"),
+        samples=of(PLAN.sample_range, "draw", "setting", "samples"),
     shell:
         """
         python -m scripts.draw \
             --draw {wildcards.draw} \
-            --model {params.model:q} \
-            --proposal {params.proposal:q} \
+            --model {params.model:q} --proposal {params.proposal:q} \
             --corpus {params.corpus:q} \
             --split {params.split} --name {wildcards.model}/{wildcards.proposal} \
             --seed {params.seed} \
             --options {params.options:q} \
             --instances {params.instances} --samples {params.samples} \
-            --threads {threads} \
-            --device auto \
+            --threads {threads} --device auto \
             --output {output.draws:q} \
             --costs {output.costs:q} \
             2>&1 | tee -a {log:q}
@@ -101,7 +99,7 @@ rule draw:
 rule reduce_weights:
     """Turn the weights of a proposal at all its temperatures into estimates, curves and diagnostics."""
     input:
-        unpack(lambda wildcards: PLAN.draws_of(wildcards.proposal, wildcards.reduced)),
+        unpack(of(PLAN.draws_of, "proposal", "reduced")),
     output:
         estimates=whole("<results>/{reduced}/{model}/{proposal}/estimates.parquet"),
         curves=whole("<results>/{reduced}/{model}/{proposal}/curves.parquet"),
@@ -119,9 +117,7 @@ rule reduce_weights:
         runtime=minutes("reduce_weights"),
     params:
         **all_in_ranges(REDUCED),
-        code=lambda wildcards: PLAN.reduction_code(
-            "scripts/reduce_weights.py", wildcards.proposal
-        ),
+        code=code_of("reduce_weights", of(PLAN.reduction_code, "proposal")),
         options=parameters.as_json(config["importance"]["reduction"]),
         seed=config["seed"],
     shell:
@@ -142,8 +138,8 @@ rule reduce_weights:
 rule score_beside:
     """Score the instances of a latent model under a model without latent variables."""
     input:
-        documents=documents_of_model,
-        tables=lambda wildcards: RUN.models.tables(wildcards.model),
+        documents=of(RUN.models.documents, "model"),
+        tables=of(RUN.models.tables, "model"),
         latent="<results>/models/{model}/model.json",
         beside="<results>/models/{beside}/model.json",
     output:
@@ -156,29 +152,30 @@ rule score_beside:
         environment(beside_gpus)
     resources:
         mem_mb=memory("score_beside"),
-        runtime=lasting(60),
+        runtime=doubling(60),
         gpu=beside_gpus,
     params:
-        code=lambda wildcards: fingerprint(
-            "scripts/score_beside.py",
-            *RUN.models.code(wildcards.model),
-            *RUN.models.code(wildcards.beside),
+        code=code_of(
+            "score_beside",
+            of(RUN.models.code, "model"),
+            of(RUN.models.code, "beside"),
         ),
-        folders=lambda _, input: [
-            os.path.dirname(f) for f in (input.latent, input.beside)
-        ],
+        latent=subpath(input.latent, parent=True),
+        beside=subpath(input.beside, parent=True),
         corpus=subpath(input.documents, parent=True),
-        flags=lambda wildcards: PLAN.beside_flags(wildcards.model),
+        split=config["importance"]["split"],
+        split_unit=of(RUN.models.split_unit, "model"),
+        seed=config["seed"],
+        instances=config["importance"]["instances"],
     shell:
         """
         python -m scripts.score_beside \
-            --latent {params.folders[0]:q} \
-            --model {params.folders[1]:q} \
+            --latent {params.latent:q} --model {params.beside:q} \
             --names {wildcards.model} {wildcards.beside} \
             --corpus {params.corpus:q} \
-            {params.flags} \
-            --threads {threads} \
-            --device auto \
+            --split {params.split} --split-unit {params.split_unit} \
+            --seed {params.seed} --instances {params.instances} \
+            --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -198,9 +195,9 @@ rule describe_latents:
         "../envs/cpu.yaml"
     resources:
         mem_mb=memory("describe_latents"),
-        runtime=lasting(20),
+        runtime=doubling(20),
     params:
-        code=pair_fingerprint("scripts/describe_latents.py"),
+        code=code_of("describe_latents", pair_code),
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),
@@ -208,11 +205,9 @@ rule describe_latents:
     shell:
         """
         python -m scripts.describe_latents \
-            --model {params.model:q} \
-            --proposal {params.proposal:q} \
+            --model {params.model:q} --proposal {params.proposal:q} \
             --corpus {params.corpus:q} \
-            --split {params.split} \
-            --name {wildcards.model} \
+            --split {params.split} --name {wildcards.model} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """

@@ -10,7 +10,7 @@
 rule relate_measures:
     """Relate the measures of a corpus: one table, rank correlations, orders of models."""
     input:
-        unpack(lambda wildcards: RUN.relations.inputs(wildcards.corpus)),
+        unpack(of(RUN.relations.inputs, "corpus")),
     output:
         measures=whole("<results>/relations/{corpus}/measures.parquet"),
         correlations=whole("<results>/relations/{corpus}/correlations.parquet"),
@@ -22,20 +22,25 @@ rule relate_measures:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=lasting(60),
+        mem_mb=doubling(3000),
+        runtime=doubling(60),
     params:
         **all_in_ranges(["contrasts", "semantics"]),
         code=fingerprint("scripts/relate_measures.py", *RUN.semantics.measure_code()),
-        options=RUN.relations.options(),
+        split=RUN.relations.split,
+        level=RUN.relations.level,
+        base_level=config["contrastive"]["base_level"],
+        confidence=RUN.relations.confidence,
         seed=config["seed"],
     shell:
         """
-        python -m scripts.relate_measures {params.options} \
+        python -m scripts.relate_measures \
             --perplexities {input.perplexities:q} \
             --tendencies {input.tendencies:q} \
             --contrasts {params.contrasts:q} \
             --semantics {params.semantics:q} \
+            --split {params.split} --confidence {params.confidence} \
+            --level {params.level} --base-level {params.base_level} \
             --seed {params.seed} \
             --measures {output.measures:q} \
             --correlations {output.correlations:q} \

@@ -38,8 +38,8 @@ rule tabulate:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         inputs=files_by_kind,
         code=lambda wildcards: RUN.report.code("tabulate", TABLES, **wildcards),
@@ -79,8 +79,8 @@ rule plot:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         inputs=files_by_kind,
         code=lambda wildcards: RUN.report.code("plot", FIGURES, **wildcards),
@@ -119,8 +119,8 @@ rule write_overview:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(1000),
-        runtime=lasting(10),
+        mem_mb=doubling(1000),
+        runtime=doubling(10),
     params:
         code=RUN.report.overview_code("scripts/write_overview.py"),
         compared=RUN.report.compared(),

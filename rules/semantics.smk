@@ -15,7 +15,7 @@
 rule predict_words:
     """Predict a block of sentences word by word under one model."""
     input:
-        documents=documents_of_model,
+        documents=of(RUN.models.documents, "model"),
         model="<results>/models/{model}/model.json",
     output:
         whole("<results>/predictions/{model}/{block}.parquet"),
@@ -30,24 +30,24 @@ rule predict_words:
         runtime=minutes("predict_words"),
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/predict_words.py"),
+        code=code_of("predict_words", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
-        text=lambda wildcards: RUN.semantics.text(wildcards.model),
-        sentences=lambda wildcards: RUN.semantics.sentence_range(wildcards.block),
-        limit=lambda wildcards: RUN.semantics.limit(wildcards.block),
+        splits=config["semantics"]["splits"],
+        split_unit=of(RUN.models.split_unit, "model"),
+        whole=of(RUN.semantics.whole_flag_of_model, "model"),
+        sentences=of(RUN.semantics.sentence_range, "block"),
+        limit=of(RUN.semantics.limit, "block"),
         options=RUN.semantics.prediction_options(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.predict_words {params.text} \
+        python -m scripts.predict_words {params.whole} \
             --model {params.folder:q} \
             --documents {input.documents:q} \
-            --sentences {params.sentences} \
-            --limit {params.limit} \
+            --splits {params.splits} --split-unit {params.split_unit} \
+            --sentences {params.sentences} --limit {params.limit} \
             --options {params.options:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -57,9 +57,7 @@ rule score_semantics:
     """Score a block of predictions by one evaluator, against their targets and unrelated sentences."""
     input:
         predictions="<results>/predictions/{model}/{block}.parquet",
-        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
-            wildcards.evaluator, planning=workflow.dryrun
-        ),
+        evaluator=present(RUN.semantics.evaluator_files, "evaluator"),
     output:
         whole("<results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet"),
     log:
@@ -73,19 +71,17 @@ rule score_semantics:
         runtime=minutes("score_semantics"),
         gpu=evaluator_gpus,
     params:
-        code=evaluator_fingerprint("scripts/score_semantics.py"),
-        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        code=code_of("score_semantics", of(RUN.semantics.evaluator_code, "evaluator")),
+        options=of(RUN.semantics.evaluator_options, "evaluator"),
         measures=RUN.semantics.measures(),
     shell:
         """
         python -m scripts.score_semantics \
             --predictions {input.predictions:q} \
             --model {wildcards.model} \
-            --evaluator {wildcards.evaluator} \
-            --options {params.options:q} \
+            --evaluator {wildcards.evaluator} --options {params.options:q} \
             --measures {params.measures:q} \
-            --threads {threads} \
-            --device auto \
+            --threads {threads} --device auto \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -94,8 +90,8 @@ rule score_semantics:
 rule measure_semantics:
     """Reduce the scores of a model to its measures, with their floors."""
     input:
-        scores=lambda wildcards: RUN.semantics.score_files(wildcards.model),
-        predictions=lambda wildcards: RUN.semantics.prediction_files(wildcards.model),
+        scores=of(RUN.semantics.score_files, "model"),
+        predictions=of(RUN.semantics.prediction_files, "model"),
     output:
         whole("<results>/semantics/{corpus}/{model}.parquet"),
     log:
@@ -107,8 +103,8 @@ rule measure_semantics:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/measure_semantics.py"),
         scores=in_ranges("scores"),
@@ -120,8 +116,7 @@ rule measure_semantics:
         python -m scripts.measure_semantics {params.scores:q} \
             --predictions {params.predictions:q} \
             --model {wildcards.model} \
-            --measures {params.measures:q} \
-            --seed {params.seed} \
+            --measures {params.measures:q} --seed {params.seed} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -130,7 +125,7 @@ rule measure_semantics:
 rule compare_semantics:
     """Compare the models of a corpus on the same sentences, and correlate the measures."""
     input:
-        lambda wildcards: RUN.semantics.all_score_files(wildcards.corpus),
+        of(RUN.semantics.all_score_files, "corpus"),
     output:
         differences=whole("<results>/semantics/{corpus}/differences.parquet"),
         correlations=whole("<results>/semantics/{corpus}/correlations.parquet"),
@@ -141,8 +136,8 @@ rule compare_semantics:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(3000),
-        runtime=lasting(60),
+        mem_mb=doubling(3000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/compare_semantics.py", *RUN.semantics.measure_code()),
         scores=in_ranges(),
@@ -161,10 +156,8 @@ rule probe_evaluator:
     """Say what an evaluator notices in sentences of a corpus, and how it agrees with people."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
-        evaluator=lambda wildcards: RUN.semantics.evaluator_files(
-            wildcards.evaluator, planning=workflow.dryrun
-        ),
-        human=RUN.semantics.human_files(planning=workflow.dryrun),
+        evaluator=present(RUN.semantics.evaluator_files, "evaluator"),
+        human=present(RUN.semantics.human_files),
     output:
         probes=whole("<results>/semantics/{corpus}/probes/{evaluator}.parquet"),
         human=whole("<results>/semantics/{corpus}/human/{evaluator}.parquet"),
@@ -176,29 +169,29 @@ rule probe_evaluator:
     conda:
         environment(evaluator_gpus)
     resources:
-        mem_mb=growing(3000),
-        runtime=lasting(60),
+        mem_mb=doubling(3000),
+        runtime=doubling(60),
         gpu=evaluator_gpus,
     params:
-        code=evaluator_fingerprint("scripts/probe_evaluator.py"),
-        text=lambda wildcards: RUN.semantics.probe_flags(wildcards.corpus),
-        options=lambda wildcards: RUN.semantics.evaluator_options(wildcards.evaluator),
+        code=code_of("probe_evaluator", of(RUN.semantics.evaluator_code, "evaluator")),
+        split=config["semantics"]["splits"][-1],
+        split_unit=of(RUN.corpora.split_unit, "corpus"),
+        whole=of(RUN.semantics.whole_flag, "corpus"),
+        sentences=RUN.semantics.probed_sentences(),
+        options=of(RUN.semantics.evaluator_options, "evaluator"),
         measures=RUN.semantics.measures(),
         human=RUN.semantics.human_scores(),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.probe_evaluator {params.text} \
+        python -m scripts.probe_evaluator {params.whole} \
             --documents {input.documents:q} \
-            --evaluator {wildcards.evaluator} \
-            --options {params.options:q} \
-            --measures {params.measures:q} \
-            --human {params.human:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --split {params.split} --split-unit {params.split_unit} \
+            --sentences {params.sentences} \
+            --evaluator {wildcards.evaluator} --options {params.options:q} \
+            --measures {params.measures:q} --human {params.human:q} \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {output.probes:q} \
-            --correlations {output.human:q} \
-            --pair-scores {output.pairs:q} \
+            --correlations {output.human:q} --pair-scores {output.pairs:q} \
             2>&1 | tee -a {log:q}
         """

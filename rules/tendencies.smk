@@ -15,9 +15,7 @@ rule choose_words:
     """Choose the words that texts of a closed vocabulary are compared in, alike in training and test."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
-        vocabulary=lambda wildcards: (
-            RUN.samples.vocabulary_file(wildcards.corpus, wildcards.vocabulary)
-        ),
+        vocabulary=of(RUN.samples.vocabulary_file, "corpus", "vocabulary"),
     output:
         whole("<results>/compared_words/{corpus}/{vocabulary}.txt"),
     log:
@@ -27,19 +25,19 @@ rule choose_words:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(60),
+        mem_mb=doubling(2000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/choose_words.py"),
-        flags=lambda wildcards: RUN.samples.unit_flags(wildcards.corpus),
-        shortest=config["tendencies"]["minimum_tokens"],
+        group_column=of(RUN.samples.group_column, "corpus"),
+        minimum_tokens=config["tendencies"]["minimum_tokens"],
     shell:
         """
         python -m scripts.choose_words \
             --documents {input.documents:q} \
             --vocabulary {input.vocabulary:q} \
-            --minimum-tokens {params.shortest} \
-            {params.flags} \
+            --minimum-tokens {params.minimum_tokens} \
+            --group-column {params.group_column} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -48,11 +46,9 @@ rule choose_words:
 rule count_samples:
     """Count the shards of a block of samples: unigrams, types, lengths, stop words, symbols."""
     input:
-        text=lambda wildcards: RUN.samples.block_files(**wildcards),
+        text=of(RUN.samples.block_files, "model", "decoding", "block"),
         stop_words=RUN.corpora.stop_word_files(),
-        vocabulary=lambda wildcards: RUN.samples.body_vocabulary(
-            wildcards.model, wildcards.decoding
-        ),
+        vocabulary=of(RUN.samples.body_vocabulary, "model", "decoding"),
     output:
         whole("<results>/statistics/{model}/{decoding}/{block}.parquet"),
     log:
@@ -65,6 +61,7 @@ rule count_samples:
         mem_mb=memory("count_samples"),
         runtime=minutes("count_samples"),
     params:
+        **READING,
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
         text=in_ranges("text"),
         kind="samples",
@@ -74,20 +71,16 @@ rule count_samples:
         seed=[],
         first=[],
         stop_words=stop_words_of,
-        flags=RUN.samples.counting_flags(),
     shell:
         """
-        python -m scripts.count_statistics \
+        python -m scripts.count_statistics {params.symbols} \
             --input {params.text:q} \
-            --kind {params.kind} \
-            --split {params.split} \
-            --resample {params.resample} \
-            --size-of-split {params.as_large_as} \
-            --first {params.first} \
+            --kind {params.kind} --split {params.split} --first {params.first} \
+            --resample {params.resample} --size-of-split {params.as_large_as} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --seed {params.seed} \
             --vocabulary {input.vocabulary:q} \
             --stop-words {params.stop_words:q} \
-            {params.flags} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -97,9 +90,7 @@ use rule count_samples as count_reference with:
     input:
         text="<results>/corpora/{corpus}/documents.parquet",
         stop_words=RUN.corpora.stop_word_files(),
-        vocabulary=lambda wildcards: RUN.samples.vocabulary_files(
-            wildcards.corpus, wildcards.vocabulary
-        ),
+        vocabulary=of(RUN.samples.vocabulary_files, "corpus", "vocabulary"),
     output:
         whole("<results>/references/{corpus}/{vocabulary}/statistics.parquet"),
     log:
@@ -109,6 +100,7 @@ use rule count_samples as count_reference with:
     conda:
         "../envs/cpu.yaml"
     params:
+        **READING,
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
         text=in_ranges("text"),
         kind="documents",
@@ -118,7 +110,6 @@ use rule count_samples as count_reference with:
         seed=[],
         first=config["generation"]["documents"],
         stop_words=stop_words_of,
-        flags=RUN.samples.counting_flags(),
 
 
 use rule count_samples as count_resample with:
@@ -135,22 +126,22 @@ use rule count_samples as count_resample with:
     conda:
         "../envs/cpu.yaml"
     params:
+        **READING,
         code=RUN.samples.counting_code("scripts/count_statistics.py"),
         text=in_ranges("text"),
         kind="documents",
         split="train",
-        resample=lambda wildcards: int(wildcards.resample),
+        resample=of(int, "resample"),
         as_large_as="test",
         seed=config["seed"],
         first=config["generation"]["documents"],
         stop_words=stop_words_of,
-        flags=RUN.samples.counting_flags(),
 
 
 rule merge_statistics:
     """Add the blocks of a body of text up, where it is counted in several."""
     input:
-        lambda wildcards: RUN.samples.counted_files(**wildcards),
+        of(RUN.samples.counted_files, "model", "decoding"),
     output:
         whole("<results>/statistics/{model}/{decoding}/merged.parquet"),
     log:
@@ -160,8 +151,8 @@ rule merge_statistics:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(30),
+        mem_mb=doubling(2000),
+        runtime=doubling(30),
     params:
         code=fingerprint("scripts/merge_statistics.py"),
         files=in_ranges(),
@@ -177,12 +168,10 @@ rule merge_statistics:
 rule measure_tendencies:
     """Fit, measure and test a body of text, and random subsets of it, against its test split."""
     input:
-        unpack(lambda wildcards: RUN.samples.compared_files(**wildcards)),
-        samples=lambda wildcards: RUN.samples.statistics_file(**wildcards),
+        unpack(of(RUN.samples.compared_files, "model", "decoding")),
+        samples=of(RUN.samples.statistics_file, "model", "decoding"),
         stop_words=RUN.corpora.stop_word_files(),
-        sample_documents=shards_of(
-            "<results>/samples/{model}/{decoding}/{shard}.parquet"
-        ),
+        sample_documents=of(RUN.samples.shard_files, "model", "decoding"),
     output:
         measures=whole("<results>/tendencies/{model}/{decoding}/measures.parquet"),
         raw=whole("<results>/tendencies/{model}/{decoding}/raw.parquet"),
@@ -198,26 +187,28 @@ rule measure_tendencies:
         mem_mb=memory("measure_tendencies"),
         runtime=minutes("measure_tendencies"),
     params:
+        **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         documents=in_ranges("sample_documents"),
         stop_words=stop_words_of,
-        flags=lambda wildcards: RUN.samples.measuring_flags(**wildcards),
+        group_column=of(RUN.samples.compared_group_column, "model", "decoding"),
+        training_split=of(RUN.samples.training_split, "model", "decoding"),
+        bodies=of(RUN.samples.compared_bodies, "model", "decoding"),
+        sizes=parameters.as_json(config["tendencies"]["sample_size"]),
     shell:
         """
-        python -m scripts.measure_tendencies \
-            --reference-statistics {input.reference:q} \
+        python -m scripts.measure_tendencies {params.symbols} \
+            --reference-statistics {input.reference:q} --reference-documents {input.documents:q} \
             --raw-reference-statistics {input.raw_reference:q} \
-            --sample-statistics {input.samples:q} \
-            --reference-documents {input.documents:q} \
-            --sample-documents {params.documents:q} \
-            --vocabulary {input.vocabulary:q} \
-            --stop-words {params.stop_words:q} \
-            --source {wildcards.model}/{wildcards.decoding} \
-            {params.flags} \
-            --measures {output.measures:q} \
-            --raw {output.raw:q} \
-            --sample-size {output.sample_size:q} \
-            --curves {output.curves:q} \
+            --sample-statistics {input.samples:q} --sample-documents {params.documents:q} \
+            --vocabulary {input.vocabulary:q} --stop-words {params.stop_words:q} \
+            --reference-split test --pool-split train --training-split {params.training_split} \
+            --first {params.first} --group-column {params.group_column} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
+            --options {params.options:q} --sample-size-options {params.sizes:q} \
+            --source {wildcards.model}/{wildcards.decoding} --bodies {params.bodies} --seed {params.seed} \
+            --measures {output.measures:q} --raw {output.raw:q} \
+            --sample-size {output.sample_size:q} --curves {output.curves:q} \
             2>&1 | tee -a {log:q}
         """
 
@@ -235,11 +226,11 @@ rule describe_reference:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(30),
+        mem_mb=doubling(2000),
+        runtime=doubling(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
-        source=lambda wildcards: reference_in(wildcards.vocabulary),
+        source=of(reference_in, "vocabulary"),
         options=parameters.as_json(config["tendencies"]["measurement"]),
     shell:
         """
@@ -267,24 +258,22 @@ rule measure_sensitivity:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(4000),
-        runtime=lasting(120),
+        mem_mb=doubling(4000),
+        runtime=doubling(120),
     params:
+        **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
-        options=parameters.as_json(config["tendencies"]["measurement"]),
         sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
         stop_words=stop_words_of,
-        flags=lambda wildcards: RUN.samples.reference_flags(wildcards.corpus),
-        counting=RUN.samples.counting_flags(),
-        seed=config["seed"],
+        group_column=of(RUN.samples.group_column, "corpus"),
     shell:
         """
-        python -m scripts.measure_sensitivity \
+        python -m scripts.measure_sensitivity {params.symbols} \
             --statistics {input.statistics:q} \
             --documents {input.documents:q} \
-            --split test \
+            --split test --first {params.first} --group-column {params.group_column} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
             --stop-words {params.stop_words:q} \
-            {params.flags} {params.counting} \
             --options {params.options:q} \
             --sensitivity-options {params.sensitivity:q} \
             --seed {params.seed} \
@@ -307,8 +296,8 @@ rule measure_resample:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(30),
+        mem_mb=doubling(2000),
+        runtime=doubling(30),
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         options=RUN.samples.fit_options(),
@@ -328,8 +317,8 @@ rule embed:
     """Make vectors of some documents of all bodies of text of a corpus, and of its human text."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
-        samples=lambda wildcards: RUN.embeddings.sample_files(wildcards.corpus),
-        vocabularies=lambda wildcards: RUN.embeddings.vocabulary_files(wildcards.corpus),
+        samples=of(RUN.embeddings.sample_files, "corpus"),
+        vocabularies=of(RUN.embeddings.vocabulary_files, "corpus"),
         encoder=RUN.embeddings.evaluator_files(),
     output:
         whole("<results>/embeddings/{corpus}/vectors.parquet"),
@@ -340,20 +329,30 @@ rule embed:
     conda:
         environment(encoder_gpus)
     resources:
-        mem_mb=growing(4000),
-        runtime=lasting(120),
+        mem_mb=doubling(4000),
+        runtime=doubling(120),
         gpu=encoder_gpus,
     params:
+        **READING,
         code=RUN.embeddings.code("scripts/embed.py"),
         samples=in_ranges("samples"),
-        flags=lambda wildcards: RUN.embeddings.flags(wildcards.corpus),
+        encoder=RUN.embeddings.encoder_options(),
+        readings=of(RUN.embeddings.readings, "corpus"),
+        documents=RUN.embeddings.documents,
+        group_column=of(RUN.samples.group_column, "corpus"),
+        first=config["generation"]["documents"],
+        seed=config["seed"],
     shell:
         """
         python -m scripts.embed \
             --reference-documents {input.documents:q} \
             --samples {params.samples:q} \
             --vocabularies {input.vocabularies:q} \
-            {params.flags} \
+            --encoder {params.encoder:q} --readings {params.readings:q} \
+            --documents {params.documents} \
+            --first {params.first} --group-column {params.group_column} \
+            --minimum-tokens {params.minimum_tokens} --maximum-tokens {params.maximum_tokens} \
+            --seed {params.seed} \
             --output {output:q} \
             2>&1 | tee -a {log:q}
         """
@@ -363,7 +362,7 @@ rule measure_embeddings:
     """Compare all bodies of text of a corpus by the vectors of their documents."""
     input:
         vectors="<results>/embeddings/{corpus}/vectors.parquet",
-        measures=lambda wildcards: RUN.samples.measures(wildcards.corpus),
+        measures=of(RUN.samples.measures, "corpus"),
         sensitivity="<results>/references/{corpus}/sensitivity.parquet",
     output:
         measures=whole("<results>/embeddings/{corpus}/measures.parquet"),
@@ -375,18 +374,22 @@ rule measure_embeddings:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(4000),
-        runtime=lasting(60),
+        mem_mb=doubling(4000),
+        runtime=doubling(60),
     params:
         code=fingerprint("scripts/measure_embeddings.py"),
-        flags=lambda wildcards: RUN.embeddings.measuring_flags(wildcards.corpus),
+        bodies=of(RUN.samples.bodies, "corpus"),
+        options=parameters.as_json(config["tendencies"]["measurement"]),
+        sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
+        seed=config["seed"],
     shell:
         """
         python -m scripts.measure_embeddings \
             --embeddings {input.vectors:q} \
             --measures {input.measures:q} \
             --sensitivity {input.sensitivity:q} \
-            {params.flags} \
+            --bodies {params.bodies} --seed {params.seed} \
+            --options {params.options:q} --sensitivity-options {params.sensitivity:q} \
             --output {output.measures:q} \
             --output-sensitivity {output.sensitivity:q} \
             2>&1 | tee -a {log:q}

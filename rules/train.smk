@@ -14,11 +14,11 @@
 rule train:
     """Train one model, or go on with a training that was interrupted."""
     input:
-        documents=documents_of_model,
-        vocabulary=lambda wildcards: RUN.models.vocabulary_files(wildcards.model),
-        brought=lambda wildcards: RUN.models.brought_files(wildcards.model),
-        tables=lambda wildcards: RUN.models.tables(wildcards.model),
-        wake=lambda wildcards: RUN.models.wake_files(wildcards.model),
+        documents=of(RUN.models.documents, "model"),
+        vocabulary=of(RUN.models.vocabulary_files, "model"),
+        brought=of(RUN.models.brought_files, "model"),
+        tables=of(RUN.models.tables, "model"),
+        wake=of(RUN.models.wake_files, "model"),
     output:
         weights=whole("<results>/models/{model}/model.safetensors"),
         description=whole("<results>/models/{model}/model.json"),
@@ -35,9 +35,9 @@ rule train:
         runtime=minutes("train"),
         gpu=gpus,
     params:
-        code=training_code,
-        config=lambda wildcards: RUN.models.options(wildcards.model),
-        preprocessing=lambda wildcards: RUN.models.preprocessing(wildcards.model),
+        code=code_of("train", of(RUN.models.training_code, "model")),
+        config=of(RUN.models.options, "model"),
+        preprocessing=of(RUN.models.preprocessing, "model"),
         seed=config["seed"],
         folder=subpath(output.description, parent=True),
         checkpoints=f"{RUN.results}/checkpoints/{{model}}",
@@ -49,9 +49,7 @@ rule train:
             --config {params.config:q} \
             --preprocessing {params.preprocessing:q} \
             --wake {input.wake:q} \
-            --seed {params.seed} \
-            --threads {threads} \
-            --device auto \
+            --seed {params.seed} --threads {threads} --device auto \
             --output {params.folder:q} \
             --checkpoints {params.checkpoints:q} \
             2>&1 | tee -a {log:q}
@@ -61,10 +59,10 @@ rule train:
 rule measure_perplexity:
     """Score a split under a model: perplexity in all its definitions, and a row a document."""
     input:
-        documents=documents_of_model,
-        raw=lambda wildcards: RUN.models.raw_texts(wildcards.model),
+        documents=of(RUN.models.documents, "model"),
+        raw=of(RUN.models.raw_texts, "model"),
         model="<results>/models/{model}/model.json",
-        speller=lambda wildcards: RUN.models.speller_files(wildcards.model),
+        speller=of(RUN.models.speller_files, "model"),
     output:
         summary=whole("<results>/perplexity/{model}.json"),
         documents=whole("<results>/perplexity/{model}.parquet"),
@@ -79,10 +77,10 @@ rule measure_perplexity:
         runtime=minutes("measure_perplexity"),
         gpu=gpus,
     params:
-        code=family_fingerprint("scripts/measure_perplexity.py"),
+        code=code_of("measure_perplexity", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
-        split_unit=lambda wildcards: RUN.models.split_unit(wildcards.model),
+        split_unit=of(RUN.models.split_unit, "model"),
     shell:
         """
         python -m scripts.measure_perplexity \
@@ -92,8 +90,7 @@ rule measure_perplexity:
             --split {params.split} \
             --split-unit {params.split_unit} \
             --speller {input.speller:q} \
-            --threads {threads} \
-            --device auto \
+            --threads {threads} --device auto \
             --output {output.summary:q} \
             --per-document {output.documents:q} \
             2>&1 | tee -a {log:q}
@@ -103,10 +100,7 @@ rule measure_perplexity:
 rule compare_perplexity:
     """Compare the models of a corpus, pair by pair, on the documents that all are scored on."""
     input:
-        lambda wildcards: expand(
-            "<results>/perplexity/{model}.parquet",
-            model=RUN.models.scored(wildcards.corpus),
-        ),
+        of(RUN.models.perplexity_files, "corpus"),
     output:
         whole("<results>/perplexity_differences/{corpus}.parquet"),
     log:
@@ -116,8 +110,8 @@ rule compare_perplexity:
     conda:
         "../envs/cpu.yaml"
     resources:
-        mem_mb=growing(2000),
-        runtime=lasting(30),
+        mem_mb=doubling(2000),
+        runtime=doubling(30),
     params:
         code=fingerprint("scripts/compare_perplexity.py"),
         seed=config["seed"],

@@ -17,7 +17,7 @@ def main() -> None:
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet) with splits train and test")
     add("--vocabulary", required=True, help="closed vocabulary of its training split (JSON)")
-    add("--group-column", help="column with the name of what is in one split as a whole")
+    add("--group-column", nargs="?", help="column with the name of what is in one split as a whole")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--output", type=output_file, required=True, help="file of words to write, one a line")
     options = parser.parse_args()

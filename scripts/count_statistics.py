@@ -47,7 +47,9 @@ def _parser() -> CommandParser:
         "--first", nargs="?", type=ITEM, help="only so many documents; a random subset: at most"
     )
     parser.add_argument("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
-    parser.add_argument("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
+    parser.add_argument(
+        "--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document"
+    )
     parser.add_argument(
         "--minimum-tokens", type=ITEM, default=0, help="of a document to be counted"
     )

@@ -11,10 +11,14 @@ from __future__ import annotations
 import torch
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.generation import (
+    generate,
+    set_precision,
+    simulate_texts,
+    write_samples,
+    write_simulated,
+)
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.decoding.output import write_samples, write_simulated
-from beyond_perplexity.decoding.simulation import simulate_texts
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.contract import LanguageModel

@@ -26,12 +26,12 @@ def main() -> None:
     add("--documents", nargs="+", required=True, help="Parquet files of the reference")
     add("--split", help="split of the reference's documents")
     add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
-    add("--group-column", help="column of the reference with the group of a document")
+    add("--group-column", nargs="?", help="column of the reference with the group of a document")
     add(
         "--stop-words", default="gensim", help="with groups: gensim, nltk, language:CODE, or a file"
     )
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
-    add("--maximum-tokens", type=COUNT, help="tokens that are read of a document")
+    add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--source", default="reference", help="name of the reference in the table")
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")

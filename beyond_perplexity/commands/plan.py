@@ -1,4 +1,7 @@
-"""Measure small shards of every rule and model, and say what a whole configuration takes."""
+"""Say what a whole configuration takes: measure small shards of every rule and model.
+
+Or read what the jobs of a finished run took (--finished), scaled linearly.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,19 @@ from collections.abc import Sequence
 
 from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.foreign_text import say
-from beyond_perplexity.planning.pilot_size import PilotSize
-from beyond_perplexity.planning.timings import PLAN_FILE
 
 MOST = 1_000_000  # of anything that a pilot makes
+# How small a pilot is: the default, and what it counts.
 PILOT_SIZES = {
-    "documents": "documents or sentences of the smaller shards",
-    "instances": "instances of the smaller shards",
-    "samples": "samples of an instance, at most",
-    "steps": "steps of models that are not trained yet",
+    "documents": (16, "documents or sentences of the smaller shards"),
+    "instances": (2, "instances of the smaller shards"),
+    "samples": (50, "samples of an instance, at most"),
+    "steps": (20, "steps of models that are not trained yet"),
 }
 
 
-def _parser() -> CommandParser:
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command."""
     parser = CommandParser(
         description=__doc__,
         epilog="Ends with a dry run's summary. It needs the extra workflow.",
@@ -29,29 +32,19 @@ def _parser() -> CommandParser:
         default="config.yaml",
         help="the run that is planned (default: config.yaml of the current folder)",
     )
-    for name, default in PilotSize()._asdict().items():
-        words = f"{PILOT_SIZES[name]} (default {default})"
-        add(f"--{name}", type=whole(1, MOST), default=default, help=words)
+    for name, (default, words) in PILOT_SIZES.items():
+        help_text = f"{words} (default {default})"
+        add(f"--{name}", type=whole(1, MOST), default=default, help=help_text)
+    add("--finished", help="results of a finished run with models of the same names; no pilot then")
     add(
         "--output",
         type=output_file,
-        help=f"plan to write (default: {PLAN_FILE} in the folder of the results)",
+        help="plan to write (default: plan.json in the folder of the results)",
     )
     add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
-    return parser
+    given = parser.parse_args(arguments)
+    from beyond_perplexity.planning.pilot import run_plan
 
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The options; those of the process by default.
-    """
-    given = _parser().parse_args(arguments)
-    from beyond_perplexity.planning.pilot_run import run_pilot
-
-    size = PilotSize(given.documents, given.instances, given.samples, given.steps)
+    size = {name: getattr(given, name) for name in PILOT_SIZES}
     options = given.snakemake or ["--cores=all"]
-    say(run_pilot(given.configfile, size, options, given.output))
+    say(run_plan(given.configfile, size, options, given.output, given.finished))

@@ -24,7 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.accounts import NAMES, Account
-from beyond_perplexity.storage.json_text import parse_object
+from beyond_perplexity.storage.inputs import parse_object
 from beyond_perplexity.verdicts import joined_facts
 
 if TYPE_CHECKING:

@@ -121,18 +121,8 @@ class DecodingOptions:
 
 
 def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:
-    """Read the options of a decoding from JSON.
+    """Read the options of a decoding from ``{"kind": ..., ...}``.
 
-    Parameters
-    ----------
-    values : dict
-        ``{"kind": ..., ...}``.
-    where : str
-        The path of the object in the user's file, for the message.
-
-    Raises
-    ------
-    InputError
-        When a key is unknown, superfluous, missing or has a wrong value.
+    `where` names the object in errors.
     """
     return parse_options(DecodingOptions, values, where)

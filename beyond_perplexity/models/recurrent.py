@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import drop, drop_words
-from beyond_perplexity.models.layers.recurrent_state import RecurrentState
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, drop, drop_words
+from beyond_perplexity.models.recurrent_layers import RecurrentState
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
@@ -58,14 +57,8 @@ class RecurrentOptions(Limited):
 class RecurrentModel(FactoredNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
-    Parameters and errors are those of `FactoredNetwork`; the options are `RecurrentOptions`.
-
-    Attributes
-    ----------
-    kind : type
-        torch's class of the layers.
-    memories : int
-        Tensors that a state consists of; the first is what a layer gives out.
+    `kind` is torch's class of the layers, `memories` the tensors that a state consists of; the
+    first is what a layer gives out.
     """
 
     options_kind = RecurrentOptions

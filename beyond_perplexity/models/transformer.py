@@ -17,8 +17,13 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
-from beyond_perplexity.models.layers.dropout import drop_words, skips_layer
+from beyond_perplexity.models.factored import (
+    FactoredNetwork,
+    FullSoftmax,
+    OutputLayer,
+    drop_words,
+    skips_layer,
+)
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
@@ -75,17 +80,10 @@ class TransformerOptions(Limited):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """Keys and values of B prefixes, with a length for each row.
+    """Keys and values of B prefixes, (L, B, H, M, K); row b is valid up to ``lengths[b]``.
 
-    Attributes
-    ----------
-    keys, values : Tensor
-        (L, B, H, M, K); row b is valid up to ``lengths[b]``. They are overwritten by `step`, and a
-        state shares them with what `reset` makes of it.
-    lengths : Tensor
-        int64, (B,).
-    longest : int
-        None of the lengths is larger; known to the host so that a step needs no synchronization.
+    They are overwritten by `step`, and a state shares them with what `reset` makes of it. No
+    length is above `longest`, which the host knows so that a step needs no synchronization.
     """
 
     likes_order: ClassVar[bool] = True
@@ -293,13 +291,7 @@ class Transformer(FactoredNetwork):
         return self.final_norm(stream)  # (B, T, D)
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TransformerState:
-        """Return the state of B empty prefixes with a cache for `maximum_length` tokens.
-
-        Raises
-        ------
-        InputError
-            When `maximum_length` is more than the context.
-        """
+        """Return the state of B empty prefixes with a cache for `maximum_length` tokens."""
         options = self.options
         if maximum_length > options.context_length:
             raise InputError(

@@ -96,12 +96,10 @@ class ContrastivePlan:
         total: int = self.options["sentences"]
         return [total] if sum(self.sentence_range(units)) == total else []
 
-    def text(self, model: str) -> list[str]:
-        """Return the flags that say what text is scored: its split, and what are sentences."""
-        unit = self._models.split_unit(model)
+    def whole_flag(self, model: str) -> list[str]:
+        """Return the flag that says that documents are sentences, where they are."""
         whole = documents_are_sentences(self._config, "contrastive", self._models.corpus(model))
-        flags = ["--split", self.options["split"], "--split-unit", unit]
-        return [*flags, *["--whole"] * whole]
+        return ["--whole"] if whole else []
 
     def distortion(self) -> str:
         """Return what happens to a word that is hit, as JSON."""
@@ -149,10 +147,6 @@ class ContrastivePlan:
         families = {*self._models.code(model)}
         families |= {*self._models.code(self.options["partition"]["proposal"])}
         return fingerprint("scripts/estimate_partition.py", *sorted(families))
-
-    def partition_source(self, model: str) -> list[str]:
-        """Return the flags of the sentences whose lengths are wanted: those that are scored."""
-        return [*self.text(model), "--sentences", str(self.options["sentences"])]
 
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""

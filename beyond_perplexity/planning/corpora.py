@@ -8,10 +8,17 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
-from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    EMBEDDED,
+    FORMATS,
+    PARSERS,
+    SIDE_FILES,
+    check_field,
+    guess_format,
+)
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning.parameters import Config, as_json, base_corpus
+from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
 from beyond_perplexity.tendencies.word_classes import stop_word_list
 
@@ -61,6 +68,10 @@ class Corpora:
             return location
         return f"{self.results}/downloads/{location['sha256']}/{location_name(location)}"
 
+    def url(self, sha256: str) -> str:
+        """Return the address of a download."""
+        return self.downloads[sha256]["url"]
+
     def members(self, sha256: str) -> list[str]:
         """List the path inside a zip archive that a download is about; none for a plain file."""
         download = self.downloads[sha256]
@@ -77,24 +88,20 @@ class Corpora:
         local = self.local_path(self.config["tendencies"]["stop_words"])
         return [] if local in STOP_WORD_LISTS else [local]
 
-    def source_files(self, corpus: str, *, planning: bool = False) -> list[str]:
-        """List the files that a corpus is read from; what pip brought is not among them.
-
-        Parameters
-        ----------
-        corpus : str
-            Its name.
-        planning : bool
-            In a dry run, leave out what is not there yet, so that a run can be planned before its
-            data is fetched.
-        """
+    def source_files(self, corpus: str) -> list[str]:
+        """List the files that a corpus is read from; what pip brought is not among them."""
         locations = _source_locations(self.config["corpora"][corpus]["source"])
         local = [self.local_path(location) for location in locations]
-        files = [path for path in local if not path.startswith(EMBEDDED)]
-        if planning:
-            downloads = f"{self.results}/downloads/"
-            files = [path for path in files if path.startswith(downloads) or Path(path).exists()]
-        return files
+        return [path for path in local if not path.startswith(EMBEDDED)]
+
+    def present(self, files: Iterable[str]) -> list[str]:
+        """Leave out what is neither made by the run nor there: planning comes before fetching."""
+        made = ("<results>", f"{self.results}/")
+        return [path for path in files if path.startswith(made) or Path(path).exists()]
+
+    def split_unit(self, corpus: str) -> str:
+        """Return what the splits of a corpus keep whole: documents or pages."""
+        return split_unit(self.config, corpus)
 
     def options(self, corpus: str) -> str:
         """Return the options of `scripts.extract_corpus` as JSON: nothing is left to look up."""
@@ -125,7 +132,7 @@ class Corpora:
         trees = options.get("trees", {}).get("kind")
         if trees in PARSERS:
             code.append(f"{PARSERS[trees].module.replace('.', '/')}.py")
-            code.append(f"beyond_perplexity.corpus.rows:PARSERS[{trees}]")
+            code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
     def external_format(self, name: str) -> str:
@@ -140,10 +147,17 @@ class Corpora:
         field = self.config["external_samples"][name]["field"]
         return [] if field is None else [field]
 
-    def external_code(self, name: str) -> str:
-        """Return the source file that reads samples that were brought."""
-        module = FORMATS[self.external_format(name)].module
-        return f"{module.replace('.', '/')}.py"
+    def external_file(self, name: str) -> str:
+        """Return where samples that were brought are on this machine."""
+        return self.local_path(self.config["external_samples"][name]["path"])
+
+    def pairs_file(self, name: str) -> str:
+        """Return where pairs of sentences that were brought are on this machine."""
+        return self.local_path(self.config["contrastive"]["pairs"][name]["path"])
+
+    def external_code(self, name: str) -> list[str]:
+        """List the source file that reads samples that were brought."""
+        return [f"{FORMATS[self.external_format(name)].module.replace('.', '/')}.py"]
 
     def preprocessing(self, corpus: str) -> str:
         """Return how a corpus is cleaned, as JSON."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -98,33 +97,20 @@ class EmbeddingPlan:
         """Return how many GPUs the job that embeds asks for."""
         return self._evaluators.gpus(self.encoder) if self.encoder else 0
 
-    def flags(self, corpus: str) -> str:
-        """Return the flags of `scripts.embed` that are no file of the run."""
-        if self.encoder is None or self._options is None:
-            return ""
-        readings = {
-            source: self._samples.vocabulary_of(*source.split("/"))
-            for source in self._samples.sources(corpus)
-        }
-        given = {
-            "--encoder": self._evaluators.options(self.encoder),
-            "--readings": as_json({k: v for k, v in readings.items() if v != RAW_TEXT}),
-            "--documents": str(self._options["documents"]),
-            "--seed": str(self._config["seed"]),
-        }
-        words = shlex.join(word for item in given.items() for word in item)
-        return f"{self._samples.reading_flags()} {self._samples.reference_flags(corpus)} {words}"
+    def encoder_options(self) -> str:
+        """Return what the encoder is loaded from, as JSON."""
+        return self._evaluators.options(self.encoder) if self.encoder else ""
 
-    def measuring_flags(self, corpus: str) -> str:
-        """Return the flags of `scripts.measure_embeddings` that are no file of the run."""
-        tendencies = self._config["tendencies"]
-        given = {
-            "--bodies": str(self._samples.bodies(corpus)),
-            "--options": as_json(tendencies["measurement"]),
-            "--sensitivity-options": as_json(tendencies["sensitivity"]),
-            "--seed": str(self._config["seed"]),
-        }
-        return shlex.join(word for item in given.items() for word in item)
+    def readings(self, corpus: str) -> str:
+        """Return the vocabulary of each body of text that is read in one, as JSON."""
+        sources = self._samples.sources(corpus)
+        found = {source: self._samples.vocabulary_of(*source.split("/")) for source in sources}
+        return as_json({k: v for k, v in found.items() if v != RAW_TEXT})
+
+    @property
+    def documents(self) -> int:
+        """How many documents of each body of text are embedded, at most."""
+        return int(self._options["documents"]) if self._options else 0
 
 
 def check_embedding(config: Config) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from os.path import exists
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -179,17 +178,11 @@ class EvaluatorPlan:
             return []
         return [f"<results>/vocabularies/{given['corpus']}/{given['vocabulary']}.json"]
 
-    def training_files(self, name: str, *, planning: bool = False) -> list[str]:
-        """List what else a training reads: word vectors, files of pairs.
-
-        In a dry run (`planning`) files of the user's that are not there yet are left out.
-        """
+    def training_files(self, name: str) -> list[str]:
+        """List what else a training reads: word vectors, files of pairs."""
         given = self.config["evaluators"][name]
         found = self._given_files(given)
-        if given.get("vectors"):
-            found += self.files(self.table(name))
-        made = ("<results>", f"{self._corpora.results}/")
-        return [path for path in found if not planning or path.startswith(made) or exists(path)]
+        return found + (self.files(self.table(name)) if given.get("vectors") else [])
 
     def training_code(self, name: str) -> list[str]:
         """List the source files that the training of an evaluator depends on."""

@@ -12,8 +12,7 @@ from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json, split_unit
-from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.planning.parameters import as_json
 
 REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
 # A flag for every way to draw, for the command of a rule whose parameters have these names.
@@ -39,7 +38,6 @@ class ImportancePlan:
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._seed: int = config["seed"]
         self._corpora: Mapping[str, Any] = config["corpora"]
         self._models: Mapping[str, Any] = config["models"]
         self._proposals: Mapping[str, Any] = config["proposals"]
@@ -225,14 +223,6 @@ class ImportancePlan:
         first = {self._models[name]["family"]: name for name in reversed(read)}
         return [name for name in read if name in first.values()]
 
-    def beside_flags(self, model: str) -> str:
-        """Return the flags of `scripts.score_beside` that say which instances are scored."""
-        unit = split_unit({"corpora": self._corpora}, self.corpus(model))
-        return (
-            f"--split {self.options['split']} --split-unit {unit} --seed {self._seed} "
-            f"--instances {self.options['instances']}"
-        )
-
     def beside_files(self) -> list[str]:
         """List the scores of all models beside all latent ones."""
         return [
@@ -249,10 +239,9 @@ class ImportancePlan:
         kinds = [draw for draw, row in DRAWS.items() if row.reduced]
         return {draw: self.draw_files(draw, proposal, drawn) for draw in kinds}
 
-    def reduction_code(self, script: str, proposal: str) -> str:
-        """Return the fingerprint of a script with that of the estimators that it can make."""
-        kinds = [draw for draw, files in self.draws_of(proposal).items() if files]
-        return fingerprint(script, *estimator_code(kinds))
+    def reduction_code(self, proposal: str) -> list[str]:
+        """List the code of the estimators that the draws from a proposal allow."""
+        return estimator_code([draw for draw, files in self.draws_of(proposal).items() if files])
 
     def gap_files(self) -> list[str]:
         """List the gaps on simulated documents of all proposals; none where there are none."""

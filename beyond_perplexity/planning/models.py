@@ -92,6 +92,10 @@ class Models:
         corpus: str = self.find(name)["corpus"]
         return corpus
 
+    def documents(self, name: str) -> str:
+        """Return the documents that a model is trained on."""
+        return f"<results>/corpora/{self.corpus(name)}/documents.parquet"
+
     def preprocessing(self, name: str) -> str:
         """Return how the corpus of a model is cleaned, as JSON."""
         return as_json(self.config["corpora"][self.corpus(name)]["preprocessing"])
@@ -159,3 +163,7 @@ class Models:
         names: list[str] = self.config["generation"]["models"]
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]
+
+    def perplexity_files(self, corpus: str) -> list[str]:
+        """List the scores of documents of the models of a corpus."""
+        return [f"<results>/perplexity/{name}.parquet" for name in self.scored(corpus)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
-_STAMP = "%a %b %d %H:%M:%S %Y"
 _STARTED = re.compile(r"(?:local)?(?:rule|checkpoint) (\w+):$")
 _FINISHED = re.compile(r"Finished jobid: (\d+) \(Rule: (\w+)\)$")
 _FAILED = re.compile(r"Error in rule (\w+):$")
@@ -17,15 +17,7 @@ _COUNT = re.compile(r"(\w+) +(\d{1,12})$")
 
 @dataclass
 class RunProgress:
-    """The jobs of a run by rule, in the order of the log.
-
-    Attributes
-    ----------
-    planned, finished, failed, started : Counter
-        Jobs by rule; attempts count in `failed` and `started`.
-    begin, latest : datetime or None
-        When the run began and when the log last told a time.
-    """
+    """Jobs by rule, attempts in `failed` and `started`; the log's first and latest time."""
 
     planned: Counter[str] = field(default_factory=Counter)
     finished: Counter[str] = field(default_factory=Counter)
@@ -39,17 +31,9 @@ class RunProgress:
         return max(self.started[rule] - self.finished[rule] - self.failed[rule], 0)
 
     def end(self, seconds: Mapping[str, float]) -> datetime | None:
-        """Estimate when the run ends, if it goes on as fast as it did so far.
+        """Estimate the end, if it goes on as fast as so far; None before the first job has ended.
 
-        Parameters
-        ----------
-        seconds : dict of str to float
-            What a job of a rule takes; one of a rule that is missing takes the mean of the others.
-
-        Returns
-        -------
-        datetime or None
-            None before the first job has ended.
+        `seconds` is what a job of a rule takes; of a rule that is missing, the mean of the others.
         """
         known = [seconds[rule] for rule in self.planned if rule in seconds]
         usual = sum(known) / len(known) if known else 1.0
@@ -58,21 +42,13 @@ class RunProgress:
         whole = sum(weights[rule] * count for rule, count in self.planned.items())
         if not done or self.begin is None or self.latest is None:
             return None
-        elapsed = (self.latest - self.begin).total_seconds()
-        try:
-            return self.latest + timedelta(seconds=elapsed * (whole - done) / done)
-        except (OverflowError, ValueError):  # beyond the calendar
-            return None
+        with suppress(OverflowError):  # beyond the calendar
+            return self.latest + (self.latest - self.begin) * ((whole - done) / done)
+        return None
 
 
 def read_progress(lines: Iterable[str]) -> RunProgress:
-    """Read Snakemake's log of a run, which may still go on.
-
-    Parameters
-    ----------
-    lines : iterable of str
-        Of ``.snakemake/log/*.snakemake.log``.
-    """
+    """Read the lines of Snakemake's log of a run, which may still go on."""
     found, in_table = RunProgress(), False
     jobs: dict[str, set[str]] = defaultdict(set)  # a job that is told of twice counts once
     for line in map(str.rstrip, lines):
@@ -83,7 +59,9 @@ def read_progress(lines: Iterable[str]) -> RunProgress:
             if (count := _COUNT.match(line)) and count[1] != "total":
                 found.planned[count[1]] = int(count[2])
         elif line.startswith("["):
-            _note_time(found, line)
+            with suppress(ValueError):
+                found.latest = datetime.strptime(line, "[%a %b %d %H:%M:%S %Y]")
+                found.begin = found.begin or found.latest
         elif match := _STARTED.match(line):
             found.started[match[1]] += 1
         elif match := _FINISHED.match(line):
@@ -94,25 +72,15 @@ def read_progress(lines: Iterable[str]) -> RunProgress:
     return found
 
 
-def _note_time(found: RunProgress, line: str) -> None:
-    try:
-        moment = datetime.strptime(line, f"[{_STAMP}]")
-    except ValueError:
-        return
-    found.begin = found.begin or moment
-    found.latest = moment
-
-
 def describe_progress(found: RunProgress, seconds: Mapping[str, float]) -> str:
-    """Say in lines of text how far a run is; see `RunProgress.end` for the parameters."""
+    """Say in lines of text how far a run is; `seconds` as for `RunProgress.end`."""
     lines = [f"{'rule':<28}{'jobs':>8}{'done':>8}{'under way':>11}{'failed attempts':>17}"]
     for rule, count in found.planned.items():
         way, failed = found.under_way(rule), found.failed[rule]
         lines.append(f"{rule:<28}{count:>8,}{found.finished[rule]:>8,}{way:>11,}{failed:>17,}")
     done, whole = sum(found.finished.values()), sum(found.planned.values())
-    end = found.end(seconds)
     share = f" ({done / whole:.0%})" if whole else ""
     lines.append(f"{done:,} of {whole:,} jobs done{share}")
-    if end and done < whole:
+    if (end := found.end(seconds)) and done < whole:
         lines.append(f"ends about {end:%a %d %b %H:%M}, if it goes on as fast as so far")
     return "\n".join(lines)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.models import Models
@@ -15,6 +12,7 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 _FOLDER = "<results>/relations"
 RELATIONS = ("measures", "correlations", "orders")
 _LEAST_MODELS = 2
+_LEVEL = 0.3  # where nothing is contrasted
 
 
 class RelationPlan:
@@ -78,16 +76,23 @@ class RelationPlan:
             "semantics": self._semantics.all_score_files(corpus),
         }
 
-    def options(self) -> list[str]:
-        """Return the flags that say which split, which levels and which limits."""
-        given: Mapping[str, Any] = self._config["contrastive"]
-        levels = sorted(float(level) for level in given["levels"] if level > 0)
-        splits = self._config["semantics"]["splits"]
+    @property
+    def split(self) -> str:
+        """The split of the semantic scores that are related."""
+        splits: list[str] = self._config["semantics"]["splits"]
+        return "test" if "test" in splits else splits[-1]
+
+    @property
+    def level(self) -> float:
+        """The level of contrastive entropy that is related: the middle one."""
+        levels = sorted(float(x) for x in self._config["contrastive"]["levels"] if x > 0)
+        return levels[len(levels) // 2] if levels else _LEVEL
+
+    @property
+    def confidence(self) -> float:
+        """That of the upper limits of tendencies."""
         measurement = self._config["tendencies"]["measurement"]
-        confidence = measurement.get("confidence", MeasurementOptions.confidence)
-        flags = ["--split", "test" if "test" in splits else splits[-1]]
-        flags += ["--base-level", f"{given['base_level']:g}", "--confidence", f"{confidence:g}"]
-        return [*flags, "--level", f"{levels[len(levels) // 2]:g}"] if levels else flags
+        return float(measurement.get("confidence", MeasurementOptions.confidence))
 
     def file(self, corpus: str, kind: str) -> str:
         """Return a file of a corpus, of a kind of `RELATIONS`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
@@ -169,18 +167,20 @@ class Samples:
         """Return the options of a decoding as JSON, with all defaults, which its jobs depend on."""
         return as_json(parse_decoding(self.config["decodings"][name]).given())
 
-    def decoding_code(self, name: str) -> str:
-        """Return the source file of a decoding, which its jobs depend on."""
-        kind = self.config["decodings"][name]["kind"]
-        return DECODINGS[kind].module.replace(".", "/") + ".py"
+    def generating_code(self, model: str, decoding: str) -> list[str]:
+        """List the source files of a model's family, of how it generates, and of a decoding."""
+        kind = self.config["decodings"][decoding]["kind"]
+        own = DECODINGS[kind].module.replace(".", "/") + ".py"
+        return [*self._models.generating_code(model), own]
+
+    def shard_files(self, model: str, decoding: str) -> list[str]:
+        """List the shards of a body of text."""
+        folder = f"<results>/samples/{model}/{decoding}"
+        return [f"{folder}/{shard}.parquet" for shard in self.shards(model)]
 
     def all_shards(self) -> list[str]:
         """List every shard of samples."""
-        return [
-            f"<results>/samples/{source}/{shard}.parquet"
-            for source in self.sources()
-            for shard in self.shards(source.split("/")[0])
-        ]
+        return [file for source in self.sources() for file in self.shard_files(*source.split("/"))]
 
     def measures(self, corpus: str) -> list[str]:
         """List the measures of every body of text that is compared with a corpus."""
@@ -191,43 +191,34 @@ class Samples:
         """Return the fingerprint of a script with that of the classes of words that it counts."""
         return fingerprint(script, *(row.word_class for row in SHARES.values()))
 
-    def counting_flags(self) -> str:
-        """Return the flags that say which tokens and documents count: of all that count texts."""
-        symbols = "" if self.config["tendencies"]["count_s_symbols"] else "no-"
-        return f"--{symbols}count-s-symbols {self.reading_flags()}"
+    @property
+    def symbols_flag(self) -> str:
+        """The flag that says whether Unicode's category S* counts as symbol."""
+        return f"--{'' if self.config['tendencies']['count_s_symbols'] else 'no-'}count-s-symbols"
 
-    def reading_flags(self) -> str:
-        """Return the flags that say how much is read of which documents."""
-        tendencies = self.config["tendencies"]
-        flags = f"--minimum-tokens {tendencies['minimum_tokens']}"
-        longest = tendencies["maximum_tokens"]
-        return flags if longest is None else f"{flags} --maximum-tokens {longest}"
+    @property
+    def maximum_tokens(self) -> int | list[int]:
+        """How much is read of a document; nothing: all."""
+        longest: int | None = self.config["tendencies"]["maximum_tokens"]
+        return [] if longest is None else longest
 
-    def unit_flags(self, corpus: str) -> str:
-        """Return the flag that says what the splits of a corpus keep whole, if not documents."""
+    def group_column(self, corpus: str) -> list[str]:
+        """Return the column of what the splits of a corpus keep whole, if not documents."""
         grouped = self.is_of_sentences(corpus) or split_unit(self.config, corpus) == "page"
-        return "--group-column title" if grouped else ""
+        return ["title"] if grouped else []
 
-    def reference_flags(self, corpus: str) -> str:
-        """Return the flags that say which documents of the test split are the reference."""
-        first = f"--first {self.config['generation']['documents']}"
-        return f"{first} {self.unit_flags(corpus)}".rstrip()
+    def compared_group_column(self, model: str, decoding: str) -> list[str]:
+        """Do as `group_column` does, for the corpus that a body of text is compared with."""
+        return self.group_column(self.corpus_of(model, decoding))
 
-    def measuring_flags(self, model: str, decoding: str) -> str:
-        """Return the flags of `scripts.measure_tendencies` that are no file of the run."""
-        tendencies, corpus = self.config["tendencies"], self.corpus_of(model, decoding)
-        given = {
-            "--reference-split": "test",
-            "--pool-split": "train",
-            "--bodies": str(self.bodies(corpus)),
-            "--options": as_json(tendencies["measurement"]),
-            "--sample-size-options": as_json(tendencies["sample_size"]),
-            "--seed": str(self.config["seed"]),
-        }
-        if model != EXTERNAL and not self._models.raw_texts(model):  # else it learned elsewhere
-            given["--training-split"] = "train"
-        words = (word for item in given.items() for word in item)
-        return f"{self.counting_flags()} {self.reference_flags(corpus)} {shlex.join(words)}"
+    def compared_bodies(self, model: str, decoding: str) -> int:
+        """Do as `bodies` does, for the corpus that a body of text is compared with."""
+        return self.bodies(self.corpus_of(model, decoding))
+
+    def training_split(self, model: str, decoding: str) -> list[str]:
+        """Return the split that a body of text was learned from; none where it was elsewhere."""
+        elsewhere = model == EXTERNAL or self._models.raw_texts(model)
+        return [] if elsewhere else ["train"]
 
     def fit_options(self) -> str:
         """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from os.path import exists
+from collections.abc import Mapping
 from typing import Any
 
 from beyond_perplexity.errors import InputError
@@ -12,12 +11,7 @@ from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import (
-    Config,
-    as_json,
-    documents_are_sentences,
-    split_unit,
-)
+from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
@@ -93,19 +87,18 @@ class SemanticsPlan:
         total: int = self.options["sentences"]
         return [total] if sum(self.sentence_range(block)) == total else []
 
-    def text(self, model: str) -> list[str]:
-        """Return the flags that say what is predicted: splits, their units, what are sentences."""
-        return ["--splits", *self.options["splits"], *self._units(self._models.corpus(model))]
-
-    def probe_flags(self, corpus: str) -> list[str]:
-        """Return the flags that say which sentences are changed: of the last split."""
-        count = min(self.options["sentences"], PROBED)
-        flags = ["--split", self.options["splits"][-1], "--sentences", str(count)]
-        return [*flags, *self._units(corpus)]
-
-    def _units(self, corpus: str) -> list[str]:
+    def whole_flag(self, corpus: str) -> list[str]:
+        """Return the flag that says that documents are sentences, where they are."""
         whole = documents_are_sentences(self._config, "semantics", corpus)
-        return ["--split-unit", split_unit(self._config, corpus), *["--whole"] * whole]
+        return ["--whole"] if whole else []
+
+    def whole_flag_of_model(self, model: str) -> list[str]:
+        """Do as `whole_flag` does, for the corpus of a model."""
+        return self.whole_flag(self._models.corpus(model))
+
+    def probed_sentences(self) -> int:
+        """Return how many sentences show what an evaluator notices."""
+        return min(self.options["sentences"], PROBED)
 
     def measures(self) -> str:
         """Return the constants of measures that are given, as JSON."""
@@ -117,13 +110,9 @@ class SemanticsPlan:
 
     # ---- evaluators; that of words needs nothing ----
 
-    def evaluator_files(self, evaluator: str, *, planning: bool = False) -> list[str]:
-        """List what must be there before an evaluator is loaded.
-
-        In a dry run (`planning`) files of the user's that are not there yet are left out.
-        """
-        found = [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
-        return self._present(found, planning)
+    def evaluator_files(self, evaluator: str) -> list[str]:
+        """List what must be there before an evaluator is loaded."""
+        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.files(evaluator)
 
     def evaluator_options(self, evaluator: str) -> str:
         """Return what an evaluator is loaded from, as JSON."""
@@ -150,14 +139,10 @@ class SemanticsPlan:
         given = self.options["human_scores"].items()
         return as_json({k: [self._corpora.local_path(v["path"]), v["gold"]] for k, v in given})
 
-    def human_files(self, *, planning: bool = False) -> list[str]:
-        """List these files; in a dry run those that are there, or will be."""
+    def human_files(self) -> list[str]:
+        """List these files."""
         given = self.options["human_scores"].values()
-        return self._present([self._corpora.local_path(held["path"]) for held in given], planning)
-
-    def _present(self, paths: Sequence[str], planning: bool) -> list[str]:
-        made = ("<results>", f"{self._corpora.results}/")
-        return [path for path in paths if not planning or path.startswith(made) or exists(path)]
+        return [self._corpora.local_path(held["path"]) for held in given]
 
     # ---- files ----
 

@@ -1,36 +1,53 @@
-"""How much work a job is: documents, sentences, tokens, draws, counted from the configuration."""
+"""How much work a job is (documents, sentences, tokens, draws) and how large its models are."""
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.planning.model_sizes import ModelSizes
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.defaults import with_defaults
 from beyond_perplexity.planning.run import Run
 
 Wildcards = Mapping[str, str]
 
 ASSUMED_TOKENS = 100_000_000  # of a corpus of which no file is there yet
+EMBEDDED_TOKENS = 500_000  # of the excerpts that pip brings
+ASSUMED_WORDS = 100_000  # of a closed vocabulary without a limit, which is known when it is built
+ASSUMED_BYTES = 2_000_000_000  # of a model that is brought by a name, not in a folder
 # Tokens in a byte of a source: of text, and of what bzip2 and gzip make of it, markup and all.
 TOKENS_PER_BYTE, PACKED_TOKENS_PER_BYTE = 0.15, 0.4
 _PACKED = {".bz2", ".gz", ".xz", ".zst"}
 
 
-class Work:
-    """The units of work of the jobs of a run.
+def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    """Count the weights of a family's model for `vocabulary` ids, built without memory."""
+    import torch
 
-    Parameters
-    ----------
-    run : Run
-        The run.
-    """
+    from beyond_perplexity.models import registry
+    from beyond_perplexity.models.latents.kglm_instances import SIZES
+
+    # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
+    # knowledge graph, of which nothing is trained.
+    given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
+    made = registry.find(family)
+    known = inspect.signature(made).parameters
+    shapes = {name: held for name, held in given.items() if name in known}
+    with torch.device("meta"):
+        model = made(vocabulary, architecture, **shapes)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+class Work:
+    """The units of work of the jobs of a run, and the weights of the models that they need."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
-        self._sizes = ModelSizes(run.models)
+        self.run = run
         self._tokens: dict[str, float] = {}
+        self._weights: dict[str, int] = {}
         self._units: dict[str, Callable[[Wildcards], float]] = {
             "train": lambda w: self._trained_tokens(w["model"]),
             "measure_perplexity": lambda w: self._scored_tokens(w["model"]),
@@ -46,40 +63,59 @@ class Work:
         }
 
     def units(self, rule: str, wildcards: Wildcards) -> float:
-        """Return how many units a job has; 1 where its work is always the same.
-
-        Parameters
-        ----------
-        rule : str
-            Its rule.
-        wildcards : mapping of str to str
-            Its wildcards.
-        """
+        """Return how many units a job has; 1 where its work is always the same."""
         found = self._units.get(rule)
         return max(1.0, float(found(wildcards))) if found else 1.0
 
-    def rows(self, rule: str, wildcards: Wildcards) -> float | None:
-        """Return how many rows a shard will have, where that follows from the configuration."""
-        if rule == "generate":
-            return float(self._run.samples.shard_range(wildcards["shard"])[1])
-        if rule == "draw" and wildcards["draw"] == "weights":
-            return self._drawn(wildcards)
-        return None
+    # ---- models ----
 
-    def weights(self, wildcards: Wildcards) -> int:
+    def job_weights(self, wildcards: Wildcards) -> int:
         """Return the weights of the models that a job runs, as its wildcards name them."""
-        known = {**self._run.config["models"], **self._run.config["proposals"]}
+        known = {**self.run.config["models"], **self.run.config["proposals"]}
         held = (wildcards.get(key, "") for key in ("model", "proposal", "beside"))
-        return sum(self._sizes.weights(name) for name in held if name in known)
+        return sum(self.weights(name) for name in held if name in known)
+
+    def weights(self, name: str) -> int:
+        """Return the weights of a model or proposal; 0 of one that only counts words.
+
+        Of one whose file is there, or that is brought, a weight for every four of its bytes.
+        """
+        if name not in self._weights:
+            self._weights[name] = self._count_weights(name)
+        return self._weights[name]
+
+    def _count_weights(self, name: str) -> int:
+        models = self.run.models
+        model, row = models.find(name), models.row(name)
+        if row.kind == "counted" or row.reference is None:
+            return 0
+        if row.kind == "brought":
+            files = [file for file in models.brought_files(name) if "safetensors" in file]
+            return (sum(Path(file).stat().st_size for file in files) or ASSUMED_BYTES) // 4
+        if trained := self._model_bytes(name):
+            return trained // 4
+        vocabulary = self.run.config["vocabularies"][model["vocabulary"]]
+        ids = vocabulary.get("size") or vocabulary.get("maximum_size") or ASSUMED_WORDS
+        return count_weights(model["family"], model["architecture"], int(ids))
+
+    def _model_bytes(self, name: str) -> int:
+        file = Path(self.run.results) / "models" / name / "model.safetensors"
+        return file.stat().st_size if file.exists() else 0
 
     def counted_bytes(self, wildcards: Wildcards) -> int:
         """Return the bytes of a model of counts that a job reads; 0 before there is one."""
         name = wildcards.get("model", "")
-        known = name in self._run.config["models"]
-        if not known or self._run.models.row(name).kind != "counted":
-            return 0
-        file = Path(self._run.results) / "models" / name / "model.safetensors"
-        return file.stat().st_size if file.exists() else 0
+        known = name in self.run.config["models"]
+        counted = known and self.run.models.row(name).kind == "counted"
+        return self._model_bytes(name) if counted else 0
+
+    def training(self, name: str) -> dict[str, Any]:
+        """Return the options of a model's training with all defaults."""
+        model = self.run.models.find(name)
+        kind = FAMILIES[model["family"]].training.rpartition(":")[2]
+        return with_defaults(kind, model["training"] or {})
+
+    # ---- text ----
 
     def corpus_tokens(self, corpus: str) -> float:
         """Return the tokens of a corpus: counted, or about those that its files hold."""
@@ -88,31 +124,31 @@ class Work:
         return self._tokens[corpus]
 
     def _count_tokens(self, corpus: str) -> float:
-        counted = Path(self._run.results) / "corpora" / corpus / "extraction.json"
+        counted = Path(self.run.results) / "corpora" / corpus / "extraction.json"
         try:
             return float(json.loads(counted.read_text(encoding="utf-8"))["tokens"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError):
             pass
-        files = map(Path, self._run.corpora.source_files(corpus))
-        sizes = [(file.suffix in _PACKED, file.stat().st_size) for file in files if file.exists()]
+        files = [Path(file) for file in self.run.corpora.source_files(corpus)]
+        if not files:
+            return EMBEDDED_TOKENS
         rates = TOKENS_PER_BYTE, PACKED_TOKENS_PER_BYTE
-        found = sum(rates[packed] * size for packed, size in sizes)
-        # What pip brought is an excerpt of a megabyte.
-        return found or (ASSUMED_TOKENS if self._run.corpora.source_files(corpus) else 500_000)
+        sizes = (rates[f.suffix in _PACKED] * f.stat().st_size for f in files if f.exists())
+        return sum(sizes) or ASSUMED_TOKENS
 
     def _share(self, corpus: str, split: str) -> float:
-        given: Mapping[str, float] = self._run.config["corpora"][corpus].get("split", {})
+        given: Mapping[str, float] = self.run.config["corpora"][corpus].get("split", {})
         return float(given.get(split, 1.0))
 
     def _trained_tokens(self, name: str) -> float:
         """Return the tokens that a training reads: a counted model's once."""
-        if self._run.models.raw_texts(name):
+        if self.run.models.raw_texts(name):
             return 1.0  # it comes trained
-        corpus = self._run.models.corpus(name)
+        corpus = self.run.models.corpus(name)
         once = self.corpus_tokens(corpus) * self._share(corpus, "train")
-        if not self._run.models.learns(name):
+        if not self.run.models.learns(name):
             return once
-        training = self._sizes.training(name)
+        training = self.training(name)
         steps = training.get("maximum_steps")
         epochs = once * (training.get("maximum_epochs") or 1)
         wake = (training.get("wake_steps") or 0) * (training.get("wake_batch_tokens") or 0)
@@ -120,49 +156,50 @@ class Work:
         return (min(epochs, steps * training["batch_tokens"]) if steps else epochs) + wake
 
     def _scored_tokens(self, name: str) -> float:
-        corpus, split = self._run.models.corpus(name), self._run.config["perplexity"]["split"]
+        corpus, split = self.run.models.corpus(name), self.run.config["perplexity"]["split"]
         return self.corpus_tokens(corpus) * self._share(corpus, split)
 
+    # ---- shards ----
+
     def _documents(self) -> float:
-        return float(self._run.config["generation"]["documents"])
+        return float(self.run.config["generation"]["documents"])
 
     def _written(self, wildcards: Wildcards) -> float:
         """Return the documents of a shard; of a beam, its hypotheses of them."""
-        beam = self._run.config["decodings"][wildcards["decoding"]].get("size") or 1
-        return float(self._run.samples.shard_range(wildcards["shard"])[1] * beam)
+        beam = self.run.config["decodings"][wildcards["decoding"]].get("size") or 1
+        return float(self.run.samples.shard_range(wildcards["shard"])[1] * beam)
 
     def _counted_documents(self, wildcards: Wildcards) -> float:
         if not wildcards.get("block"):  # of a reference
             return self._documents()
-        files = self._run.samples.block_files(
-            wildcards["model"], wildcards["decoding"], wildcards["block"]
-        )
-        return len(files) * float(self._run.config["generation"]["documents_per_shard"])
+        names = wildcards["model"], wildcards["decoding"], wildcards["block"]
+        files = self.run.samples.block_files(*names)
+        return len(files) * float(self.run.config["generation"]["documents_per_shard"])
 
     def _drawn(self, wildcards: Wildcards) -> float:
         """Return samples by instances; of other draws, particles by runs or beams by them."""
-        plan, draw = self._run.importance, wildcards["draw"]
+        plan, draw = self.run.importance, wildcards["draw"]
         instances = plan.instance_range(draw, wildcards["instances"])[1]
         options = plan.settings(draw, wildcards["proposal"]).get(wildcards["setting"], {})
         cut = plan.sample_range(draw, wildcards["setting"], wildcards["samples"])
-        return float(instances * _numbers(options) * (cut[1] if cut else 1))
+        return float(instances * _candidates(options) * (cut[1] if cut else 1))
 
     def _weighed(self) -> float:
-        given = self._run.importance.options
+        given = self.run.importance.options
         return float(given["instances"] * given["samples"])
 
     def _contrasted(self, wildcards: Wildcards) -> float:
-        versions = json.loads(self._run.contrastive.versions(wildcards["draws"]))
-        sentences = self._run.contrastive.sentence_range(wildcards["units"])[1]
+        versions = json.loads(self.run.contrastive.versions(wildcards["draws"]))
+        sentences = self.run.contrastive.sentence_range(wildcards["units"])[1]
         return float(sentences * sum(number for _, number in versions.values()))
 
     def _predicted(self, wildcards: Wildcards) -> float:
-        sentences = self._run.semantics.sentence_range(wildcards["block"])[1]
-        given = self._run.semantics.options
+        sentences = self.run.semantics.sentence_range(wildcards["block"])[1]
+        given = self.run.semantics.options
         return float(sentences * len(given["splits"]) * (1 + given["samples"]))
 
 
-def _numbers(options: Mapping[str, Any]) -> int:
+def _candidates(options: Mapping[str, Any]) -> int:
     """Return how many candidates options of draws ask for: lists of sizes add up."""
     total = 1
     for key, value in options.items():

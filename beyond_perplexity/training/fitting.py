@@ -26,8 +26,7 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.lineage import note_read
-from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
 from beyond_perplexity.training.loop import TrainingResult
 from beyond_perplexity.training.options import WAKE
@@ -57,31 +56,23 @@ def fit_files(
     Parameters
     ----------
     documents : path
-        A Parquet file of schema ``documents``; families with latent variables find the other
-        tables of the corpus beside it.
+        Of schema ``documents``; families with latent variables find the other tables beside it.
     vocabulary : path or None
-        A vocabulary file; None for a family that brings its own.
+        None for a family that brings its own.
     config : dict
         ``family``, ``architecture``, ``training``.
     seed : int
-        Seed of initial weights, order of documents and dropout.
+        Of initial weights, order of documents and dropout.
     device : torch.device
     output : path
         The model folder, with ``training.parquet`` in it.
     checkpoints : path
-        A folder for unfinished trainings; each has a subfolder of its own, named by the hash of
-        everything that determines it, so that nothing stale is ever taken up.
+        Each unfinished training has a subfolder of its own, named by the hash of everything that
+        determines it, so that nothing stale is ever taken up.
     preprocessing : dict, optional
-        How the documents were cleaned; kept in the model folder, so that other text can be cleaned
-        likewise before it is scored.
+        How the documents were cleaned; kept in the model folder, for other texts.
     wake : path, optional
-        Folder of the trained model that a proposal learns from after its fit to the annotation,
-        where its options have steps of wake training.
-
-    Raises
-    ------
-    InputError
-        When a file or an option is wrong, or a split is empty.
+        Folder of the trained model that a proposal learns from after its fit to the annotation.
     """
     unknown = set(config) - set(CONFIG_KEYS)
     if unknown:
@@ -116,13 +107,7 @@ def fit_files(
 
 
 def training_options(config: Mapping[str, Any]) -> TrainingOptions:
-    """Return the section ``training`` of a model's configuration, with its family's defaults.
-
-    Raises
-    ------
-    InputError
-        When the family or an option is unknown or wrong.
-    """
+    """Return the section ``training`` of a model's configuration, with its family's defaults."""
     kind = registry.find_training(config.get("family"))
     options: TrainingOptions = parse_options(kind, config.get("training", {}), "training")
     return options

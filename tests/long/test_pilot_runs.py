@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 
-from beyond_perplexity.planning.timings import read_plan
+from beyond_perplexity.planning.job_costs import read_plan
 from tests.workflow.conftest import SMOKE, checkout  # noqa: F401 (a fixture)
 
 GENERATED = {f"generate/{m}/{d}" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}

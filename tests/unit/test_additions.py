@@ -61,7 +61,7 @@ for evaluator in run.semantics.evaluators():
         note(script, *run.semantics.evaluator_code(evaluator), what=evaluator)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
-note("import_samples", run.corpora.external_code("own"))
+note("import_samples", *run.corpora.external_code("own"))
 for model in config["models"]:
     note("train", *run.models.training_code(model), what=model)
     if model in latent["models"]:
@@ -73,16 +73,15 @@ for model in config["models"]:
     note("measure_perplexity", *run.models.code(model), what=model)
     note("predict_words", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
-        code = run.samples.decoding_code(decoding)
-        note("generate", *run.models.generating_code(model), code, what=f"{model}/{decoding}")
+        code = run.samples.generating_code(model, decoding)
+        note("generate", *code, what=f"{model}/{decoding}")
 for proposal in config["proposals"]:
     model = plan.model_of(proposal)
     note("train", *run.models.training_code(proposal), what=proposal)
     note("describe_latents", *plan.code(model, proposal), what=proposal)
     for draw in DRAWS:
         note("draw", *plan.code(model, proposal, draw), what=f"{proposal}/{draw}")
-    code = plan.reduction_code("scripts/reduce_weights.py", proposal)
-    codes[f"reduce_weights {proposal}"] = code
+    note("reduce_weights", *plan.reduction_code(proposal), what=proposal)
 codes["count_statistics"] = run.samples.counting_code("scripts/count_statistics.py")
 codes["write_overview"] = run.report.overview_code("scripts/write_overview.py")
 for script, rows in (("tabulate", TABLES), ("plot", FIGURES)):
@@ -211,7 +210,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
         ("models/recurrent", ("lstm", "gru")),
         ("models/latents/kglm_tagger", ("kglm-peeking",)),
         ("models/latents/rnng_span_crf", ("rnng",)),  # which can be trained with it
-        ("decoding/kinds/nucleus", ("/nucleus",)),
+        ("decoding/nucleus", ("/nucleus",)),
         ("corpus/conll", ("conll",)),
         ("semantics/evaluators/skipthought", ("skipthought",)),
         ("semantics/evaluators/infersent", ("infersent",)),

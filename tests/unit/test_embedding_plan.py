@@ -6,6 +6,7 @@ Needs nothing but the package. Oracles: the configuration itself, read by hand.
 from __future__ import annotations
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
@@ -58,14 +59,11 @@ def test_only_as_many_shards_are_read_as_hold_the_documents():
         assert found[0] == "<results>/samples/lstm/ancestral/00000.parquet"
 
 
-def test_flags_name_the_reading_of_every_body():
-    flags = planned().embeddings.flags("wikipedia")
-    for source in ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"):
-        assert f'"{source}": "words"' in flags
-    assert "--documents 20" in flags
-    assert "--first 60" in flags
-    assert "--minimum-tokens" in flags
-    assert "count-s-symbols" not in flags
+def test_the_readings_are_those_of_every_body():
+    held = planned().embeddings
+    sources = ("lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam")
+    assert json.loads(held.readings("wikipedia")) == dict.fromkeys(sources, "words")
+    assert held.documents == 20
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_what_a_training_is_made_of() -> None:
     assert held.training_vocabulary("scored") == []
     vectors = "<results>/evaluators/word2vec/evaluator.json"
     assert held.training_files("scored") == ["none.tsv", vectors]
-    assert held.training_files("scored", planning=True) == [vectors]
+    assert held._corpora.present(held.training_files("scored")) == [vectors]
     assert held.title("skip") == "SkipThought"
     assert held.title("scored") == "InferSent architecture (pairs of a file)"
     assert held.gpus("scored") == 1

@@ -5,7 +5,6 @@ Needs nothing; `tests/long` runs one. Oracle: the shipped configurations, and co
 
 from __future__ import annotations
 
-import math
 import subprocess
 from pathlib import Path
 
@@ -14,32 +13,20 @@ import yaml
 
 from beyond_perplexity.commands import plan
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning.job_costs import PlannedJob, Timing
 from beyond_perplexity.planning.pilot import (
+    advise_shards,
     link_finished,
     prerequisites,
+    round_size,
     shrink,
     targets,
 )
-from beyond_perplexity.planning.pilot_size import PilotSize
-from beyond_perplexity.planning.planned import (
-    ListedJob,
-    finished_jobs,
-    largest_units,
-    list_job,
-    read_jobs,
-)
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.shard_sizes import (
-    SizedKind,
-    describe_shards,
-    rounded,
-    whole_shards,
-)
-from beyond_perplexity.planning.timings import Finished, Timing
 from beyond_perplexity.planning.validation import validate
 
 ROOT = Path(__file__).parents[2]
-SIZE = PilotSize(documents=2, instances=1, samples=5, steps=3)
+SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
 
 
 def load(path: Path, results: Path) -> tuple[dict, Run]:
@@ -112,21 +99,6 @@ def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
     ]
 
 
-def test_jobs_are_written_and_read_and_those_that_ended_are_told(tmp_path) -> None:
-    wildcards = {"model": "m", "decoding": "d", "shard": "00001"}
-    output, benchmark = tmp_path / "x.parquet", tmp_path / "x.jsonl"
-    row = list_job("generate", wildcards, 12.0, benchmark, [output])
-    jobs = read_jobs([row, list_job("plot", {}, 1.0, None, [])])
-    assert jobs[0] == ListedJob("generate/m/d", 12.0, str(benchmark), (str(output),))
-    smaller = list_job("generate", {**wildcards, "shard": "00002"}, 7.0, None, [])
-    assert largest_units([*jobs, *read_jobs([smaller])]) == {"generate/m/d": 12.0, "plot": 1.0}
-    assert finished_jobs(jobs) == {}
-    benchmark.write_text('{"s": 3, "max_rss": 40}')
-    assert finished_jobs(jobs) == {}  # its output is not there
-    output.write_bytes(b"0" * 24)
-    assert finished_jobs(jobs) == {"generate/m/d": [Finished(12.0, 3.0, 40.0, 24)]}
-
-
 def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
     _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
@@ -137,16 +109,15 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
         "of another run": Timing(0, 1, 1, 1),
     }
     units = {"generate/lstm/beam": 60, "generate/lstm/ancestral": 30, "train/lstm": 90}
-    kinds = whole_shards(timings, units)
-    assert [held.kind for held in kinds] == list(timings)[:3]
-    assert kinds[0].minutes == 1.25
-    assert kinds[0].for_minutes(30, 30) == pytest.approx(1740 / 0.5)
-    assert SizedKind("x", 5, Timing(1, 0, 0, 0)).for_minutes(30, 5) == math.inf
-    text = "\n".join(describe_shards(run, kinds))
+    jobs = [PlannedJob("", kind, held / part) for kind, held in units.items() for part in (2, 1)]
+    lines = advise_shards(run, timings, jobs)
+    assert [line.split()[0] for line in lines[1:4]] == sorted(units)
+    assert lines[2].split()[3:] == ["1.2", f"{round_size(1740 / 0.5):,}"]  # 1.25 min of a shard
+    text = "\n".join(lines)
     assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in text
     assert "<1" in text  # a bound
     assert "more --documents" in text
-    assert [rounded(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
+    assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
 
 
 @pytest.mark.parametrize(

@@ -71,14 +71,13 @@ def test_names_of_vocabularies_are_checked() -> None:
 
 def test_flags_follow_the_options() -> None:
     samples = planned().samples
-    assert "--first 60" in samples.measuring_flags("lstm", "beam")
-    assert "--group-column" not in samples.measuring_flags("lstm", "beam")
-    assert "--maximum-tokens" not in samples.counting_flags()
-    assert "--training-split train" in samples.measuring_flags("lstm", "beam")
-    assert "--training-split" not in samples.measuring_flags("external", "mine")
+    assert samples.compared_group_column("lstm", "beam") == []
+    assert samples.maximum_tokens == []
+    assert samples.training_split("lstm", "beam") == ["train"]
+    assert samples.training_split("external", "mine") == []
     tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
-    flags = planned(tendencies=tendencies).samples.counting_flags()
-    assert flags == "--no-count-s-symbols --minimum-tokens 3 --maximum-tokens 50"
+    samples = planned(tendencies=tendencies).samples
+    assert (samples.symbols_flag, samples.maximum_tokens) == ("--no-count-s-symbols", 50)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +89,7 @@ def test_groups_are_pages_where_whole_pages_are_split(split, grouped) -> None:
     corpus["split"] = {"unit": "document"} | (split or {})
     if split is None:  # the files say the splits
         del corpus["split"]
-    assert ("--group-column title" in run.samples.reference_flags("wikipedia")) == grouped
+    assert run.samples.group_column("wikipedia") == ["title"] * grouped
 
 
 # ---- the jobs ----

@@ -59,15 +59,9 @@ def test_one_model_or_perplexity_alone_relates_to_nothing() -> None:
 
 def test_the_flags_say_what_is_measured() -> None:
     given = {"levels": [0.5, 0.1, 0.2, 1.0], "base_level": 0.1}
-    flags = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations.options()
-    found = dict(zip(flags[::2], flags[1::2], strict=True))
-    assert found == {
-        "--split": "valid",
-        "--level": "0.5",
-        "--base-level": "0.1",
-        "--confidence": "0.95",
-    }
-    assert "test" in run_of().relations.options()
+    held = run_of(contrastive=given, semantics={"splits": ["valid"]}).relations
+    assert (held.split, held.level, held.confidence) == ("valid", 0.5, 0.95)
+    assert run_of().relations.split == "test"
 
 
 def test_what_the_report_has() -> None:

@@ -47,7 +47,7 @@ def jobs(held: SemanticsPlan) -> dict[str, Any]:
     for model in held.models():
         for path in held.prediction_files(model):
             block = Path(path).stem
-            asked = held.text(model), held.sentence_range(block), held.limit(block)
+            asked = held.whole_flag_of_model(model), held.sentence_range(block), held.limit(block)
             found[path] = *asked, shared[1]
         for path in held.score_files(model):
             name = Path(path).parts[-2]
@@ -55,7 +55,7 @@ def jobs(held: SemanticsPlan) -> dict[str, Any]:
     for corpus in held.corpora():
         for path in held.probe_files(corpus):
             name = Path(path).stem
-            found[path] = held.evaluator_options(name), held.probe_flags(corpus), shared[0]
+            found[path] = held.evaluator_options(name), held.whole_flag(corpus), shared[0]
     return found
 
 
@@ -137,11 +137,11 @@ def test_what_models_are_asked_is_what_the_command_reads() -> None:
 def test_documents_may_be_sentences_of_one_corpus() -> None:
     config = settings("configs/paper-semantics.yaml")
     held = run_of(config).semantics
-    assert "--whole" in held.text("lstm-treebank")
-    assert "--whole" not in held.text("lstm-wikitext")
-    assert "--whole" in held.probe_flags("treebank")
-    assert held.probe_flags("wikitext")[:4] == ["--split", "test", "--sentences", str(PROBED)]
-    assert "--whole" in plan(documents_are_sentences=True).text("lstm")
+    assert held.whole_flag_of_model("lstm-treebank") == ["--whole"]
+    assert held.whole_flag_of_model("lstm-wikitext") == []
+    assert held.whole_flag("treebank") == ["--whole"]
+    assert held.probed_sentences() == PROBED
+    assert plan(documents_are_sentences=True).whole_flag_of_model("lstm") == ["--whole"]
     with pytest.raises(InputError, match="documents_are_sentences: no corpus is named 'news'"):
         plan(documents_are_sentences={"news": True})
 
@@ -154,7 +154,7 @@ def test_files_of_people_are_local_wherever_they_are_from() -> None:
     expected = {"a": ["mine.tsv", "score"], "b": [local, "s"]}
     assert json.loads(run.semantics.human_scores()) == expected
     assert run.semantics.human_files() == ["mine.tsv", local]
-    assert run.semantics.human_files(planning=True) == [local]
+    assert run.corpora.present(run.semantics.human_files()) == [local]
     assert "0" * 64 in run.corpora.downloads
     assert len(run.semantics.people_files("wikipedia")) == len(run.semantics.evaluators())
 

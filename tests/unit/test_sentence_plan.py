@@ -97,8 +97,6 @@ def test_its_partition_function_is_estimated_where_a_proposal_is_named():
     assert [file for file in plan.files() if "partitions" in file] == files
     assert json.loads(plan.partition_options()) == {"samples": 30, "particles": 2, "uniform": 0.5}
     parse_options(PartitionOptions, json.loads(plan.partition_options()), "options")
-    assert plan.partition_source(NAME)[:4] == ["--split", "test", "--split-unit", "document"]
-    assert plan.partition_source(NAME)[4:] == ["--sentences", "60"]
     without = Run(checked(load(contrastive={"partition": {}}))).contrastive
     assert not [file for file in without.files() if "partitions" in file]
 

@@ -21,10 +21,9 @@ from nltk.tree import Tree
 from scipy.stats import chisquare
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
-from beyond_perplexity.corpus.tree_sentences import sentence_documents
+from beyond_perplexity.corpus.sentences import sentence_documents
+from beyond_perplexity.decoding.generation import SIMULATED_AT_ONCE, simulate_texts, write_simulated
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.decoding.output import write_simulated
-from beyond_perplexity.decoding.simulation import SIMULATED_AT_ONCE, simulate_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.planning.run import Run
@@ -151,8 +150,8 @@ def test_a_model_of_sentences_is_compared_with_sentences():
     assert files["documents"] == "<results>/corpora/wikipedia-sentences/documents.parquet"
     found = run.samples.vocabulary_file("wikipedia-sentences", "words")
     assert found == "<results>/vocabularies/wikipedia/words.json"
-    assert run.samples.unit_flags("wikipedia-sentences") == "--group-column title"
-    assert run.samples.unit_flags("wikipedia") == ""
+    assert run.samples.group_column("wikipedia-sentences") == ["title"]
+    assert run.samples.group_column("wikipedia") == []
     group = "tendencies/wikipedia-sentences"
     assert group in run.report.groups("tendencies")
     assert "Sentences of the test set" in run.report.labels(group)

@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.planning.job_costs import PlannedJob
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.summary import PlannedJob, summarize_jobs
+from beyond_perplexity.planning.run_summary import summarize_run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 
@@ -98,7 +99,7 @@ def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_
     run = Run(config)
     download = f"results/downloads/{SHA}/b.xml"
     assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
-    assert run.corpora.source_files("wikipedia", planning=True) == [str(there), download]
+    assert run.corpora.present(run.corpora.source_files("wikipedia")) == [str(there), download]
     assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
 
 
@@ -175,11 +176,11 @@ def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, 
 
 def test_the_summary_adds_up(config):
     jobs = [
-        PlannedJob("generate", 1, 90, measured=True, megabytes=5000, output_bytes=2e9),
-        PlannedJob("generate", 1, 60, measured=True, megabytes=4000, output_bytes=1e9),
-        PlannedJob("plot", 0, 50),
+        PlannedJob("generate", gpus=1, minutes=90, measured=True, megabytes=5000, output_bytes=2e9),
+        PlannedJob("generate", gpus=1, minutes=60, measured=True, megabytes=4000, output_bytes=1e9),
+        PlannedJob("plot", minutes=50),
     ]
-    text = summarize_jobs(Run(config), jobs)
+    text = summarize_run(Run(config), jobs)
     assert "240 (4 bodies of 60)" in text
     assert "5: lstm, trigram, kn-3, rnn, sentence-rnn" in text
     assert "3 to do" in text
@@ -199,13 +200,13 @@ def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(con
         **config["external_samples"]["mine"],
         "path": str(tmp_path / "own.txt"),
     }
-    text = summarize_jobs(Run(config), [])
+    text = summarize_run(Run(config), [])
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
-    assert "missing" not in summarize_jobs(Run(config), [])
+    assert "missing" not in summarize_run(Run(config), [])
     validate(latent, ROOT / "rules" / "config.schema.yaml")
     models = Run(latent).importance.models()
-    text = summarize_jobs(Run(latent), [])
+    text = summarize_run(Run(latent), [])
     assert f"({len(models)} of them with latent variables): " in text
     assert all(name in text for name in models)
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from beyond_perplexity.planning.timings import Timing
+from beyond_perplexity.planning.job_costs import Timing
 from tests.workflow.conftest import SMOKE
 
 TARGETS = [

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from beyond_perplexity.corpus.extraction_options import (
+    AutomaticTreeOptions,
+    DocumentOptions,
+    SourceOptions,
+)
+from beyond_perplexity.corpus.formats import SIDE_FILES, options_of_formats
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.options import AutomaticTreeOptions, DocumentOptions, SourceOptions
-from beyond_perplexity.corpus.rows import SIDE_FILES, options_of_formats
 from beyond_perplexity.corpus.split import SplitOptions
 from beyond_perplexity.options import OMITTED, Limit, Parsed, Section, add_fields
 

@@ -6,9 +6,8 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.rows import TEXT_FORMATS
-from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.options import Count, Length, Limit, Section
 from beyond_perplexity.planning.sections.corpora import Location
 

@@ -13,7 +13,7 @@ from typing import Any
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.families import fit_modules
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 

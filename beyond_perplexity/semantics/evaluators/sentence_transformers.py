@@ -22,7 +22,7 @@ from beyond_perplexity.semantics.evaluators.families import (
     package_version,
 )
 from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from beyond_perplexity.semantics.evaluators.contract import (
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
 from beyond_perplexity.semantics.word_cosines import Floats, logistic
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary
 
@@ -132,7 +132,7 @@ def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging
 
-    from beyond_perplexity.models.huggingface.bring import find_weights
+    from beyond_perplexity.models.huggingface_bring import find_weights
 
     find_weights(folder)
     config = folder / "config.json"

@@ -152,7 +152,7 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, caps
         beyond_perplexity.estimate(samples, beams=own, unknown_types=7, no_bracket=True)
         for samples, own in ((path, beams), (pq.read_table(path), pq.read_table(beams)))
     ]
-    files, memory = (one.table[["method", "level", "value", "low"]] for one in found)
+    files, memory = (one.table[["method", "aggregation", "value", "low"]] for one in found)
     assert files.equals(memory)
 
 

@@ -145,7 +145,7 @@ def _options_of(given: SimilarityOptions) -> dict[str, Any]:
 def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     """Return the options of an evaluator of a configuration."""
     # Late, as only this needs what checks a configuration.
-    from beyond_perplexity.planning.reading import read_configuration
+    from beyond_perplexity.planning.configuration_file import read_configuration
     from beyond_perplexity.planning.run import Run
     from beyond_perplexity.planning.validation import validate
 

@@ -20,22 +20,15 @@ from beyond_perplexity.figures.numbers import (
     shown_share,
     shown_signed,
 )
-from beyond_perplexity.figures.verdicts import (
-    DIFFERS,
-    WITHOUT_VERDICT,
-    note_alone,
-    reason_withheld,
-    verdict,
-    verdict_mark,
-)
+from beyond_perplexity.figures.verdicts import note_alone, reason_withheld, verdict, verdict_mark
 from beyond_perplexity.foreign_text import escape_html
 from beyond_perplexity.inference.holm_adjustment import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.comparison_text import EXPLANATION, FIGURE_TEXTS
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 from beyond_perplexity.report.text_shares import TEXT_TITLES
-from beyond_perplexity.tendencies.definitions import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES
-from beyond_perplexity.tendencies.text_comparison import TEXT
+from beyond_perplexity.tendencies.definitions import DISTANCE_NAMES, EMBEDDING, LENGTH, SHARES, TEXT
+from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 
 
 class MainRow(NamedTuple):

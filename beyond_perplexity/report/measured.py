@@ -32,12 +32,12 @@ from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import (
     SHARE_NOUNS,
     SHARES,
+    TEXT,
     compares_texts,
     is_distance,
     of_counts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.text_comparison import TEXT
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
@@ -333,7 +333,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
     if any(compares_texts(column.measure) for column in specification.columns):
-        few = too_few_permutations(row["note"] for row in found.values())
+        few = too_few_permutations(found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]
     said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))

@@ -80,7 +80,7 @@ def test_names_stand_in_rows_alone() -> None:
         "stop_words": {
             "beyond_perplexity/library/compare.py",
             "beyond_perplexity/planning/corpora.py",
-            "beyond_perplexity/planning/foreign_values.py",
+            "beyond_perplexity/planning/configuration_file.py",
             "beyond_perplexity/report/comparison_page.py",
             "beyond_perplexity/tendencies/statistics.py",
         }

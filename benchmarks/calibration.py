@@ -21,11 +21,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from benchmarks.coverages import CoverageCases
-from benchmarks.levels import LevelCases
+from benchmarks.coverages import CoverageCases, ZipfCases
+from benchmarks.levels import LevelCases, PowerCases
 from benchmarks.populations import Articles
-from benchmarks.powers import PowerCases
-from benchmarks.zipf_laws import ZipfCases
 
 REPEATS = 1000
 FEWEST = 6  # documents of an article of the real text, at most
@@ -83,19 +81,7 @@ PARTS: dict[str, Callable[[Articles | None], Iterable[Case]]] = {
 
 
 def rates(part: str, case: Case, repeats: int, jobs: int = 1) -> list[Rate]:
-    """Repeat a case and count.
-
-    Parameters
-    ----------
-    part : str
-        A key of `PARTS`.
-    case : Case
-        Of that part.
-    repeats : int
-        Repeats, from 0 on.
-    jobs : int
-        Processes; they do not change a rate.
-    """
+    """Repeat a case of a part from repeat 0 on, and count; `jobs` do not change a rate."""
     repeats = min(repeats, getattr(case, "most_repeats", repeats))
     if jobs == 1:
         found = [case(repeat) for repeat in range(repeats)]

@@ -20,14 +20,9 @@ DRAWS = 5
 
 
 class Found(NamedTuple):
-    """Whether intervals hold the truth, and whether a difference that is none was found.
+    """Whether intervals hold the truth, and whether p ≤ 0.05 of a difference that is none.
 
-    Attributes
-    ----------
-    entropy, ratio, difference : float
-        1 where the interval holds the truth, else 0; or the share of repeats.
-    rejected : float
-        Likewise of p ≤ 0.05, before adjustment.
+    1 or 0, before adjustment; or the share of repeats.
     """
 
     entropy: float

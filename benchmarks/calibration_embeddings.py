@@ -47,15 +47,7 @@ _WIDTH, _TOPICS = 48, 40
 
 @dataclass(frozen=True)
 class Pages:
-    """A population of documents as vectors, in pages.
-
-    Attributes
-    ----------
-    vectors : numpy.ndarray of float32, shape (N, D)
-        Of all documents.
-    codes : numpy.ndarray of int64, shape (N,)
-        Page of each, from 0 on.
-    """
+    """A population of documents as vectors, float32, (N, D), in pages: int64 codes, (N,)."""
 
     vectors: np.ndarray = field(repr=False)
     codes: np.ndarray = field(repr=False)
@@ -100,24 +92,11 @@ class Pages:
 class TwoTexts:
     """Two texts of a population, called with the number of the repeat.
 
-    Attributes
-    ----------
-    name : str
-        Of the case; its random streams are keyed by it.
-    population : Pages
-        What both are drawn from.
-    units : int
-        Pages of the reference where it has pages, else documents.
-    grouped : tuple of two bool
-        Whether the reference and the samples are of whole pages.
-    documents : int or None
-        Documents of samples without pages (pages of those with); None for as many.
-    most : int
-        Documents of each that are embedded.
-    share : float
-        Share x of the samples' documents that is of one topic.
-    told : bool
-        Whether the test is told the pages: without them it permutes documents.
+    The streams are keyed by the name. `grouped` tells whether the reference and the samples are
+    of whole pages; `units` are pages of the reference, or documents where it has none, and
+    `documents` those of the samples (None: as many). At most `most` of each are embedded; a
+    `share` x of the samples is of one topic. Unless `told` the pages, the test permutes
+    documents.
     """
 
     name: str

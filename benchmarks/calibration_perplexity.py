@@ -55,15 +55,10 @@ def _standard(random: np.random.Generator, shape: str, count: int) -> np.ndarray
 def draw_pages(
     random: np.random.Generator, setting: Setting, difference: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw pages of a population.
+    """Draw pages: bytes (G,), and bits (G, 2) of each under both models.
 
-    Returns
-    -------
-    sizes : ndarray, shape (G,)
-        Bytes of each page: 4,000, or quantiles of a log-normal law, so that 22 of 26 and 34 of 60
-        groups are effective (with fewer than 20 there would be no interval).
-    bits : ndarray, shape (G, 2)
-        Bits of each page under both models.
+    Bytes are 4,000, or quantiles of a log-normal law, so that 22 of 26 and 34 of 60 groups are
+    effective (with fewer than 20 there would be no interval).
     """
     groups = setting.groups
     sizes = np.full(groups, 4000.0)
@@ -101,19 +96,9 @@ def _promise(setting: Setting) -> float:
 
 
 def calibrate(setting: Setting, repeats: int, seed: int = 0) -> dict[str, float]:
-    """Simulate a setting.
+    """Simulate a setting: ``level``, ``coverage``, ``own``, ``promised``, and two powers.
 
-    Parameters
-    ----------
-    setting : Setting
-    repeats : int
-    seed : int
-
-    Returns
-    -------
-    dict of str to float
-        ``level``, ``coverage``, ``own``, ``promised``, and for a difference of half the promised
-        size ``paired`` and ``unpaired``.
+    ``paired`` and ``unpaired`` are of a difference of half the promised size.
     """
     promised = _promise(setting)
     found: Counter[str] = Counter()

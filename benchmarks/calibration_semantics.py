@@ -27,18 +27,10 @@ GOLD = (0.4, 0.3)  # a column of scores: steps of people, and how far a measure 
 class Covered(NamedTuple):
     """Whether intervals hold the truth: 1 or 0, or the share of repeats.
 
-    Attributes
-    ----------
-    mean, excess : float
-        Of a measure that is a mean over sentences, and its excess over the floor.
-    bleu_2, bleu_4, bleu_excess : float
-        BLEU, and the excess of BLEU-2.
-    pearson, spearman : float
-        Of scores of sentences in pages.
-    pearson_gold, spearman_gold : float
-        Of pairs with a score of people in steps, each by itself.
-    difference : float
-        Of Spearman's correlations of two measures with these scores.
+    Of a measure that is a mean over sentences, and its excess over the floor; of BLEU and the
+    excess of BLEU-2; of correlations of scores of sentences in pages, and with those of people
+    (``_gold``, in steps, each pair by itself); and of a difference of Spearman's correlations
+    of two measures.
     """
 
     mean: float

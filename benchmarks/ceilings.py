@@ -65,21 +65,10 @@ class Products(TorchDispatchMode):
 
 @dataclass
 class Ceiling:
-    """The shortest time of a step of R rows.
+    """The shortest time of a step of R rows: its matrix products, and the bytes that it moves.
 
-    Attributes
-    ----------
-    rows : int
-        R.
-    products : Counter
-        The matrix products of the step.
-    moved : float
-        Bytes that it moves.
-    device : torch.device
-    times : dict
-        Shortest time so far of each product, in seconds.
-    copy_rate : float
-        Highest rate so far of a copy, bytes read and written a second.
+    `times` are the shortest so far of each product, in seconds; `copy_rate` is the highest so
+    far of a copy, bytes read and written a second.
     """
 
     rows: int

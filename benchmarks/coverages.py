@@ -1,10 +1,10 @@
-"""How often intervals and limits hold what they name.
+"""How often intervals and limits hold what they name, and a test of Zipf's law rejects its samples.
 
 The samples differ from the human text by known amounts: a share of the documents has its words
 exchanged by a fixed permutation of the types, and all documents are longer on average. True
 distances of the unigrams, the lengths and the means follow from the laws of the population; Heaps'
-law is that of a very large draw. Limits are one-sided: the lower and the upper one of a distance
-are counted each on its own.
+law is that of a very large draw. Limits are one-sided, and counted each on its own. Samples of
+Zipf's law are independent draws, with infinitely many ranks, in two halves.
 """
 
 from __future__ import annotations
@@ -15,33 +15,164 @@ from functools import cached_property
 from pkgutil import resolve_name
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from benchmarks.levels import SEED, opened
+from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
-from benchmarks.zipf_laws import split_intervals
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import SHARES
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.power_laws import Halves, rank_order
+from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from beyond_perplexity.tendencies.word_distances import equal_tokens
+from beyond_perplexity.tendencies.word_measures import split_fits
+from beyond_perplexity.tendencies.zipf_law import law_p
 
+EXPONENTS = (1.1, 1.2, 1.5)
+DRAWS = 199
+RANKS = 10_000
+FITS = MeasurementOptions(permutations=0, bootstrap=1, monte_carlo=0)
 INTERVALS = MeasurementOptions(permutations=0, bootstrap=399, monte_carlo=0)
 LARGE = 200_000  # documents of the draw that stands for the population
 Target = tuple[float, str]  # the true value; which limit holds it: "both", "low" or "high"
+
+
+def draw_halves(rng: np.random.Generator, s: float, tokens: int) -> Halves:
+    """Draw a sample of the law and rank either half by the other."""
+    drawn = rng.zipf(s, tokens)
+    _, types = np.unique(drawn, return_inverse=True)
+    half = tokens // 2
+    n = int(types.max()) + 1
+    counts = [np.bincount(part, minlength=n) for part in (types[:half], types[half:])]
+    orders = [rank_order(held, RANKS, rng) for held in counts]
+    return Halves((counts[1][orders[0]], counts[0][orders[1]]))
+
+
+def split_intervals(
+    pair: BodyPair,
+    types: pa.Array,
+    laws: tuple[np.ndarray, np.ndarray],
+    options: MeasurementOptions,
+    seed: int,
+) -> dict[tuple[str, str], bool]:
+    """Say whether the intervals of the split fits hold what they name.
+
+    `laws` are the true shares of the types, (V,), in the reference and in the samples, up to a
+    factor; `seed` is that of the halves.
+    """
+    places = pc.index_in(pair.types, types).to_numpy()
+    fits = split_fits(pair, equal_tokens(pair, seed), options, seed)
+    names = "zipf_s_split_reference", "zipf_s_split"
+    return {
+        ("rank_frequency", name): fit.low <= fit.target(law[places]) <= fit.high
+        for name, fit, law in zip(names, fits, laws, strict=True)
+    }
+
+
+@dataclass(frozen=True)
+class GenuineLaw:
+    """The test of a genuine sample against the law with its own fitted exponent."""
+
+    s: float
+    tokens: int = 20_000
+    nominal: str = f"{LEVEL:g}"
+    limits: tuple[float, float] = (0.0, 0.075)
+
+    @property
+    def name(self) -> str:
+        """Exponent and tokens."""
+        return f"Zipf's law, s = {self.s:g}, {self.tokens:,} tokens"
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw a sample and test it."""
+        halves = draw_halves(stream(SEED, f"calibration/{self.name}", repeat), self.s, self.tokens)
+        seed = stream_key(SEED, f"calibration/{self.name}/{repeat}")
+        p_value = law_p(halves, halves, DRAWS, RANKS, seed, "calibration")
+        return {"ks_zipf_model": p_value <= LEVEL}
+
+
+@dataclass(frozen=True)
+class NearFit:
+    """The fit of a large genuine sample; more than a few repeats say nothing new."""
+
+    s: float
+    tokens: int = 1_000_000
+    nominal: str = "1"
+    limits: tuple[float, float] = (1.0, 1.0)
+    most_repeats: int = 10
+
+    @property
+    def name(self) -> str:
+        """Exponent and tokens."""
+        return f"split-half fit, s = {self.s:g}, {self.tokens:,} tokens"
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw a sample and fit it: whether the exponent is within 1%."""
+        halves = draw_halves(stream(SEED, f"calibration/{self.name}", repeat), self.s, self.tokens)
+        return {"zipf_s_split within 1%": abs(halves.exponent / self.s - 1) <= 0.01}
+
+
+@dataclass(frozen=True)
+class SplitInterval:
+    """The interval of the split-half exponent of genuine samples in documents.
+
+    What it names is the exponent of the law's own frequencies at the ranks that were found.
+    """
+
+    s: float
+    documents: int = 400
+    length: int = 50
+    nominal: str = "0.95"
+    limits: tuple[float, float] = (0.93, 1.0)
+
+    @property
+    def name(self) -> str:
+        """Exponent and documents."""
+        return f"split-half interval, s = {self.s:g}, {self.documents} documents"
+
+    def __call__(self, repeat: int) -> dict[str, bool]:
+        """Draw a text and say whether the interval holds what it names."""
+        rng = stream(SEED, f"calibration/{self.name}", repeat)
+        drawn = rng.zipf(self.s, 2 * self.documents * self.length)
+        numbers, ids = np.unique(drawn, return_inverse=True)
+        types = pa.array([f"w{number}" for number in numbers])
+        offsets = np.arange(self.documents + 1) * self.length
+        texts = [
+            Drawn(types, part.astype(np.int32), offsets, np.arange(self.documents, dtype=np.int32))
+            for part in np.split(ids, 2)
+        ]
+        classes = ClassOptions(StopWords("none", frozenset({"w1"})), True)
+        law = numbers.astype(float) ** -self.s
+        with opened(texts[0], texts[1], classes, (False, False)) as pair:
+            held = split_intervals(pair, types, (law, law), FITS, repeat)
+        return {" ".join(key): value for key, value in held.items()}
+
+
+class ZipfCases:
+    """The cases of Zipf's law; `articles` is not used."""
+
+    def __init__(self, articles: Articles | None) -> None:
+        del articles
+
+    def __iter__(self) -> Iterator[GenuineLaw | SplitInterval | NearFit]:
+        for s in EXPONENTS:
+            yield GenuineLaw(s)
+        for s in EXPONENTS:
+            yield SplitInterval(s)
+        for s in EXPONENTS:
+            yield NearFit(s)
 
 
 @dataclass(frozen=True)
 class Shifted:
     """A population of samples that differ from those of `Topics` by known amounts.
 
-    Attributes
-    ----------
-    population : Topics
-        The human one.
-    exchanged : float
-        Share of the documents whose words are exchanged.
-    longer : float
-        Factor of the expected lengths beyond the shortest one.
+    A share (`exchanged`) of the documents has its words exchanged; expected lengths beyond the
+    shortest one are `longer` by a factor.
     """
 
     population: Topics

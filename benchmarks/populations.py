@@ -35,18 +35,10 @@ _SHORTEST, _SHAPE, _MEAN = 3, 4.0, 22.0  # lengths: 3 + a negative binomial
 
 @dataclass(frozen=True)
 class Drawn:
-    """Documents as ids of types.
+    """Documents as ids of types, of which there are V.
 
-    Attributes
-    ----------
-    types : pyarrow.StringArray, shape (V,)
-        The types of the population.
-    ids : numpy.ndarray of int32, shape (T,)
-        Tokens, document after document.
-    offsets : numpy.ndarray of int64, shape (D + 1,)
-        Where each document begins and the last one ends.
-    groups : numpy.ndarray of int32, shape (D,)
-        Group of every document, from 0 to G - 1.
+    Tokens are int32, (T,), document after document, which begin at `offsets`, int64, (D + 1,);
+    the group of every document, int32, (D,), goes from 0 to G − 1.
     """
 
     types: pa.Array
@@ -100,16 +92,10 @@ def _classes(stop_words: list[str]) -> ClassOptions:
 
 
 class Topics:
-    """A synthetic population.
+    """A synthetic population of Zipf's law, with topics that have some types of their own.
 
-    Parameters
-    ----------
-    n_types, n_topics, own : int
-        Types V, topics, and types of a topic.
-    size, least : float, int
-        Mean and fewest documents of a group; groups are unequal, by a geometric number.
-    exponent : float
-        Of Zipf's law.
+    `size` and `least` are the mean and fewest documents of a group; groups are unequal, by a
+    geometric number.
     """
 
     def __init__(
@@ -180,12 +166,8 @@ class Topics:
 class Articles:
     """The articles of a text in the format of WikiText: a line `` = Title = `` begins each.
 
-    Parameters
-    ----------
-    path : path
-        The text; every line that is neither empty nor a heading is a document.
-    most : int
-        Documents of an article, the first ones, at most.
+    Every line that is neither empty nor a heading is a document; the first `most` of an article
+    count.
     """
 
     def __init__(self, path: Path, most: int) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from html import escape
 from unicodedata import bidirectional, category
 
@@ -92,25 +89,6 @@ def say(text: str = "") -> None:
     print(drawable(text))
 
 
-_WORDING: ContextVar[Callable[[str], str]] = ContextVar("wording", default=str)
-
-
-@contextmanager
-def remarks_worded(wording: Callable[[str], str]) -> Iterator[None]:
-    """Let remarks pass through a function on their way, and through those that do already."""
-    outer = _WORDING.get()
-    token = _WORDING.set(lambda text: outer(wording(text)))
-    try:
-        yield
-    finally:
-        _WORDING.reset(token)
-
-
-def worded(text: str) -> str:
-    """Return a text as the functions of `remarks_worded` word it."""
-    return _WORDING.get()(text)
-
-
 def remark(text: str) -> None:
     """Print one line to standard error, beside results; as `say` does."""
-    print(one_line(worded(text)), file=sys.stderr, flush=True)
+    print(one_line(text), file=sys.stderr, flush=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.bracket import LEAST_SAMPLES
@@ -22,7 +23,9 @@ from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE, Diagnostics
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
-from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.storage.held_tables import HeldTable
+from beyond_perplexity.storage.shards import check_columns, read_batches
+from beyond_perplexity.storage.table_files import TableFile
 
 SETTING = ("method", "temperature", "n_samples")
 
@@ -46,6 +49,13 @@ class SimulatedEstimates(NamedTuple):
     diagnostics: list[Diagnostics]
 
 
+def _batches(given: str | Path | TableFile) -> Iterator[pa.RecordBatch]:
+    if not isinstance(given, HeldTable):
+        return read_batches(str(given), BIDIRECTIONAL, BIDIRECTIONAL.names)
+    check_columns(given, given.table.schema, BIDIRECTIONAL)
+    return given.columns({field.name: field.type for field in BIDIRECTIONAL})
+
+
 class SimulatedRuns:
     """The estimates of simulated documents of one model and proposal, in shards of `scripts.draw`.
 
@@ -55,11 +65,11 @@ class SimulatedRuns:
 
     settings: Sequence[dict[str, Any]] = ()
 
-    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+    def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         for path in paths:
             check_pair(path, reader.labels)
         names = BIDIRECTIONAL.names
-        batches = list(read_batches([str(path) for path in paths], BIDIRECTIONAL, names))
+        batches = [batch for path in paths for batch in _batches(path)]
         self._columns = {
             name: np.concatenate(
                 [np.empty(0, BIDIRECTIONAL.field(name).type.to_pandas_dtype())]

@@ -16,7 +16,7 @@ from beyond_perplexity.importance.estimator_registry import DRAW_READERS
 from beyond_perplexity.importance.weight_labels import WeightLabels, read_labels
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage.table_files import TableFile, open_table
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.weight_files import WeightReader
@@ -59,17 +59,20 @@ def read_draws(given: argparse.Namespace, reader: WeightReader) -> dict[str, Any
     }
 
 
-def check_pair(path: str | Path, labels: WeightLabels) -> None:
+def check_pair(given: str | Path | TableFile, labels: WeightLabels) -> None:
     """Refuse a file of another model or proposal than the weights, which have these labels."""
-    said = read_labels(Path(path))
+    said = read_labels(given)
     for name in ("model", "proposal"):
         own, wanted = getattr(said, name), getattr(labels, name)
         if None not in (own, wanted) and own != wanted:
-            raise InputError(f"{path}: {name} is {own!r}, but the log weights are of {wanted!r}")
+            raise InputError(f"{given}: {name} is {own!r}, but the log weights are of {wanted!r}")
 
 
 def read_beside(
-    paths: Sequence[str | Path], columns: Mapping[str, pa.DataType], what: str, reader: WeightReader
+    paths: Sequence[str | Path | TableFile],
+    columns: Mapping[str, pa.DataType],
+    what: str,
+    reader: WeightReader,
 ) -> dict[str, np.ndarray]:
     """Read columns of whole files of `what`, whose rows are of instances that have samples.
 
@@ -79,9 +82,9 @@ def read_beside(
     parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
     tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
     for path in paths:
-        file = TableFile(path)
+        file = open_table(path)
         file.require(list(columns), f"files of {what}")
-        check_pair(path, reader.labels)
+        check_pair(file, reader.labels)
         rows = 0
         for group in range(file.n_groups):
             for batch in file.batches(columns, group):
@@ -109,15 +112,15 @@ class LogQFiles:
     """
 
     def __init__(
-        self, paths: Sequence[str | Path], names: Sequence[str], labels: WeightLabels
+        self, paths: Sequence[str | Path | TableFile], names: Sequence[str], labels: WeightLabels
     ) -> None:
         self._names = list(names)
         self._columns = {**_LOG_Q_COLUMNS, **dict.fromkeys(names, pa.float64())}
         self._groups: list[tuple[TableFile, int]] = []
         ranges = []
-        for file in map(TableFile, paths):
+        for file in map(open_table, paths):
             file.require(list(self._columns), "files of log q")
-            check_pair(file.path, labels)
+            check_pair(file, labels)
             rows = 0
             for group in range(file.n_groups):
                 keys = [batch.columns["instance_id"] for batch in file.batches(_KEYS, group)]
@@ -200,7 +203,7 @@ class Beams:
     an instance that lacks a beam or samples, is an `InputError`.
     """
 
-    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+    def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         self._score = reader.log_p
         wanted = {**BEAM_COLUMNS, self._score: pa.float64()}
         columns = read_beside(paths, wanted, "beams", reader)
@@ -249,14 +252,14 @@ class SMCRuns:
     `InputError`.
     """
 
-    def __init__(self, paths: Sequence[str | Path], reader: WeightReader) -> None:
+    def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         score, ess = "log_likelihood", "ess_min"
         if reader.penalized:
             score, ess = penalized_column(score), penalized_column(ess)
         wanted = {**RUN_COLUMNS, score: pa.float64(), ess: pa.float64()}
         columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
-        temperatures = [read_labels(Path(path)).temperature for path in paths]
+        temperatures = [read_labels(path).temperature for path in paths]
         temperature: float | None = _common(temperatures, "temperatures")
         order = np.lexsort((columns["run"], columns["instance_id"]))
         instances, runs = columns["instance_id"][order], columns["run"][order]

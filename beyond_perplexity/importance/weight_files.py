@@ -20,7 +20,7 @@ from beyond_perplexity.importance.estimator import SampledInstance, WeightedSamp
 from beyond_perplexity.importance.weight_labels import WeightLabels, file_labels, is_of_a_run
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.schemas.draws import penalized_column, temperature_column
-from beyond_perplexity.storage.table_files import LARGEST_LOG, RowBatch, TableFile
+from beyond_perplexity.storage.table_files import LARGEST_LOG, RowBatch, TableFile, open_table
 
 BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")
@@ -80,10 +80,10 @@ class WeightReader:
 
     def __init__(
         self,
-        paths: Sequence[str | Path],
+        paths: Sequence[str | Path | TableFile],
         labels: WeightLabels | None = None,
         block_rows: int = BLOCK_ROWS,
-        log_q: Sequence[str | Path] = (),
+        log_q: Sequence[str | Path | TableFile] = (),
         penalized: bool = False,
     ) -> None:
         self._block_rows, self.penalized = block_rows, penalized
@@ -92,15 +92,15 @@ class WeightReader:
         self._choose_columns(log_q)
         self._index()
 
-    def _open(self, paths: Sequence[str | Path], given: WeightLabels) -> None:
+    def _open(self, paths: Sequence[str | Path | TableFile], given: WeightLabels) -> None:
         if not paths:
             raise InputError("there are no files of log weights; give at least one")
-        files = [TableFile(path) for path in paths]
+        files = [open_table(path) for path in paths]
         for file in files:
             file.require(REQUIRED, "files of log weights")
         found = [file_labels(file).overridden(given) for file in files]
         self.labels = _common_labels(files, found)
-        self.from_run = all(is_of_a_run(file.path) for file in files)
+        self.from_run = all(is_of_a_run(file) for file in files)
         named = {one.temperature for one in found}
         if None in named and len(named) > 1:
             index = [one.temperature for one in found].index(None)
@@ -114,7 +114,7 @@ class WeightReader:
             for file, one in zip(files, found, strict=True)
         ]
 
-    def _choose_columns(self, log_q: Sequence[str | Path]) -> None:
+    def _choose_columns(self, log_q: Sequence[str | Path | TableFile]) -> None:
         shared = set.intersection(*(set(shard.file.names) for shard in self._shards))
         grid = [temperature_column(t) for t in self.temperatures if t is not None]
         self._beside = LogQFiles(log_q, grid, self.labels) if log_q else None

@@ -44,22 +44,29 @@ class WeightLabels(Limited):
         return replace(self, **given)
 
 
-def _record(path: Path) -> dict[str, object]:
-    """Return the run record in the footer of a Parquet file; a file of others has none."""
-    with ParquetInput(path) as file:
-        metadata = file.metadata.metadata or {}
-    return parse_record(path, metadata.get(RECORD_KEY, b"{}"))
+def _record(given: str | Path | TableFile) -> dict[str, object]:
+    """Return the run record in the footer of a Parquet file; a CSV file or one of others has none.
+
+    An open file, or a table in memory, has read its footer already.
+    """
+    metadata: Mapping[bytes, bytes] = {}
+    if isinstance(given, TableFile):
+        metadata = given.metadata
+    elif not is_csv(given):
+        with ParquetInput(given) as file:
+            metadata = file.metadata.metadata or {}
+    return parse_record(str(given), metadata.get(RECORD_KEY, b"{}"))
 
 
-def is_of_a_run(path: Path) -> bool:
+def is_of_a_run(given: str | Path | TableFile) -> bool:
     """Tell whether a file was drawn by this package, which checks the pair of models."""
-    return not is_csv(path) and LABELS_KEY in _record(path)
+    return LABELS_KEY in _record(given)
 
 
-def read_labels(path: Path) -> WeightLabels:
-    """Read the labels in the footer of a Parquet file; a CSV file, or one of others, has none."""
-    held = {} if is_csv(path) else _record(path).get(LABELS_KEY, {})
-    return parse_options(WeightLabels, held, f"{path}: {LABELS_KEY}")
+def read_labels(given: str | Path | TableFile) -> WeightLabels:
+    """Read the labels in the footer of a file, which one of others has not."""
+    held = _record(given).get(LABELS_KEY, {})
+    return parse_options(WeightLabels, held, f"{given}: {LABELS_KEY}")
 
 
 def _column_values(file: TableFile) -> dict[str, object]:
@@ -96,7 +103,7 @@ def _column_values(file: TableFile) -> dict[str, object]:
 
 def file_labels(file: TableFile) -> WeightLabels:
     """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`."""
-    footer = read_labels(file.path)
+    footer = read_labels(file)
     columns = _column_values(file)
     for name, value in columns.items():
         said = getattr(footer, name)

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remark, remarks_worded, safe_cell
+from beyond_perplexity.foreign_text import remark, safe_cell
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.estimator_registry import DRAW_READERS
 from beyond_perplexity.importance.reduction import (
@@ -85,18 +79,18 @@ def estimate(given: EstimateOptions) -> Result:
         options = replace(options, bracket=False)
     about = {"t_definition": given.t_definition, "unknown_types": given.unknown_types}
     labels = parse_options(WeightLabels, about, "arguments")
-    kinds = ("weights", "log_q", *DRAW_READERS)
-    with _TableFiles() as files:
-        paths = {kind: files.paths(getattr(given, kind), kind) for kind in kinds}
-        read = argparse.Namespace(seed=given.seed, **paths)
-        reduction = reduce_files(read, labels, options)
-        table = estimates_table(reduction)
-        if below := sum(map(is_below_one, table.to_pylist())):
-            remark(f"warning: {below:,} of {len(table):,} estimates are {BELOW_ONE}")
+    read = {
+        kind: table_sources(getattr(given, kind), kind)
+        for kind in ("weights", "log_q", *DRAW_READERS)
+    }
+    reduction = reduce_files(argparse.Namespace(seed=given.seed, **read), labels, options)
+    table = estimates_table(reduction)
+    if below := sum(map(is_below_one, table.to_pylist())):
+        remark(f"warning: {below:,} of {len(table):,} estimates are {BELOW_ONE}")
     # A table in memory is no file that anyone can find.
     flags: dict[str, object] = {
         kind: [f"{one} in memory" if isinstance(one, HeldTable) else one for one in held]
-        for kind, held in files.given.items()
+        for kind, held in read.items()
     }
     flags |= {"seed": given.seed, **asdict(labels), "options": asdict(options)}
     for kind, path in wanted.items():
@@ -109,52 +103,6 @@ def estimate(given: EstimateOptions) -> Result:
         tables["gaps"] = partial(gaps_table, reduction)
     figures = {name: partial(_draw, name, table, tables) for name in _FIGURES}
     return Result("estimate", table, text=report(table), tables=tables, figures=figures)
-
-
-class _TableFiles(AbstractContextManager["_TableFiles"]):
-    """Files of samples; those of tables in memory live as long as the context.
-
-    An `InputError` that is raised inside, and remarks, name arguments, not these files.
-    """
-
-    def __init__(self) -> None:
-        self._folder = TemporaryDirectory(prefix="beyond-perplexity-")
-        self._worded = remarks_worded(self._named)
-        self.given: dict[str, list[str | HeldTable]] = {}
-
-    def __enter__(self) -> Self:
-        self._worded.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._worded.__exit__(None, None, None)
-        self._folder.cleanup()
-        if isinstance(error, InputError) and self._folder.name in str(error):
-            raise InputError(self._named(str(error))) from None
-
-    def _named(self, message: str) -> str:
-        place = re.escape(f"{self._folder.name}{os.sep}")
-        return re.sub(rf"{place}(.*?)\.parquet", r"\1", message)
-
-    def paths(self, given: Any, kind: str) -> list[str]:
-        """Return the files of one table or several."""
-        self.given[kind] = table_sources(given, kind)
-        return [self._path(one) for one in self.given[kind]]
-
-    def _path(self, one: str | HeldTable) -> str:
-        if isinstance(one, str):
-            return one
-        path = os.path.join(self._folder.name, f"{one}.parquet")
-        try:
-            pq.write_table(one.table, path)
-        except pa.ArrowException as error:
-            raise InputError(f"{one}: cannot be read ({error})") from error
-        return path
 
 
 def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.Table]]) -> Figure:

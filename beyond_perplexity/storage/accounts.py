@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remark, worded
+from beyond_perplexity.foreign_text import remark
 
 NO_TOKEN = "without a token"
 EMPTY_LINE = "empty line"
@@ -28,7 +28,7 @@ class Account:
     """What was read of a file."""
 
     def __init__(self, path: object, unit: str) -> None:
-        self.file, self.unit = worded(str(path)), unit
+        self.file, self.unit = str(path), unit
         self.read, self.left_out = 0, Counter[str]()
         self._closed = False
         opened = _OPENED.get()

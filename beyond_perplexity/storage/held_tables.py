@@ -18,12 +18,10 @@ class HeldTable(TableFile):
     def __init__(self, table: pa.Table | pa.RecordBatchReader, name: str) -> None:
         self.path, self._csv = Path(name), False
         self.table = table if isinstance(table, pa.Table) else table.read_all()
+        self.metadata = self.table.schema.metadata or {}
         self.names = tuple(self.table.schema.names)
         self._group_rows, self.n_groups = [len(self.table)], 1
         self._refuse_twice()
-
-    def __str__(self) -> str:
-        return str(self.path)
 
     def columns(self, kinds: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
         """Stream columns as they are."""

@@ -228,7 +228,12 @@ def content_of(path: str | os.PathLike[str]) -> str | None:
 def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
     """Open a Parquet file that must have the columns of a schema, of its types."""
     file = _open(path)
-    held = file.schema_arrow
+    check_columns(path, file.schema_arrow, schema)
+    return file
+
+
+def check_columns(path: object, held: pa.Schema, schema: pa.Schema) -> None:
+    """Raise `InputError` where a column of a schema is missing or of another type."""
     for field in schema:
         if field.name not in held.names:
             kind = schema_name(schema)
@@ -236,7 +241,6 @@ def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInpu
         if held.field(field.name).type != field.type:
             found = held.field(field.name).type
             raise InputError(f"{path}: column '{field.name}' is {found}, expected {field.type}")
-    return file
 
 
 def read_batches(

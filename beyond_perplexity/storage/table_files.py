@@ -56,11 +56,13 @@ class TableFile:
         try:
             if self._csv:
                 self._check_separator()
+                self.metadata: dict[bytes, bytes] = {}
                 with self._stream_csv() as stream:
                     self.names = _names(self.path, stream.schema)
                 self._group_rows = [0]
             else:
                 with ParquetInput(self.path) as file:
+                    self.metadata = file.metadata.metadata or {}
                     self.names = tuple(file.schema_arrow.names)
                     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                     self._group_rows = [group.num_rows for group in groups]
@@ -69,6 +71,9 @@ class TableFile:
             raise self._unreadable(error, f"not a readable {kind} file") from error
         self.n_groups = len(self._group_rows)
         self._refuse_twice()
+
+    def __str__(self) -> str:
+        return str(self.path)
 
     def _refuse_twice(self) -> None:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
@@ -286,3 +291,8 @@ def _first_wrong(column: pa.Array, kind: pa.DataType) -> int:
         else:
             high = middle
     return low
+
+
+def open_table(given: str | Path | TableFile) -> TableFile:
+    """Open a file; what is open already, such as a table in memory, is returned."""
+    return given if isinstance(given, TableFile) else TableFile(given)

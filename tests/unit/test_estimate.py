@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import logsumexp
 
+import beyond_perplexity
 from beyond_perplexity.commands import estimate
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
@@ -147,6 +148,12 @@ def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, caps
     (batch,) = read_batches(output, ESTIMATES, ["unknown_types", "method"])
     assert set(batch.column("unknown_types").to_pylist()) == {7}
     assert "beam_plus_tail" in batch.column("method").to_pylist()
+    tables = [pq.read_table(one) for one in (path, beams)]
+    for one, table in zip((path, beams), tables, strict=True):
+        pq.write_table(table, one)  # less its footer, which a table in memory has not
+    given = (path, beams), tables
+    files, memory = (beyond_perplexity.estimate(one, beams=two).table for one, two in given)
+    assert files.equals(memory)
 
 
 def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):

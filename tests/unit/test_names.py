@@ -32,7 +32,7 @@ FLOORS = {
     "base": "errors foreign_text verdicts options option_sets arguments option_sets requeue gpu_use"
     " particle_resampling random_streams invariant_tensors storage schemas __init__",
     "inference": "inference",
-    "language": "corpus vocabulary ngrams instances scoring",
+    "language": "corpus vocabulary ngrams instances",
     "models": "models training decoding",
     "subjects": "tendencies perplexities importance contrastive semantics",
     "across": "relations auditing",

@@ -297,6 +297,6 @@ def test_groups_that_a_text_lacks_are_told_in_the_words_of_the_command(tmp_path,
     path.write_text("\n".join(json.dumps({"text": "a b"} | one) for one in fields))
     with pytest.raises(InputError, match=r"x\.jsonl: line \d: field 'page'.*is missing") as caught:
         list(read_grouped(path, None, GroupField("page", True, brought._WHO)))
-    assert "leave --group-column out" in str(caught.value)
+    assert "leave the group column out" in str(caught.value)
     assert "reference" not in str(caught.value)
     assert "samples" not in str(caught.value)

@@ -117,7 +117,7 @@ def test_a_model_of_this_package_has_none(tmp_path):
     model = KneserNey.fit([vocabulary.encode(TEXTS)], vocabulary.size, {"order": 2})
     save_model(tmp_path, model, vocabulary, {"preprocessing": {}})
     assert beyond_perplexity.perplexity(tmp_path, TEXTS).summary["special_tokens"] is None
-    with pytest.raises(InputError, match="special_tokens: is for models of Hugging Face"):
+    with pytest.raises(InputError, match="special tokens: is for models of Hugging Face"):
         beyond_perplexity.perplexity(tmp_path, TEXTS, special_tokens=True)
 
 

@@ -14,6 +14,8 @@ class BuildWithWorkflow(build_py):
 
     def run(self) -> None:
         """Build the package, then copy; an editable installation reads the tree itself."""
+        if not self.editable_mode:  # what an earlier build left may be gone from the tree
+            shutil.rmtree(Path(self.build_lib, "beyond_perplexity"), ignore_errors=True)
         super().run()
         if not self.editable_mode:
             for source, target in self._files():

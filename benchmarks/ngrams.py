@@ -27,10 +27,9 @@ from pathlib import Path
 
 import numpy as np
 
-from beyond_perplexity.ngrams.arpa_reader import ArpaModel, read_arpa
+from beyond_perplexity.ngrams.arpa import ArpaModel, read_arpa
 from beyond_perplexity.ngrams.backoff import score_tokens
-from beyond_perplexity.ngrams.sentence_files import read_sentences
-from beyond_perplexity.ngrams.text import UnknownRule, WordIds
+from beyond_perplexity.ngrams.sentence_files import UnknownRule, WordIds, read_sentences
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 SAME = 1e-4  # relative, of perplexities

@@ -34,13 +34,7 @@ SUBCOMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a subcommand.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        Its name and its options; those of the process by default.
-    """
+    """Run a subcommand."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if not given or given[0] not in SUBCOMMANDS:
         _refuse(given)

@@ -14,12 +14,12 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 from beyond_perplexity.foreign_text import one_line
-from beyond_perplexity.requeue import wait_to_be_requeued
 
 _STOPPING = (signal.SIGTERM, signal.SIGHUP)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -32,7 +32,6 @@ _ADVICE = {
     errno.ENOTDIR: "a part of the path is a file; name another folder",
     errno.EISDIR: "name a file",
     errno.ENOENT: "check the path",
-    errno.EBADF: "open it, or redirect it",
     errno.EMFILE: "allow more open files (ulimit -n)",
     errno.ENOMEM: "give it more memory, or less to do at once",
     errno.ELOOP: "its symbolic links go around; name the file itself",
@@ -41,7 +40,7 @@ _ADVICE = {
 
 # Module -> extra of the package that installs it; all others come with the package itself.
 EXTRAS = {
-    **dict.fromkeys(("lightning", "safetensors", "tokenizers", "torch"), "models"),
+    **dict.fromkeys(("safetensors", "tokenizers", "torch"), "models"),
     **dict.fromkeys(
         ("jsonschema", "mwparserfromhell", "snakemake", "textblob", "yaml"), "workflow"
     ),
@@ -66,18 +65,7 @@ def run_command(main: Callable[[], None]) -> None:
 
     SIGTERM, and the end of a terminal, leave it by `SystemExit`, so that what is half written is
     removed.
-
-    Parameters
-    ----------
-    main : callable
-        The command's main function, without arguments.
-
-    Raises
-    ------
-    SystemExit
-        Unless all went well; with the status that the module's docstring lists.
     """
-    open_streams()
     with _stopped_by_signals():
         try:
             main()
@@ -105,31 +93,10 @@ class Stopped(SystemExit):
 
 def prepare_process() -> None:
     """Do what must come before a command's imports, which take seconds and open files."""
-    open_streams()
     # Ctrl-C while they last ends the process at once, without a traceback out of their midst; in
     # the background of a shell it is ignored, and stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def open_streams() -> None:
-    """Put a file that refuses to be used where a standard stream is closed.
-
-    Otherwise the next file that is opened would get its number, and what a library prints would
-    end in it.
-    """
-    for name, how, refusing in _STREAMS:
-        if getattr(sys, name) is None:
-            number = os.open(os.devnull, refusing)
-            stream = open(number, how, encoding="utf-8", closefd=False)  # noqa: SIM115
-            setattr(sys, name, stream)
-
-
-_STREAMS = (
-    ("stdin", "r", os.O_WRONLY),
-    ("stdout", "w", os.O_RDONLY),
-    ("stderr", "w", os.O_WRONLY),  # an error that nobody can read is no second error
-)
 
 
 def os_error_number(error: OSError) -> int | None:
@@ -139,35 +106,17 @@ def os_error_number(error: OSError) -> int | None:
 
 
 def describe_os_error(error: OSError) -> str:
-    """Say in one clause which file the system refused, why, and what to do.
-
-    Parameters
-    ----------
-    error : OSError
-        Of the system or of a library, which often leaves out the name of the file.
-
-    Returns
-    -------
-    str
-    """
+    """Say in one clause which file the system refused, why, and what to do."""
     number = os_error_number(error) or 0
     reason = os.strerror(number) if number else str(error).rstrip(".")
-    parts = [_file_name(error.filename) if error.filename is not None else _unnamed(number), reason]
+    name = _unnamed(number) if error.filename is None else error.filename
+    name = os.fsdecode(name) if isinstance(name, bytes) else str(name)
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
-    return ": ".join(filter(None, parts)) + advice
+    return ": ".join(filter(None, [name, reason])) + advice
 
 
 def describe_lacking(error: ModuleNotFoundError) -> str | None:
-    """Say which extra of the package has the module that is lacking; None: no extra has it.
-
-    Parameters
-    ----------
-    error : ModuleNotFoundError
-
-    Returns
-    -------
-    str or None
-    """
+    """Say which extra of the package has the module that is lacking; None: no extra has it."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None
@@ -192,11 +141,7 @@ def _unnamed(number: int) -> str:
     """Say what it may be that the system refused."""
     if number in _FULL:
         return f"an output, standard output or the temporary folder {tempfile.gettempdir()}"
-    return "standard input or output" if number == errno.EBADF else ""
-
-
-def _file_name(name: object) -> str:
-    return os.fsdecode(name) if isinstance(name, str | bytes | os.PathLike) else str(name)
+    return ""
 
 
 def _ending(error: Exception) -> tuple[str, int]:
@@ -259,3 +204,25 @@ def _stopped_by_signals() -> Iterator[None]:
         for number in ours:
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, interrupts)
+
+
+JOB = "BEYOND_PERPLEXITY_JOB"  # set by the rules: the id of the SLURM job, if it is one
+LONGEST_WAIT = 300.0  # seconds
+# Before the command of every rule. SIGTERM, with which SLURM announces the end of a job, reaches
+# all of its processes: the command shall write what it has; the shell and the log (tee) outlive it.
+SHELL_PREFIX = (
+    "set -euo pipefail; trap : TERM; tee() (trap '' TERM; exec tee \"$@\"); "
+    f"export {JOB}=${{{{SLURM_JOB_ID-}}}}; "  # in braces for Snakemake, which formats it
+)
+
+
+def wait_to_be_requeued() -> None:
+    """Wait for the end of the SLURM job, of which SIGTERM was the announcement.
+
+    A job that is preempted is queued again if it still runs at the end of its time of grace. If it
+    ends before, it has failed for SLURM, and one of Snakemake's retries is gone. A job that is
+    cancelled or out of time ends no later for it than SLURM has it end. Elsewhere nothing happens.
+    """
+    if os.environ.get(JOB):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it may come more than once
+        time.sleep(LONGEST_WAIT)

@@ -45,13 +45,13 @@ def printable(text: str) -> str:
     and those that turn the direction of the text after them. White space becomes blanks.
     """
     return "".join(
-        " " if mark.isspace() else "\N{REPLACEMENT CHARACTER}" if _acts(mark) else mark
+        " "
+        if mark.isspace()
+        else "\N{REPLACEMENT CHARACTER}"
+        if category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
+        else mark
         for mark in text
     )
-
-
-def _acts(mark: str) -> bool:
-    return category(mark) in ("Cc", "Cs") or bidirectional(mark) in _TURNS
 
 
 def escape_html(text: str) -> str:
@@ -78,9 +78,7 @@ def safe_cell(cell: object) -> object:
     An apostrophe comes before what a spreadsheet would take for a formula; numbers, and marks
     alone, such as ``-``, stay as they are. Control characters but line ends are replaced.
 
-    References
-    ----------
-    OWASP (2024). CSV injection.
+    Source: OWASP (2024). CSV injection.
     """
     if not isinstance(cell, str):
         return cell

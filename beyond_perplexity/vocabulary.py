@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, parse_options
-from beyond_perplexity.storage.json_text import brief_repr, read_json
+from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import value_hash
 
@@ -59,15 +59,8 @@ class Vocabulary(ABC):
     def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
         """Turn texts that are cut between words into ids, int32, one array a piece.
 
-        Parameters
-        ----------
-        texts : sequence of sequence of str
-            Pieces, none of them empty; joined by one blank they are the text.
-
-        Returns
-        -------
-        list of list of ndarray
-            Joined, those of a text are the ids that `encode` gives it.
+        Pieces are not empty; joined by one blank they are the text, and their ids those of
+        `encode`.
         """
         ids = iter(self.encode([piece for text in texts for piece in text]))
         return [[next(ids) for _ in text] for text in texts]
@@ -119,23 +112,7 @@ class ClosedVocabulary(Vocabulary):
         minimum_count: int = 1,
         maximum_size: int | None = None,
     ) -> ClosedVocabulary:
-        """Keep the most frequent words of a stream of texts.
-
-        Parameters
-        ----------
-        texts : iterable of batches of str
-            The training text. Memory grows with its types, not with its tokens.
-        minimum_count : int
-            Words that occur less often become ``<unk>``.
-        maximum_size : int, optional
-            Words kept at most, special tokens not counted; words of equal count are taken in the
-            order of their code points.
-
-        Returns
-        -------
-        ClosedVocabulary
-            Its words are sorted by falling count.
-        """
+        """Keep the most frequent words of a stream of texts."""
         counts = count_words(texts)
         for token in SPECIAL_TOKENS:
             counts.pop(token, None)
@@ -181,11 +158,6 @@ class BPEVocabulary(Vocabulary):
     Merges stay inside a word and its leading blank; a text is encoded as if a blank came before it,
     so that its first word is like any other. Ids are those of the Hugging Face tokenizer + 3: the
     tokenizer itself knows no special token, so that none can be written in a text.
-
-    Parameters
-    ----------
-    tokenizer : tokenizers.Tokenizer
-        Made by `build` or by `load_vocabulary`.
     """
 
     kind = "bpe"
@@ -195,20 +167,7 @@ class BPEVocabulary(Vocabulary):
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str] | pa.Array], size: int) -> BPEVocabulary:
-        """Learn merges from a stream of texts.
-
-        Parameters
-        ----------
-        texts : iterable of batches of str
-            The training text.
-        size : int
-            V at most, the three special tokens and the 256 bytes included.
-
-        Raises
-        ------
-        InputError
-            When `size` has no room for the bytes.
-        """
+        """Learn merges from a stream of texts."""
         from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
         alphabet = pre_tokenizers.ByteLevel.alphabet()
@@ -226,7 +185,8 @@ class BPEVocabulary(Vocabulary):
         trainer = trainers.BpeTrainer(
             vocab_size=size - N_SPECIAL, initial_alphabet=sorted(alphabet), show_progress=False
         )
-        stream = ([" " + text for text in _strings(batch)] for batch in texts)
+        lists = (batch.to_pylist() if isinstance(batch, pa.Array) else batch for batch in texts)
+        stream = ([" " + text for text in batch] for batch in lists)
         tokenizer.train_from_iterator(stream, trainer)
         return cls(tokenizer)
 
@@ -266,10 +226,6 @@ def split_words(text: str) -> list[str]:
     """Split a text at blanks; repeated blanks and blanks at the ends make no words."""
     words = text.split(" ")
     return [word for word in words if word] if "" in words else words
-
-
-def _strings(batch: Sequence[str] | pa.Array) -> list[str]:
-    return batch.to_pylist() if isinstance(batch, pa.Array) else list(batch)
 
 
 def count_words(texts: Iterable[Sequence[str] | pa.Array]) -> Counter[str]:
@@ -320,18 +276,12 @@ class BPEOptions(Section):
 
 
 class VocabularyKind(NamedTuple):
-    """What is known of a kind of vocabulary.
+    """What is known of a kind of vocabulary."""
 
-    Attributes
-    ----------
-    reference : type or str
-        A class with ``from_description``, and ``build`` where it is built. As ``module:class`` it
-        is imported late, and counts for the code of those jobs alone to which its family names it.
-    options : type, optional
-        What ``build`` is given besides the texts; None for one that comes with a model.
-    """
-
+    # A class with ``from_description``, and ``build`` where it is built. As ``module:class`` it is
+    # imported late, and counts for the code of those jobs alone to which its family names it
     reference: type[Any] | str
+    # What ``build`` is given besides the texts; None for one that comes with a model
     options: type[Any] | None = None
 
     def load(self) -> type[Any]:
@@ -346,26 +296,14 @@ VOCABULARY_KINDS = {
     "closed": VocabularyKind(ClosedVocabulary, ClosedOptions),
     "bpe": VocabularyKind(BPEVocabulary, BPEOptions),
     "huggingface": VocabularyKind(
-        "beyond_perplexity.models.huggingface.vocabulary:HuggingFaceVocabulary"
+        "beyond_perplexity.models.huggingface_vocabulary:HuggingFaceVocabulary"
     ),
 }
 BUILT_KINDS = {kind: row for kind, row in VOCABULARY_KINDS.items() if row.options}
 
 
 def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) -> Vocabulary:
-    """Build a vocabulary from a stream of batches of training texts.
-
-    Parameters
-    ----------
-    texts : iterable of batches of str
-    config : dict
-        ``kind`` and the other keys of the options of that kind.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong, or there are no words.
-    """
+    """Build a vocabulary from a stream of batches of training texts."""
     kind = str(config.get("kind")) if isinstance(config, dict) else ""
     row = BUILT_KINDS[kind if kind in BUILT_KINDS else "closed"]
     assert row.options
@@ -380,13 +318,7 @@ def build_vocabulary(texts: Iterable[Sequence[str] | pa.Array], config: object) 
 
 
 def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
-    """Read a vocabulary that `Vocabulary.save` wrote.
-
-    Raises
-    ------
-    InputError
-        When the file is missing or is no vocabulary.
-    """
+    """Read a vocabulary that `Vocabulary.save` wrote."""
     held = read_json(path, "vocabulary file", "build the vocabulary again")
     kind = held.get("kind") if isinstance(held, dict) else None
     if not isinstance(kind, str):

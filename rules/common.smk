@@ -28,7 +28,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.requeue import SHELL_PREFIX
+from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.ranges import as_ranges

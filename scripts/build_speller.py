@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.scoring.speller.building import build_speller
+from beyond_perplexity.ngrams.spelling_model import build_speller
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import ClosedVocabulary, count_words, load_vocabulary
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.corpus.tree_sentences import sentence_documents
+from beyond_perplexity.corpus.sentences import sentence_documents
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.provenance import run_record

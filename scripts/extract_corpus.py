@@ -6,7 +6,7 @@ import argparse
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_path
 from beyond_perplexity.corpus.extraction import extract
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.corpus.external import import_texts
+from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.accounts import accounts_told

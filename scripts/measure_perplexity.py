@@ -11,10 +11,10 @@ from tqdm import tqdm
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.documents import texts_of_split, write_rows
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
 from beyond_perplexity.storage.shards import ShardWriter

@@ -13,8 +13,7 @@ from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
-from beyond_perplexity.ngrams.sentence_files import read_sentences
-from beyond_perplexity.ngrams.text import UnknownRule, WordIds
+from beyond_perplexity.ngrams.sentence_files import UnknownRule, WordIds, read_sentences
 from beyond_perplexity.storage.accounts import accounts_told
 
 NOTES = """The text is read as it is: a sentence a line, words joined by blanks; nothing is cleaned,

@@ -63,9 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _summarize(options: argparse.Namespace) -> object:
     """Return the flat object of an n-gram model, which needs no torch."""
-    from beyond_perplexity.ngrams.arpa_reader import read_arpa
-    from beyond_perplexity.ngrams.summary import summarize_arpa
-    from beyond_perplexity.ngrams.text import UnknownRule
+    from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
+    from beyond_perplexity.ngrams.sentence_files import UnknownRule
 
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
     with accounts_told() as read:

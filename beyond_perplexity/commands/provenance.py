@@ -16,8 +16,7 @@ from pathlib import Path
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, say
-from beyond_perplexity.storage.origins import describe_origin
-from beyond_perplexity.storage.verification import list_hashes, verify_tree
+from beyond_perplexity.storage.verification import describe_origin, list_hashes, verify_tree
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -3,7 +3,7 @@
 Sequences of words are drawn from a proposal q, a normalized model that is kept from ending. With
 w_n = e^(log score) / q of its first n words, E w_n = Z_n: one sequence serves every length. Several
 sequences of a run, the particles, are a sequential Monte Carlo estimate of the same expectation
-(`importance.drawing.smc`); there are K independent runs. V are the words and ``<unk>``, neither
+(`importance.particle_runs`); there are K independent runs. V are the words and ``<unk>``, neither
 ``<s>`` nor ``</s>``.
 
 The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n
@@ -25,7 +25,7 @@ from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import invert, uniforms
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.unnormalized import UnnormalizedModel
+from beyond_perplexity.models.counted import UnnormalizedModel
 from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.vocabulary import BOS, UNK
 

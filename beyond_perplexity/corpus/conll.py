@@ -20,23 +20,26 @@ from itertools import chain, islice
 from pathlib import Path
 
 from beyond_perplexity.corpus.annotated import (
+    MARK_KINDS,
+    NO_MENTION,
     PLACEHOLDER,
     Annotated,
     AnnotatedReader,
+    Mark,
+    OpenDocument,
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.brackets import escape, unescape
-from beyond_perplexity.corpus.conll_rows import (
+from beyond_perplexity.corpus.conllu import (
     WORD_CONLLU,
     Layout,
     column_of_form,
     find_layout,
     is_comment,
+    looks_like_conllu,
+    read_conllu,
 )
-from beyond_perplexity.corpus.conllu import looks_like_conllu, read_conllu
-from beyond_perplexity.corpus.coreference import MARK_KINDS, NO_MENTION, Mark, OpenDocument
-from beyond_perplexity.corpus.penn import TreeError, leaves, parse_tree
+from beyond_perplexity.corpus.penn import TreeError, escape, leaves, parse_tree, unescape
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.errors import InputError
 
@@ -67,23 +70,7 @@ class _Open(OpenDocument):
 
 
 def parse_marks(column: str) -> list[Mark]:
-    """Split one field of the coreference column into its marks.
-
-    Parameters
-    ----------
-    column : str
-        Such as ``(23|5)|(8)`` or ``(place-3-Mecca)``.
-
-    Returns
-    -------
-    list of (str, str)
-        ``("single" | "begin" | "end", entity)``, in the order of the field; entities are numbers.
-
-    Raises
-    ------
-    ValueError
-        When it holds anything else.
-    """
+    """Split a field of the column, such as ``(23|5)|(8)``, into its marks; entities are numbers."""
     if column in NO_MENTION:
         return []
     marks: list[Mark] = []
@@ -111,16 +98,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one CoNLL file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a line or a mention is malformed, unless ``on_error: skip``: then lines without
-            words or with too few or too many columns are left out, empty words become ``_``, and
-            mentions without an end or a beginning are left out. In any case for CoNLL-U between
-            ``#begin document`` and ``#end document``, unless ``word_column`` is given.
-        """
+        """Stream the documents of one CoNLL file; see `AnnotatedReader.read`."""
         lines = read_lines(path, self.problems)
         if self.source.word_column is None:
             first = list(islice(lines, FIRST_LINES))

@@ -1,31 +1,143 @@
-"""Coreference in CoNLL-U: words in ten columns, mentions as ``Entity=`` in the last.
+"""The rows of CoNLL files: which lines are rows, what separates columns, how many there must be.
 
-One word a line; rows ``3-4`` (several words written as one) and ``3.1`` (a word that is not there)
-are no words. Documents begin at ``# newdoc``. Of the attribute ``Entity``, ``(e1-place`` begins a
-mention of entity e1, ``e1)`` ends one and ``(e1-place-2)`` is one of a single word;
-``# global.Entity = eid-etype-head`` names the parts, of which ``eid`` or ``GRP`` is the entity, by
-default the first. Of a mention in several pieces, ``(e1[1/2]``, the first one is read.
-
-The formats: the CoNLL-U of Universal Dependencies; the attribute as in CorefUD (Nedoluzhko et al.
-2022) and GUM (Zeldes 2017).
+A file has one layout, decided by most of the rows of its first document, so that a row that was cut
+short is known as such and never read as one of another layout.
 """
 
 from __future__ import annotations
 
 import re
+import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from beyond_perplexity.corpus.annotated import (
+    MARK_KINDS,
     PLACEHOLDER,
     Annotated,
+    Mark,
+    OpenDocument,
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.conll_rows import CONLLU_COLUMNS, find_layout
-from beyond_perplexity.corpus.coreference import MARK_KINDS, Mark, OpenDocument
-from beyond_perplexity.corpus.options import SourceOptions
+from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.readers import NumberedLine, Problems
+
+WIDE_COLUMNS = 7  # rows with so many columns are laid out like CoNLL-2012
+CONLLU_COLUMNS = 10
+WORD_WIDE, WORD_NARROW, WORD_CONLLU = 3, 1, 1
+
+_PART_OF_WORD_NUMBER = re.compile(r"\d+[-.]\d+")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of one file are laid out."""
+
+    line: int  # number of the first row, from 1
+    tabs: bool  # whether tabs separate the columns; else blanks do, and no column is empty
+    wide: bool  # whether rows have `WIDE_COLUMNS` or more, as in CoNLL-2012 and LitBank
+    conllu: bool  # whether rows have the ten columns of CoNLL-U
+    numbered: bool  # whether the first column is the number of the word, as in OntoGUM and CoNLL-U
+    word: int  # the column of the word, from 0
+
+    @property
+    def has_trees(self) -> bool:
+        """Whether tags and trees are where CoNLL-2012 has them."""
+        return self.wide and not self.conllu
+
+    def split(self, lines: Iterable[NumberedLine]) -> list[tuple[int, list[str]]]:
+        """Return number and columns of those lines that are no comments."""
+        return [
+            (number, _columns(line, self.tabs))
+            for number, line in lines
+            if not (self.numbered and line.startswith("#")) and not is_comment(line, self.tabs)
+        ]
+
+    def is_no_word(self, columns: Sequence[str]) -> bool:
+        """Whether a row is CoNLL-U's for several words (``3-4``) or for an ellipsis (``3.1``)."""
+        return self.numbered and bool(_PART_OF_WORD_NUMBER.fullmatch(columns[0]))
+
+    def expected_columns(self, rows: Iterable[tuple[int, Sequence[str]]]) -> range:
+        """Say how many columns a row of a sentence may have."""
+        if self.conllu:
+            return range(CONLLU_COLUMNS, CONLLU_COLUMNS + 1)
+        allowed = range(WIDE_COLUMNS, sys.maxsize) if self.wide else range(1, WIDE_COLUMNS)
+        counts = Counter(len(columns) for _, columns in rows if len(columns) in allowed)
+        if self.tabs or not counts:
+            return allowed
+        most = max(counts, key=lambda width: (counts[width], width))
+        return range(most, most + 1)
+
+
+def is_comment(line: str, tabs: bool) -> bool:
+    """Tell a comment from a row whose first column begins with ``#``.
+
+    Where tabs separate columns a line with a tab is a row; else one with the columns of CoNLL-2012:
+    name of the document, its part, number of the word.
+    """
+    if not line.startswith("#"):
+        return False
+    if tabs:
+        return "\t" not in line
+    columns = line.split()
+    row = len(columns) >= WIDE_COLUMNS and columns[0] != "#" and _has_two_numbers(columns)
+    return not row
+
+
+def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -> Layout | None:
+    """Find the layout that most rows have."""
+    tabs = _most("\t" in line for _, line in lines if "\t" in line or not line.startswith("#"))
+    rows = [(number, _columns(line, tabs)) for number, line in lines if not is_comment(line, tabs)]
+    if not rows:
+        return None
+    wide = _most(len(columns) >= WIDE_COLUMNS for _, columns in rows)
+    conllu = tabs and _most(_is_conllu(columns) for _, columns in rows)
+    first = _most(columns[0].isdecimal() for _, columns in rows)  # in CoNLL-2012 a document's name
+    return Layout(
+        line=rows[0][0],
+        tabs=tabs,
+        wide=wide,
+        conllu=conllu,
+        numbered=first and (conllu or not wide) and word_column != 0,
+        word=(WORD_WIDE if wide else WORD_NARROW) if word_column is None else word_column,
+    )
+
+
+def column_of_form(comment: str) -> int | None:
+    """Return the column of the word, from 0, that ``# global.columns = ID FORM ...`` names."""
+    match = re.match(r"#\s*global\.columns\s*=(.*)", comment)
+    if not match:
+        return None
+    names = match[1].split()
+    return names.index("FORM") if "FORM" in names else WORD_CONLLU
+
+
+def _columns(line: str, tabs: bool) -> list[str]:
+    return line.split("\t") if tabs else line.split()
+
+
+def _most(values: Iterable[bool]) -> bool:
+    """Whether at least half of some values are true; not of none."""
+    held = list(values)
+    return bool(held) and 2 * sum(held) >= len(held)
+
+
+def _has_two_numbers(columns: Sequence[str]) -> bool:
+    """Whether the part of the document and the number of the word follow the first column."""
+    return columns[1].isdecimal() and columns[2].isdecimal()
+
+
+def _is_conllu(columns: Sequence[str]) -> bool:
+    """Whether a row has ten columns, the number of the word first, and is not of CoNLL-2012.
+
+    Words that are numbers have two numbers after the first as well; most words are not.
+    """
+    number = columns[0].isdecimal() or _PART_OF_WORD_NUMBER.fullmatch(columns[0])
+    return len(columns) == CONLLU_COLUMNS and bool(number) and not _has_two_numbers(columns)
+
 
 FORM, MISC = 1, 9
 COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
@@ -41,17 +153,9 @@ _PIECE = re.compile(r"(?P<entity>.+)\[(?P<piece>\d+)/\d+\]")
 
 
 def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
-    """Tell CoNLL-U from other column formats by the first lines of a file.
+    """Tell CoNLL-U by the first lines of a file.
 
-    Parameters
-    ----------
-    lines : sequence of (int, str)
-
-    Returns
-    -------
-    bool
-        Whether no ``#begin document`` stands in them, no other columns are named, and rows or
-        comments are those of CoNLL-U.
+    It has no ``#begin document``, names no other columns, and has its rows or comments.
     """
     texts = [line.rstrip("\r\n") for _, line in lines]
     if any(re.match(r"#\s*(begin|end) document\b", text) for text in texts):
@@ -68,24 +172,10 @@ def looks_like_conllu(lines: Sequence[NumberedLine]) -> bool:
 
 
 def entity_marks(value: str, part: int = 0) -> list[Mark]:
-    """Split the attribute ``Entity`` of one word into its marks.
+    """Split the attribute ``Entity`` of a word into its marks.
 
-    Parameters
-    ----------
-    value : str
-        Such as ``(e3-place-1(e4-person-2)`` or ``e3)``.
-    part : int
-        Which of the parts, between hyphens, identifies the entity.
-
-    Returns
-    -------
-    list of (str, str)
-        As `conll.parse_marks`, in the order of the attribute; ``e3[1/2]`` is kept as it is.
-
-    Raises
-    ------
-    ValueError
-        When it holds anything else.
+    It is such as ``(e3-place-1(e4-person-2)``; the part, between hyphens, identifies the entity;
+    ``e3[1/2]`` is kept as it is.
     """
     marks: list[Mark] = []
     position = 0
@@ -107,26 +197,7 @@ def entity_marks(value: str, part: int = 0) -> list[Mark]:
 def read_conllu(
     path: Path, lines: Iterable[NumberedLine], source: SourceOptions, problems: Problems
 ) -> Iterator[Annotated]:
-    """Stream the documents of a CoNLL-U file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file, for messages and as the name of a document that has none.
-    lines : iterable of (int, str)
-        All its lines with their numbers.
-    source : SourceOptions
-        Of the corpus.
-    problems : Problems
-        Where malformed input is reported.
-
-    Raises
-    ------
-    InputError
-        When a row or a mention is malformed, unless problems are skipped: then rows with too few or
-        too many columns are left out, empty words become ``_``, and mentions without an end or a
-        beginning are left out.
-    """
+    """Stream the documents of a CoNLL-U file."""
     return _ConlluFile(path, source, problems).documents(lines)
 
 

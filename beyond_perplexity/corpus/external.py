@@ -12,6 +12,13 @@ from typing import NamedTuple
 import pyarrow as pa
 from tqdm import tqdm
 
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    FORMATS,
+    check_field,
+    guess_format,
+    has_named_fields,
+)
 from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import (
@@ -21,34 +28,22 @@ from beyond_perplexity.corpus.readers import (
     close_account,
     read_lines,
 )
-from beyond_perplexity.corpus.rows import FORMATS
-from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format, has_named_fields
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.accounts import EMPTY_LINE, NO_TOKEN, Account
-from beyond_perplexity.storage.inputs import check_input
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, check_input, parse_json
 from beyond_perplexity.storage.shards import ShardWriter
 
 BATCH = 4096
 
 
 class GroupField(NamedTuple):
-    """Where the group of a document stands.
+    """Where the group of a document stands."""
 
-    Attributes
-    ----------
-    name : str
-        Key of JSON objects, or column.
-    needed : bool
-        Whether a file without it is an error. Without, its documents have no groups.
-    who : str
-        Which documents must have it, for the error.
-    """
-
-    name: str
-    needed: bool
+    name: str  # key of JSON objects, or column
+    needed: bool  # whether a file without it is an error. Without, its documents have no groups
+    # Which documents must have it, for the error
     who: str = "every document of the reference must have it, and all samples or none"
 
 
@@ -69,13 +64,7 @@ class StrictProblems(Problems):
 
 
 def check_file(path: Path | HeldTexts) -> None:
-    """Check that a file can be read and holds something.
-
-    Raises
-    ------
-    InputError
-        When it is missing, a folder, or empty.
-    """
+    """Check that a file can be read and holds something."""
     if isinstance(path, HeldTexts):
         return
     if os.path.isdir(path):
@@ -92,31 +81,7 @@ def read_cleaned(
     field: str | None = None,
     account: Account | None = None,
 ) -> Iterator[list[str]]:
-    """Stream the documents of a file as tokens joined by one blank, or as they are.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Text, JSONL or Parquet with one document a line or row; packed or not.
-    preprocessing : Preprocessing or None
-        The cleaning steps; None: no blank and no line feed of a document is changed.
-    kind : str
-        One of `rows.TEXT_FORMATS`, or ``"auto"``: by the suffix.
-    field : str, optional
-        The field or column of the texts; without it ``text``.
-    account : Account, optional
-        Where what is read is counted; whoever leaves some of it out says so there.
-
-    Yields
-    ------
-    list of str
-        Batches; a document without a token is an empty string, or blanks where nothing is cleaned.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read; names the file, and the line where it can.
-    """
+    """Stream the documents of a file as tokens joined by one blank, or as they are."""
     for records in read_records(path, kind, field=field, account=account):
         if preprocessing:
             yield preprocessing.apply([record.text for record in records])
@@ -131,26 +96,7 @@ def read_grouped(
     field: str | None = None,
     account: Account | None = None,
 ) -> Iterator[tuple[str, str | None]]:
-    """Stream the documents of a file as `read_cleaned` does, each with its group.
-
-    Parameters
-    ----------
-    path, preprocessing, account
-        As for `read_cleaned`.
-    groups : GroupField
-        Where the group of a document stands; lines of text have none.
-    field : str, optional
-        The field or column of the texts; without it ``text``.
-
-    Yields
-    ------
-    text, group : str, str or None
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, or just some of its documents have a group.
-    """
+    """Stream the documents of a file as `read_cleaned` does, each with its group."""
     check_grouped(path, groups)
     for records in read_records(path, groups=groups, field=field, account=account):
         texts = [record.text if preprocessing else record.as_it_is for record in records]
@@ -264,28 +210,7 @@ def import_texts(
     field: str | None = None,
     seen: Callable[[list[Record]], None] | None = None,
 ) -> Imported:
-    """Write the documents of a file as one shard of samples, without probabilities.
-
-    Parameters
-    ----------
-    path, kind, preprocessing, field
-        As for `read_cleaned`.
-    output : pathlib.Path
-        The shard, schema ``samples``; it appears only when it is complete.
-    record : dict
-        Its run record.
-    minimum_tokens : int
-        Documents of fewer tokens are left out.
-    groups : GroupField, optional
-        Where the group of a document stands.
-    seen : callable, optional
-        Is given the records of the documents that are written, batch after batch.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read, or has no token.
-    """
+    """Write the documents of a file as one shard of samples, without probabilities."""
     kept = empty = short = 0
     account = Account(path, "documents")
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:

@@ -25,16 +25,29 @@ from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean_tokens
-from beyond_perplexity.corpus.documents import Document, DocumentSorter, EncodedDocument
-from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
-from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
-from beyond_perplexity.corpus.markup_limits import MarkupError
-from beyond_perplexity.corpus.mediawiki import Page, PageError, PageStream, RawPage, parse_page
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
+from beyond_perplexity.corpus.formats import FORMATS, PARSERS
+from beyond_perplexity.corpus.markup import MarkupError, Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus.mediawiki import (
+    Page,
+    PageError,
+    PageStream,
+    RawPage,
+    Redirects,
+    add_matches,
+    parse_page,
+    tokenize,
+)
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
 from beyond_perplexity.corpus.readers import Problems, Record, Skips, close_account, resolve_path
-from beyond_perplexity.corpus.rows import FORMATS, PARSERS
-from beyond_perplexity.corpus.tables import Gathered, Outputs, write_tables
+from beyond_perplexity.corpus.tables import (
+    Document,
+    DocumentSorter,
+    EncodedDocument,
+    Gathered,
+    Outputs,
+    write_tables,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 
@@ -47,24 +60,12 @@ Item = RawPage | Record | Annotated
 
 @dataclass(frozen=True)
 class ItemBatch:
-    """Consecutive pages or records of one file.
+    """Consecutive pages or records of one file."""
 
-    Parameters
-    ----------
-    first : int
-        Number of the first item in the whole corpus.
-    items : list of RawPage, Record or Annotated
-        What to extract.
-    split : str or None
-        The split that the file gives.
-    namespaces : frozenset of str
-        The wiki's namespaces; empty for other formats.
-    """
-
-    first: int
-    items: Sequence[Item]
-    split: str | None
-    namespaces: frozenset[str]
+    first: int  # number of the first item in the whole corpus
+    items: Sequence[Item]  # what to extract
+    split: str | None  # the split that the file gives
+    namespaces: frozenset[str]  # the wiki's namespaces; empty for other formats
 
 
 class _Source(NamedTuple):

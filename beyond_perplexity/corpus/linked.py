@@ -19,12 +19,10 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from beyond_perplexity.corpus import restricted_pickle
-from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, single_word
-from beyond_perplexity.corpus.overlaps import outermost
+from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, outermost, single_word
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, brief_repr, parse_json
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
@@ -52,22 +50,7 @@ class _UnusableError(ValueError):
 
 
 def flat_tokens(value: object) -> list[str]:
-    """Return the tokens of a document, which may be nested by sentence.
-
-    Parameters
-    ----------
-    value : object
-        A list of strings, or of lists of strings.
-
-    Returns
-    -------
-    list of str
-
-    Raises
-    ------
-    ValueError
-        When it is anything else.
-    """
+    """Return the tokens of a document, which may be nested by sentence."""
     if not isinstance(value, list):
         raise _UnusableError("field 'tokens' is no list")
     nested = bool(value) and all(isinstance(part, list) for part in value)
@@ -171,14 +154,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one JSONL file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a line is no document or a span lies outside it, unless ``on_error: skip``: then
-            such lines and such annotations are left out.
-        """
+        """Stream the documents of one JSONL file; see `AnnotatedReader.read`."""
         for number, line in read_lines(path, self.problems):
             place = f"{path}: line {number}"
             if not line.strip():
@@ -320,13 +296,6 @@ def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
             raise InputError(
                 f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
             )
-    # An object takes a byte of the file at least, so more come of lists that stand in many places.
-    total, most = sum(len(held) for held in found.values() if _is_list(held)), path.stat().st_size
-    if total > most:
-        raise InputError(
-            f"{path}: has {total:,} entries in a file of {most:,} bytes: it names the same lists "
-            "again and again, so it is no such file"
-        )
     return found.items()
 
 
@@ -344,16 +313,11 @@ def _strings(path: Path, entity: str, names: object) -> list[str]:
     return sorted(names) if isinstance(names, set | frozenset) else list(names)
 
 
-def _is_name(part: object) -> bool:
-    number = isinstance(part, int) and not isinstance(part, bool) and abs(part) <= LARGEST_NUMBER
-    return isinstance(part, str) or number
-
-
 def _edge(place: str, edge: object) -> tuple[str, str]:
     """Check one edge; numbers become strings."""
     if isinstance(edge, list | tuple) and len(edge) == 2:
         relation, tail = edge
-        if all(_is_name(part) for part in edge):
+        if all(type(part) is str or type(part) is int for part in edge):
             pair = (str(relation), str(tail))
             if not any(_UNUSABLE.search(part) for part in pair):
                 return pair

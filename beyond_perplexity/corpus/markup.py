@@ -1,32 +1,109 @@
-"""Wikitext to paragraphs of visible text with the links inside them, and infobox links.
+"""How much work the markup of a page makes, counted before it is parsed.
 
-Templates, references, tables, lists, headings, files, categories, formulas, comments and HTML tags
-go; the visible text of links and of formatting stays. Links travel through the cleaning as marks of
-control characters, which XML cannot hold, so that their places stay exact whatever is removed
-around them.
+The parser reads on from every mark that is never closed to the end of the page, finds nothing, and
+begins again behind the mark. So a page of n such marks costs n times its length. What is counted
+here does not depend on the machine, so neither does which pages are left out.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import mwparserfromhell
-from mwparserfromhell.nodes import (
-    ExternalLink,
-    Heading,
-    HTMLEntity,
-    Node,
-    Tag,
-    Text,
-    Wikilink,
-)
+from mwparserfromhell.nodes import ExternalLink, Heading, HTMLEntity, Node, Tag, Text, Wikilink
 from mwparserfromhell.wikicode import Wikicode
 
-from beyond_perplexity.corpus.markup_limits import check_elements, check_markup
+FREE_CHARACTERS = 1 << 21
+TIMES_READ = 16
+
+_TOKEN = re.compile(
+    r"(?P<open>\{\{|\{\||\[\[|\[(?=//|[a-z]+:))"
+    r"|(?P<close>\}\}|\|\}(?!\})|\]\]|\])"
+    r"|<(?P<end>/?)(?P<tag>[a-zA-Z][^\s/<>]*)(?P<head>[^<>]*>?)"
+)
+_CLOSES = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "["}
+# What the parser closes by itself.
+_SINGLE = frozenset({"br", "wbr", "hr", "meta", "link", "img", "li", "dt", "dd", "th", "td", "tr"})
+
+
+class MarkupError(ValueError):
+    """A page whose markup is not parsed; the message is the reason."""
+
+
+def _marks(wikitext: str) -> Iterator[tuple[int, str, bool]]:
+    """List the marks of a page: place, kind, and whether it is a closing one."""
+    for found in _TOKEN.finditer(wikitext):
+        if found["open"]:
+            yield found.start(), found["open"], False
+        elif found["close"]:
+            yield found.start(), _CLOSES[found["close"]], True
+        else:
+            name, head = found["tag"].lower(), found["head"]
+            if name not in _SINGLE and not head.endswith("/>"):
+                yield found.start(), name, bool(found["end"])
+
+
+def unclosed_marks(wikitext: str) -> list[int]:
+    """Return the places of templates, tables, links and tags that are never closed, in no order.
+
+    A mark that another one's end closes too early is among them.
+    """
+    stack: list[tuple[int, str]] = []
+    waiting: Counter[str] = Counter()  # of each kind on the stack
+    unclosed = []
+    for place, kind, closes in _marks(wikitext):
+        if not closes:
+            stack.append((place, kind))
+            waiting[kind] += 1
+        elif waiting[kind]:
+            while True:
+                begun, other = stack.pop()
+                waiting[other] -= 1
+                if other == kind:
+                    break
+                unclosed.append(begun)
+    return unclosed + [place for place, _ in stack]
+
+
+def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
+    """Return the places of the elements of a page that begin behind the last end of their kind."""
+    ends: dict[str, int] = {}
+    begun = []
+    pattern = rf"<(?P<end>/?)(?P<tag>{'|'.join(tags)})\b(?P<head>[^<>]*)>"
+    for found in re.finditer(pattern, wikitext, re.IGNORECASE):
+        name = found["tag"].lower()
+        if found["end"]:
+            ends[name] = found.start() if not found["head"].strip() else ends.get(name, -1)
+        elif not found["head"].endswith("/"):
+            begun.append((found.start(), name))
+    return [place for place, name in begun if place > ends.get(name, -1)]
+
+
+def check_elements(wikitext: str, tags: Sequence[str]) -> None:
+    """Refuse a page in which too often an end is looked for that is not there."""
+    _check(wikitext, unended_elements(wikitext, tags))
+
+
+def check_markup(wikitext: str) -> None:
+    """Refuse a page that would be read over and over.
+
+    That is one whose characters behind its unclosed marks, summed over the marks, are more than
+    `FREE_CHARACTERS` and `TIMES_READ` times its length.
+    """
+    _check(wikitext, unclosed_marks(wikitext))
+
+
+def _check(wikitext: str, places: Sequence[int]) -> None:
+    length = len(wikitext)
+    again = sum(length - place for place in places)
+    if again > FREE_CHARACTERS + TIMES_READ * length:
+        raise MarkupError("page with too much unclosed markup")
+
 
 # A mark is OPEN index MIDDLE anchor CLOSE; INDENTED is the blank that begins a preformatted line.
 OPEN, MIDDLE, CLOSE, INDENTED = "\x01", "\x02", "\x03", "\x04"
@@ -43,32 +120,7 @@ _UNSEEN = re.compile(
     rf"|<({_UNSEEN_TAGS})\b[^<>]*?(?:/>|>.*?</\2\s*>)",
     re.DOTALL | re.IGNORECASE,
 )
-_DROPPED_TAGS = frozenset(
-    {
-        "ce",
-        "chem",
-        "gallery",
-        "graph",
-        "hiero",
-        "imagemap",
-        "mapframe",
-        "math",
-        "pre",
-        "ref",
-        "references",
-        "score",
-        "script",
-        "source",
-        "style",
-        "syntaxhighlight",
-        "table",
-        "td",
-        "templatedata",
-        "th",
-        "timeline",
-        "tr",
-    }
-)
+_DROPPED_TAGS = frozenset({*_UNSEEN_TAGS.split("|"), "table", "td", "th", "tr"})
 _BLOCK_TAGS = frozenset(
     {"blockquote", "center", "div", "dl", "hr", "ol", "p", "poem", "section", "ul"}
 )
@@ -87,102 +139,37 @@ _LANGUAGE_PREFIX = re.compile(r"[a-z]{2,3}(-[a-z-]+)?|simple")
 # Links to sister projects and the namespaces that every wiki understands, lower case.
 _ALWAYS_ELSEWHERE = frozenset(
     {
-        "b",
-        "c",
-        "category",
-        "commons",
-        "d",
-        "doi",
-        "draft",
-        "file",
-        "help",
-        "http",
-        "https",
-        "image",
-        "m",
-        "media",
-        "mediawiki",
-        "meta",
-        "module",
-        "mw",
-        "n",
-        "portal",
-        "project",
-        "q",
-        "s",
-        "special",
-        "species",
-        "talk",
-        "template",
-        "user",
-        "v",
-        "w",
-        "wikibooks",
-        "wikidata",
-        "wikinews",
-        "wikipedia",
-        "wikiquote",
-        "wikisource",
-        "wikispecies",
-        "wikiversity",
-        "wikivoyage",
-        "wikt",
-        "wiktionary",
+        *("b", "c", "category", "commons", "d", "doi", "draft", "file", "help", "http", "https"),
+        *("image", "m", "media", "mediawiki", "meta", "module", "mw", "n", "portal", "project"),
+        *("q", "s", "special", "species", "talk", "template", "user", "v", "w", "wikibooks"),
+        *("wikidata", "wikinews", "wikipedia", "wikiquote", "wikisource", "wikispecies"),
+        *("wikiversity", "wikivoyage", "wikt", "wiktionary"),
     }
 )
 
 
 @dataclass
 class Paragraph:
-    """One paragraph of visible text.
+    """One paragraph of visible text."""
 
-    Parameters
-    ----------
-    text : str
-        On one line, without edge blanks.
-    mentions : list of (int, int, str, str)
-        Character span [start, end) in `text`, entity (a title), source (link, title, alias);
-        ordered, without overlap.
-    """
-
-    text: str
+    text: str  # on one line, without edge blanks
+    # Character span [start, end) in `text`, entity (a title), source (link, title, alias); ordered,
+    # without overlap
     mentions: list[tuple[int, int, str, str]] = field(default_factory=list)
 
 
 @dataclass
 class Article:
-    """What one page holds.
+    """What one page holds."""
 
-    Parameters
-    ----------
-    paragraphs : list of Paragraph
-        In the order of the page.
-    triples : list of (str, str)
-        Infobox parameter and the title that its value links to, each pair once.
-    infoboxes : int
-        Number of infoboxes.
-    """
-
-    paragraphs: list[Paragraph]
+    paragraphs: list[Paragraph]  # in the order of the page
+    # Infobox parameter and the title that its value links to, each pair once
     triples: list[tuple[str, str]]
-    infoboxes: int
+    infoboxes: int  # number of infoboxes
 
 
 def normalize_title(target: str, namespaces: frozenset[str] = frozenset()) -> str | None:
-    """Return the title of the article that a link's target names.
-
-    Parameters
-    ----------
-    target : str
-        As written: underscores, sections, a small first letter.
-    namespaces : frozenset of str
-        The wiki's own namespaces, lower case.
-
-    Returns
-    -------
-    str or None
-        None when it leads elsewhere: another namespace, another wiki, a section of the same page.
-    """
+    """Return the title of the article that a link's target names."""
     target = html.unescape(target).split("#")[0].replace("_", " ")
     title = " ".join(target.split()).removeprefix(":").strip()
     prefix, colon, _ = title.partition(":")
@@ -318,27 +305,7 @@ def _infobox_links(
 
 
 def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Article:
-    """Parse the wikitext of one page.
-
-    Parameters
-    ----------
-    wikitext : str
-        The source of the page.
-    namespaces : frozenset of str
-        The wiki's own namespaces, lower case: links into them are no mentions.
-
-    Returns
-    -------
-    Article
-        Paragraphs with their links, and the infobox parameters with a linked value.
-
-    Raises
-    ------
-    MarkupError
-        When too much of its markup is never closed; see `markup_limits`.
-    mwparserfromhell.parser.ParserError
-        When the parser gives up; also `RecursionError` for markup nested absurdly deep.
-    """
+    """Parse the wikitext of one page."""
     check_elements(wikitext, ("nowiki", *_UNSEEN_TAGS.split("|")))
     source = _UNSEEN.sub(lambda found: found[1] or "", wikitext)
     check_markup(source)

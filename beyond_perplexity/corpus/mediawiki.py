@@ -8,11 +8,15 @@ raw ``<page>``: in XML its ``<`` is escaped.
 from __future__ import annotations
 
 import re
+import sqlite3
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 
+from beyond_perplexity.corpus.markup import Paragraph
 from beyond_perplexity.corpus.readers import Problems, read_chunks
 from beyond_perplexity.errors import InputError
 
@@ -27,18 +31,10 @@ _NUMBER = re.compile(r"-?\d{1,9}")
 
 @dataclass(frozen=True)
 class RawPage:
-    """The bytes of one page element.
+    """The bytes of one page element."""
 
-    Parameters
-    ----------
-    place : str
-        File and byte of the decompressed dump where it starts.
-    xml : bytes
-        From ``<page>`` to ``</page>``.
-    """
-
-    place: str
-    xml: bytes
+    place: str  # file and byte of the decompressed dump where it starts
+    xml: bytes  # from ``<page>`` to ``</page>``
 
     def describe(self) -> str:
         """Return the title, where one can be found, and the place."""
@@ -48,27 +44,13 @@ class RawPage:
 
 @dataclass(frozen=True)
 class Page:
-    """One parsed page.
+    """One parsed page."""
 
-    Parameters
-    ----------
-    title : str
-        With its namespace, as the dump has it.
-    namespace : int
-        0 for articles.
-    model : str
-        The content model; ``"wikitext"`` for text.
-    redirect : str or None
-        The title that a redirect leads to.
-    text : str
-        The wikitext of the last revision given.
-    """
-
-    title: str
-    namespace: int
-    model: str
-    redirect: str | None
-    text: str
+    title: str  # with its namespace, as the dump has it
+    namespace: int  # 0 for articles
+    model: str  # the content model; ``"wikitext"`` for text
+    redirect: str | None  # the title that a redirect leads to
+    text: str  # the wikitext of the last revision given
 
 
 class PageError(ValueError):
@@ -76,20 +58,7 @@ class PageError(ValueError):
 
 
 class PageStream:
-    """The pages of one dump file, streamed.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The dump: plain or packed.
-    problems : Problems
-        Where a dump that ends early is reported.
-
-    Attributes
-    ----------
-    namespaces : frozenset of str
-        The names of all namespaces but articles, lower case; complete once a page was given.
-    """
+    """The pages of one dump file, streamed."""
 
     def __init__(self, path: Path, problems: Problems) -> None:
         self._path = path
@@ -106,7 +75,9 @@ class PageStream:
             while (end := buffer.find(PAGE_CLOSE, start)) >= 0:
                 end += len(PAGE_CLOSE)
                 if not pages:
-                    self._read_header(buffer[:end])
+                    found = _NAMESPACE.findall(buffer[:end])
+                    names = (name for key, name in found if key != b"0")
+                    self.namespaces = frozenset(n.decode("utf-8", "replace").lower() for n in names)
                 yield from self._cut(buffer[start:end], offset + start)
                 start = end
                 pages += 1
@@ -118,10 +89,6 @@ class PageStream:
                     f"{MAXIMUM_PAGE_BYTES} bytes; this is no MediaWiki XML dump in UTF-8"
                 )
         self._check_end(buffer, offset, pages)
-
-    def _read_header(self, header: bytes) -> None:
-        names = (name for key, name in _NAMESPACE.findall(header) if key != b"0")
-        self.namespaces = frozenset(name.decode("utf-8", "replace").lower() for name in names)
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:
         """Give the page that ends the piece and, before it, pages that were never closed."""
@@ -147,24 +114,7 @@ class PageStream:
 
 
 def parse_page(raw: RawPage) -> Page:
-    """Parse one page element.
-
-    Parameters
-    ----------
-    raw : RawPage
-        The bytes of the element.
-
-    Returns
-    -------
-    Page
-        Title, namespace, redirect and text.
-
-    Raises
-    ------
-    PageError
-        When the bytes are not UTF-8, the XML is not well-formed, or title, namespace or text are
-        missing.
-    """
+    """Parse one page element."""
     try:
         page = ElementTree.fromstring(raw.xml.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -190,3 +140,184 @@ def _redirect(page: ElementTree.Element, text: str) -> str | None:
     # exports without the element: the text itself says so, in the language of the wiki
     found = _REDIRECT.match(text)
     return found[1] if found else None
+
+
+Mention = tuple[int, int, str, str]
+Preprocess = Callable[[Sequence[str]], list[str]]
+
+_WORD = re.compile(r"\w+")
+_LETTER = re.compile(r"[^\W\d_]")
+
+
+class _Surfaces:
+    """Strings that name an entity of the page, looked up by their first word."""
+
+    def __init__(self) -> None:
+        self._by_word: dict[str, dict[str, tuple[str, str]]] = {}
+
+    def add(self, surface: str, entity: str, source: str) -> None:
+        """Remember a surface; a later one takes its place, but an alias never a title's."""
+        first = _WORD.match(surface)
+        if not first or len(surface) < 2 or not _LETTER.search(surface):
+            return
+        known = self._by_word.setdefault(first[0], {})
+        if source == "title" or known.get(surface, ("", ""))[1] != "title":
+            known[surface] = (entity, source)
+
+    def longest(self, text: str, start: int, word: str, limit: int) -> Mention | None:
+        """Find the longest surface that stands at `start` as whole words and ends by `limit`."""
+        best: Mention | None = None
+        for surface, (entity, source) in self._by_word.get(word, {}).items():
+            end = start + len(surface)
+            if (
+                end <= limit
+                and text.startswith(surface, start)
+                and not (surface[-1].isalnum() and text[end : end + 1].isalnum())
+                and (best is None or end > best[1])
+            ):
+                best = (start, end, entity, source)
+        return best
+
+
+def add_matches(title: str, paragraphs: Iterable[Paragraph]) -> None:
+    """Add mentions by exact match of a title or an anchor that the page has linked before.
+
+    The page's own title counts as linked from the start. Matches are of whole words, with the same
+    case, longest first, outside links. Where an anchor was linked to several entities, the latest
+    counts, but a title always means its own page; surfaces without a letter (years) or of one
+    character are not matched.
+    """
+    surfaces = _Surfaces()
+    surfaces.add(title, title, "title")
+    for paragraph in paragraphs:
+        text = paragraph.text
+        found: list[Mention] = []
+        position = 0
+        end_of_text = (len(text), len(text), "", "")
+        for link in [*paragraph.mentions, end_of_text]:
+            found += _match(surfaces, text, position, link[0])
+            if link is not end_of_text:
+                found.append(link)
+                surfaces.add(text[link[0] : link[1]], link[2], "alias")
+                surfaces.add(link[2], link[2], "title")
+            position = link[1]
+        paragraph.mentions = found
+
+
+def _match(surfaces: _Surfaces, text: str, start: int, end: int) -> Iterator[Mention]:
+    for word in _WORD.finditer(text, start, end):
+        if word.start() >= start and (found := surfaces.longest(text, word.start(), word[0], end)):
+            start = found[1]
+            yield found
+
+
+def tokenize(
+    paragraphs: Sequence[Paragraph], preprocess: Preprocess
+) -> list[tuple[list[str], list[Mention]]]:
+    """Preprocess paragraphs and carry their mentions over to token spans [start, end).
+
+    Each paragraph is preprocessed whole and also cut at the edges of its mentions. Where both agree
+    character for character (blanks aside) from the start up to a mention, or from it to the end,
+    its place is known exactly; it is kept when its edges are edges of tokens: the characters of
+    ``tokens[start:end]`` are those of the preprocessed anchor.
+    """
+    cuts = [_cut(paragraph) for paragraph in paragraphs]
+    texts = [paragraph.text for paragraph in paragraphs]
+    done = preprocess([*texts, *(piece for pieces in cuts for piece in pieces)])
+    pieces_done = iter(done[len(texts) :])
+    result = []
+    for paragraph, pieces, whole in zip(paragraphs, cuts, done, strict=False):
+        parts = ["".join(next(pieces_done).split()) for _ in pieces]
+        tokens = whole.split()
+        result.append((tokens, _align(paragraph.mentions, parts, tokens)))
+    return result
+
+
+def _cut(paragraph: Paragraph) -> list[str]:
+    """Cut a text at the edges of its mentions: what is before the first, the first, ..."""
+    if not paragraph.mentions:
+        return []
+    edges = [0, *(edge for start, end, *_ in paragraph.mentions for edge in (start, end)), None]
+    return [paragraph.text[a:b] for a, b in pairwise(edges)]
+
+
+def _agreement(first: str, second: str) -> int:
+    """Count the characters up to the first difference."""
+    if first == second:
+        return len(first)
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
+def _align(mentions: list[Mention], parts: list[str], tokens: list[str]) -> list[Mention]:
+    joined, whole = "".join(parts), "".join(tokens)
+    from_start = _agreement(joined, whole)
+    from_end = _agreement(joined[::-1], whole[::-1])
+    shift = len(whole) - len(joined)
+    edges = {0: 0}  # characters before a token -> tokens before it
+    length = 0
+    for index, token in enumerate(tokens):
+        length += len(token)
+        edges[length] = index + 1
+    kept = []
+    end = len(parts[0]) if parts else 0
+    for (_, _, entity, source), anchor, following in zip(
+        mentions, parts[1::2], parts[2::2], strict=True
+    ):
+        start, end = end, end + len(anchor)
+        moved = 0 if end <= from_start else shift
+        known = end <= from_start or start >= len(joined) - from_end
+        first, last = edges.get(start + moved), edges.get(end + moved)
+        if known and anchor and first is not None and last is not None:
+            kept.append((first, last, entity, source))
+        end += len(following)
+    return kept
+
+
+class Redirects:
+    """The redirects of a dump, on disk: their number does not count in memory.
+
+    Used as a context manager, which removes the file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._database = sqlite3.connect(path, isolation_level=None)
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute("PRAGMA synchronous = OFF")
+        self._database.execute(
+            "CREATE TABLE redirects (alias TEXT PRIMARY KEY, target TEXT) WITHOUT ROWID"
+        )
+        self.resolve = lru_cache(maxsize=1 << 18)(self._resolve)
+
+    def __enter__(self) -> Redirects:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._database.close()
+        self._path.unlink(missing_ok=True)
+
+    def add(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add pairs (title of the redirect, title it leads to); the first of a title counts."""
+        self._database.execute("BEGIN")
+        self._database.executemany("INSERT OR IGNORE INTO redirects VALUES (?, ?)", pairs)
+        self._database.execute("COMMIT")
+
+    def _resolve(self, title: str) -> str | None:
+        """Follow redirects to the end; None when they go in a circle."""
+        seen: set[str] = set()
+        while title not in seen:
+            seen.add(title)
+            row = self._database.execute(
+                "SELECT target FROM redirects WHERE alias = ?", (title,)
+            ).fetchone()
+            if row is None:
+                return title
+            title = row[0]
+        return None
+
+    def aliases(self) -> Iterator[tuple[str, str | None]]:
+        """Give every redirect's title, in order, with the entity at the end of its chain."""
+        cursor = self._database.execute("SELECT alias, target FROM redirects ORDER BY alias")
+        for alias, target in cursor:
+            yield alias, self.resolve(target)

@@ -176,18 +176,6 @@ def _clean(line: str) -> str:
     return _CONTROL.sub("", " ".join(line.split())).strip()
 
 
-def _pad_run(run: re.Match[str]) -> str:
-    return f" {' '.join(run[0])} "
-
-
-def _pad_dots(dots: re.Match[str]) -> str:
-    return f" {dots[0]} "
-
-
-def _single_blanks(text: str) -> str:
-    return _BLANKS.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
-
-
 def _split_full_stops(text: str, rules: _Rules) -> str:
     """Split a full stop from the end of each token, unless the token is an abbreviation."""
 
@@ -213,38 +201,19 @@ def _tokenize_chunk(
     for special in rules.ascii_special:
         text = text.replace(special, f" {special} ")
     if not text.isascii():
-        text = rules.other_special.sub(_pad_run, text)
-    text = _DOTS.sub(_pad_dots, text)
+        text = rules.other_special.sub(lambda run: f" {' '.join(run[0])} ", text)
+    text = _DOTS.sub(r" \g<0> ", text)
     for pattern, new in substitutions:
         text = pattern.sub(new, text)
     # Moses splits these stops last; earlier is the same, for a stop alone is left alone below.
     text = _FINAL_STOP_APOSTROPHE.sub(" . '", text)
-    text = _split_full_stops(_single_blanks(text), rules)
+    text = _BLANKS.sub(" ", text).replace(" \n", "\n").replace("\n ", "\n")
+    text = _split_full_stops(text, rules)
     return text[1:-1].split("\n")
 
 
 def tokenize_lines(lines: Sequence[str], language: str = "en") -> list[str]:
-    """Tokenize lines of text with the rules of Moses.
-
-    Parameters
-    ----------
-    lines : sequence of str
-        Raw text. A line may hold white space and control characters of any kind, newlines too:
-        they become blanks or vanish.
-    language : str
-        One of `LANGUAGES`.
-
-    Returns
-    -------
-    list of str
-        As many as `lines`: the tokens of each line joined by single blanks; an empty line for a
-        line without tokens.
-
-    Raises
-    ------
-    InputError
-        When there are no rules for the language.
-    """
+    """Tokenize lines of text with the rules of Moses."""
     rules = _rules(language)
     tokens: list[str] = []
     for start in range(0, len(lines), CHUNK):

@@ -90,18 +90,7 @@ _UNUSUAL = re.compile(r"[^\n -~]+")
 
 
 def replace_unicode_punctuation(text: str) -> str:
-    """Replace full-width and typographic punctuation and full-width digits by their ASCII forms.
-
-    Parameters
-    ----------
-    text : str
-        One or more lines.
-
-    Returns
-    -------
-    str
-        As many lines; the result of Moses' ``replace-unicode-punctuation.perl`` on each.
-    """
+    """Replace full-width and typographic punctuation and full-width digits by their ASCII forms."""
     if text.isascii():
         return text
     text = _WIDE_STOP.sub(". ", text)
@@ -109,22 +98,12 @@ def replace_unicode_punctuation(text: str) -> str:
 
 
 def normalize_punctuation(text: str, language: str = "en") -> str:
-    """Normalize quotes, dashes, parentheses and the blanks around punctuation.
+    """Normalize quotes, dashes, parentheses and the blanks around punctuation; lines are stripped.
 
-    Parameters
-    ----------
-    text : str
-        One or more lines.
-    language : str
-        English puts a comma or full stop before a closing quote, German, Spanish and French after
-        it; Czech, German, Spanish and French write a decimal comma for a no-break space between
-        digits, all others a point.
-
-    Returns
-    -------
-    str
-        As many lines, stripped; the result of Moses' ``normalize-punctuation.perl`` on each, as
-        sacremoses reads it (a single right quote is an apostrophe).
+    Moses' ``normalize-punctuation.perl`` as sacremoses reads it: a single right quote is an
+    apostrophe. English puts a comma or full stop before a closing quote, German, Spanish and French
+    after it; Czech, German, Spanish and French write a decimal comma for a no-break space between
+    digits.
     """
     for needle, pattern, new in (*_PUNCTUATION, *_QUOTES.get(language, ())):
         if needle in text:
@@ -138,16 +117,7 @@ def normalize_punctuation(text: str, language: str = "en") -> str:
 def remove_non_printing(text: str) -> str:
     """Replace each character of the Unicode categories C* but the newline by a blank.
 
-    Parameters
-    ----------
-    text : str
-        One or more lines.
-
-    Returns
-    -------
-    str
-        As many lines, of the same lengths; what Moses' ``remove-non-printing-char.perl`` does.
-        (sacremoses drops the characters instead of writing blanks.)
+    So does Moses' ``remove-non-printing-char.perl``; sacremoses drops them.
     """
 
     def blank(run: re.Match[str]) -> str:
@@ -162,18 +132,7 @@ def lower_case(text: str) -> str:
 
 
 def remove_accents(text: str) -> str:
-    """Decompose characters (NFD) and drop their non-spacing marks (category Mn), as XLM does.
-
-    Parameters
-    ----------
-    text : str
-        One or more lines.
-
-    Returns
-    -------
-    str
-        As many lines, in the normal form NFD: a Hangul syllable becomes its letters.
-    """
+    """Decompose characters (NFD) and drop their non-spacing marks (category Mn), as XLM does."""
 
     def strip(run: re.Match[str]) -> str:
         return "".join([c for c in run[0] if unicodedata.category(c) != "Mn"])
@@ -234,18 +193,7 @@ class Preprocessing(Section):
 
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> Preprocessing:
-        """Make the switches from a config section.
-
-        Parameters
-        ----------
-        config : mapping
-            Any of the fields; those left out keep their defaults.
-
-        Raises
-        ------
-        InputError
-            When a key is unknown or a value not allowed.
-        """
+        """Make the switches from a config section."""
         allowed = [field.name for field in fields(cls)]
         for key in config:
             if key not in allowed:
@@ -255,19 +203,7 @@ class Preprocessing(Section):
         return cls(**config)  # type: ignore[arg-type]
 
     def apply(self, texts: Sequence[str]) -> list[str]:
-        """Run the steps that are on, in XLM's order (see the module).
-
-        Parameters
-        ----------
-        texts : sequence of str
-            Texts of one or more lines each.
-
-        Returns
-        -------
-        list of str
-            One line of tokens per text, joined by single blanks: newlines and all other white
-            space have become blanks.
-        """
+        """Run the steps that are on, in XLM's order: each text becomes one line of tokens."""
         done: list[str] = []
         for start in range(0, len(texts), CHUNK):
             done += self._apply_chunk(texts[start : start + CHUNK])

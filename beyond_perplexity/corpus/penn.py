@@ -27,9 +27,8 @@ from beyond_perplexity.corpus.annotated import (
     document_name,
     single_word,
 )
-from beyond_perplexity.corpus.brackets import escape, unescape
 from beyond_perplexity.corpus.readers import NumberedLine, read_lines
-from beyond_perplexity.storage.json_text import brief_repr
+from beyond_perplexity.storage.inputs import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000
 MAXIMUM_DEPTH = 250
@@ -43,15 +42,7 @@ _CATEGORY = re.compile(r"[^-=]+")
 
 
 class TreeError(ValueError):
-    """A tree that cannot be read: a reason that is counted, and a detail.
-
-    Parameters
-    ----------
-    reason : str
-        The kind of fault, such as ``"unbalanced brackets"``.
-    detail : str
-        What exactly was found.
-    """
+    """A tree that cannot be read: a reason that is counted, and a detail."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(f"{reason} ({detail})")
@@ -63,40 +54,14 @@ class TreeError(ValueError):
 
 
 def leaves(tree: str) -> list[str]:
-    """List the words of a tree of the table, as they are in ``documents.text``.
-
-    Parameters
-    ----------
-    tree : str
-        A tree in the form of the table (see the module).
-
-    Returns
-    -------
-    list of str
-    """
+    """List the words of a tree of the table, as they are in ``documents.text``."""
     return [unescape(word) for word in _LEAF.findall(tree)]
 
 
 def replace_leaves(tree: str, words: Sequence[str]) -> str:
-    """Put other words into a tree of the table.
-
-    Parameters
-    ----------
-    tree : str
-        A tree in the form of the table.
-    words : sequence of str
-        As many words as the tree has leaves, as they are in the text.
-
-    Returns
-    -------
-    str
-    """
+    """Put other words into a tree of the table."""
     new = iter(words)
     return _LEAF.sub(lambda _: f" {escape(next(new))})", tree)
-
-
-def _tagged(tag: str, word: str) -> str:
-    return f"({escape(tag)} {escape(word)})"
 
 
 def _phrase(label: str, children: Sequence[str]) -> str:
@@ -127,24 +92,7 @@ def category(label: str) -> str:
 
 
 def parse_tree(text: str) -> str:
-    """Bring one tree into the form of the table.
-
-    Parameters
-    ----------
-    text : str
-        A tree in Penn brackets, on one line or several.
-
-    Returns
-    -------
-    str
-        The tree without wrapper, function labels and empty elements; see the module.
-
-    Raises
-    ------
-    TreeError
-        When the brackets are unbalanced or hold no tree, several, no words, a word without a tag,
-        an inner bracket without a label, or more than `MAXIMUM_DEPTH` levels.
-    """
+    """Bring one tree into the form of the table."""
     stack: list[_Open] = []
     root: str | None = None
     parts = _PART.findall(text)
@@ -204,7 +152,8 @@ def _finish(node: _Open) -> str | None:
             )
         if node.label == "-NONE-":
             return None
-        return _tagged(category(node.label), single_word(unescape(node.words[0])))
+        word = single_word(unescape(node.words[0]))
+        return f"({escape(category(node.label))} {escape(word)})"
     if not node.children:
         if not node.removed:
             raise TreeError("tree without words", f"({node.label:.80}) is empty")
@@ -227,13 +176,7 @@ class Reader(AnnotatedReader):
     """
 
     def read(self, path: Path) -> Iterator[Annotated]:
-        """Stream the documents of one treebank file; see `AnnotatedReader.read`.
-
-        Raises
-        ------
-        InputError
-            When a tree is malformed or the file has none, unless ``on_error: skip``.
-        """
+        """Stream the documents of one treebank file; see `AnnotatedReader.read`."""
         name = document_name(path)
         whole = Annotated(str(path), name, [])
         found = 0
@@ -305,3 +248,24 @@ class Reader(AnnotatedReader):
         starts = (at for at, (_, line) in enumerate(held) if at and line.startswith("("))
         rest = held[next(starts, len(held)) :] if again else []
         return [*following, *reversed(rest)]
+
+
+_ESCAPES = {
+    "-LRB-": "(",
+    "-RRB-": ")",
+    "-LSB-": "[",
+    "-RSB-": "]",
+    "-LCB-": "{",
+    "-RCB-": "}",
+}
+_ESCAPE = re.compile("|".join(_ESCAPES))
+
+
+def unescape(word: str) -> str:
+    """Return a leaf as it is in the text: ``-LRB-`` becomes ``(``, likewise the other brackets."""
+    return _ESCAPE.sub(lambda match: _ESCAPES[match[0]], word) if "-" in word else word
+
+
+def escape(word: str) -> str:
+    """Return a word as a leaf: round brackets become ``-LRB-`` and ``-RRB-``."""
+    return word.replace("(", "-LRB-").replace(")", "-RRB-")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beyond_perplexity.corpus.rows import EMBEDDED
+from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import DamagedError, check_input, count_lines, open_input
@@ -35,17 +35,10 @@ EMBEDDED_CORPORA = {
 
 @dataclass
 class Skips:
-    """What was left out: how often for each reason, and where for the first few.
+    """What was left out: how often for each reason, and where for the first few."""
 
-    Parameters
-    ----------
-    counts : Counter of str
-        Occurrences by reason.
-    places : dict of str to list of str
-        The first `LISTED` places (titles, lines, bytes) by reason.
-    """
-
-    counts: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)  # occurrences by reason
+    # The first `LISTED` places (titles, lines, bytes) by reason
     places: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, reason: str, place: str, count: int = 1) -> None:
@@ -72,31 +65,16 @@ class Skips:
 
 @dataclass
 class Problems:
-    """What happens on unreadable input: an error, or a skip that is counted.
+    """What happens on unreadable input: an error, or a skip that is counted."""
 
-    Parameters
-    ----------
-    skip : bool
-        Whether to skip (``on_error: skip``) instead of raising.
-    skips : Skips
-        Where skips are counted.
-    held : int or None
-        Lines, by their bytes, or rows, by their metadata, of the files that were read to their end;
-        None: a reader does not say.
-    """
-
-    skip: bool
-    skips: Skips = field(default_factory=Skips)
+    skip: bool  # whether to skip (``on_error: skip``) instead of raising
+    skips: Skips = field(default_factory=Skips)  # where skips are counted
+    # Lines, by their bytes, or rows, by their metadata, of the files that were read to their end;
+    # None: a reader does not say
     held: int | None = None
 
     def report(self, reason: str, place: str, detail: str) -> None:
-        """Raise an `InputError` about this place, or count it when skipping.
-
-        Raises
-        ------
-        InputError
-            With ``place: reason (detail)``, unless `skip`.
-        """
+        """Raise an `InputError` about this place, or count it when skipping."""
         if not self.skip:
             advice = "repair the input, or set source.on_error to skip"
             raise InputError(f"{place}: {reason} ({detail}); {advice}")
@@ -104,13 +82,7 @@ class Problems:
 
 
 def close_account(account: Account, problems: Problems) -> None:
-    """Close the account of a file that a reader of this package read.
-
-    Raises
-    ------
-    InputError
-        When not all of it was read.
-    """
+    """Close the account of a file that a reader of this package read."""
     account.left_out.update(problems.skips.counts)
     account.read += problems.skips.counts.total()
     account.close(problems.held)
@@ -118,26 +90,14 @@ def close_account(account: Account, problems: Problems) -> None:
 
 @dataclass(frozen=True)
 class Record:
-    """One document as a file gives it.
+    """One document as a file gives it."""
 
-    Parameters
-    ----------
-    place : str
-        File and line or row.
-    title : str
-        Empty when the file has none.
-    text : str
-        The raw text, without line breaks.
-    raw : str or None
-        The string as the file has it, with all its blanks and line breaks; None: it is `text`.
-    group : str or None
-        The group of documents that it belongs to; None where none was asked for or it has none.
-    """
-
-    place: str
-    title: str
-    text: str
+    place: str  # file and line or row
+    title: str  # empty when the file has none
+    text: str  # the raw text, without line breaks
+    # The string as the file has it, with all its blanks and line breaks; None: it is `text`
     raw: str | None = None
+    # The group of documents that it belongs to; None where none was asked for or it has none
     group: str | None = None
 
     @property
@@ -147,13 +107,7 @@ class Record:
 
 
 def resolve_path(name: str) -> Path:
-    """Find a source file: a path, or ``embedded:NAME`` for one that an installed package ships.
-
-    Raises
-    ------
-    InputError
-        When there is no such file or no such embedded corpus.
-    """
+    """Find a source file: a path, or ``embedded:NAME`` for one that an installed package ships."""
     path = Path(name)
     if name.startswith(EMBEDDED):
         known = name.removeprefix(EMBEDDED)
@@ -169,25 +123,7 @@ def resolve_path(name: str) -> Path:
 
 
 def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
-    """Stream the decompressed bytes of a file.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        Plain or packed; see `inputs.open_input`.
-    problems : Problems
-        A truncated or damaged archive is reported here, after all that could be read.
-
-    Yields
-    ------
-    bytes
-        At most `CHUNK_BYTES`.
-
-    Raises
-    ------
-    InputError
-        When the system does not give the file, whatever `problems` says.
-    """
+    """Stream the decompressed bytes of a file."""
     try:
         with open_input(path) as file:
             while chunk := file.read1(CHUNK_BYTES):

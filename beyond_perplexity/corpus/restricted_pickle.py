@@ -6,8 +6,7 @@ import pickle
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.inputs import check_input, unreadable
-from beyond_perplexity.storage.json_text import brief_repr
+from beyond_perplexity.storage.inputs import brief_repr, check_input, unreadable
 
 _SETS: dict[str, type] = {"set": set, "frozenset": frozenset}
 

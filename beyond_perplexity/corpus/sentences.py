@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.storage.shards import read_rows
+from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
+from beyond_perplexity.storage.shards import read_batches, read_rows
 from beyond_perplexity.vocabulary import split_words
 
 _PLACES = 20  # bits of a sentence's number in its document
@@ -24,70 +27,28 @@ _ORDER = "contrastive/document"  # of the paper that needed an order first; all 
 
 
 class CutDocument(NamedTuple):
-    """A document and its sentences.
+    """A document and its sentences."""
 
-    Attributes
-    ----------
-    unit_id : int
-        Its ``doc_id``.
-    group : str or None
-        What it belongs to, such as its page; None: a group of its own.
-    sentences : list of list of str
-        Words; at least one sentence, none of them empty.
-    """
-
-    unit_id: int
-    group: str | None
-    sentences: list[list[str]]
+    unit_id: int  # its ``doc_id``
+    group: str | None  # what it belongs to, such as its page; None: a group of its own
+    sentences: list[list[str]]  # words; at least one sentence, none of them empty
 
 
 def cut_sentences(text: str, whole: bool) -> list[list[str]]:
-    """Cut a document into sentences.
-
-    Parameters
-    ----------
-    text : str
-        Tokens joined by blanks.
-    whole : bool
-        The document is one sentence; else one ends as `shallow_trees.sentences` says.
-    """
+    """Cut a document into sentences, or into one of all its words."""
     words = split_words(text)
     return [words] if whole and words else list(sentences(words))
 
 
 def sentence_item(unit_id: int, place: int) -> int:
-    """Return the number that keys the random stream of a sentence of a document.
-
-    Raises
-    ------
-    InputError
-        When the document has more sentences than numbers; 2^20.
-    """
+    """Return the number that keys the random stream of a sentence of a document."""
     if place >> _PLACES:
         raise InputError(f"doc_id {unit_id}: has more than {1 << _PLACES:,} sentences; cut it")
     return unit_id << _PLACES | place
 
 
 def order_documents(path: str, split: str, seed: int) -> np.ndarray:
-    """Return the numbers of all documents of a split that have words, in the random order.
-
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    seed : int
-        Of the run.
-
-    Returns
-    -------
-    ndarray of int64
-
-    Raises
-    ------
-    InputError
-        When the split has no words.
-    """
+    """Return the numbers of all documents of a split that have words, int64, in random order."""
     ids, keys = array("q"), array("Q")
     for batch in read_rows([path], ["doc_id", "n_tokens"], split):
         for doc_id in batch.filter(pc.greater(batch.column("n_tokens"), 0)).column(0).to_pylist():
@@ -102,19 +63,9 @@ def order_documents(path: str, split: str, seed: int) -> np.ndarray:
 def read_documents(
     path: str, split: str, wanted: Collection[int], *, grouped: bool = False, whole: bool = False
 ) -> Iterator[CutDocument]:
-    """Stream some documents of a split, cut, in the order of the file.
+    """Stream the wanted documents of a split, cut, in the order of the file.
 
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    wanted : collection of int
-        Their numbers; what is not there is left out.
-    grouped : bool
-        Whether the documents of a title are a group.
-    whole : bool
-        See `cut_sentences`.
+    Where they are grouped, the documents of a title are a group; see `cut_sentences` for `whole`.
     """
     columns = ["doc_id", "title", "text"] if grouped else ["doc_id", "text"]
     for batch in read_rows([path], columns, split):
@@ -137,31 +88,8 @@ def take_units(
 ) -> list[CutDocument]:
     """Take the documents, in their random order, that begin in a range of sentences.
 
-    Parameters
-    ----------
-    path : str
-        Parquet file, schema ``documents``.
-    split : str
-    first, count : int
-        The range: sentences are numbered through in the order of their documents.
-    seed : int
-        Of the run; it decides on the order.
-    limit : int, optional
-        The order ends before the first document that would bring it above so many sentences.
-    grouped : bool
-        Whether the documents of a title are a group.
-    whole : bool
-        See `cut_sentences`.
-
-    Returns
-    -------
-    list of CutDocument
-        Documents without words are left out. Empty, where the split has fewer sentences.
-
-    Raises
-    ------
-    InputError
-        When the split has no words, or its first document is longer than the limit.
+    Sentences are numbered through in that order, which ends before the first document that would
+    bring it above the limit; see `read_documents` for the rest.
     """
     order = order_documents(path, split, seed)[
         : first + count
@@ -196,3 +124,49 @@ def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> n
             text = batch.column("text")[row].as_py()
             sizes[places[found[row]]] = len(cut_sentences(text, whole))
     return sizes
+
+
+_READ = 1024  # rows at once
+
+
+class _Owner(NamedTuple):
+    """The document of a sentence."""
+
+    doc_id: int
+    split: str
+    title: str
+
+
+def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[pa.Table]:
+    """Stream the sentences that have a tree, schema ``documents``, in the order of the corpus.
+
+    ``doc_id`` is ``65536 doc_id + sentence``, as instances of trees are numbered. ``title`` names
+    what sentences belong together with: the page where whole pages were split, else the document.
+    """
+    batches = read_batches(documents, DOCUMENTS, ["doc_id", "split", "title"])
+    owners = (_Owner(**row) for batch in batches for row in batch.to_pylist())
+    owner: _Owner | None = None
+    for batch in read_batches(trees, TREES, ["doc_id", "sentence", "tree"], _READ):
+        rows: list[dict[str, Any]] = []
+        for row in batch.to_pylist():
+            while owner is None or owner.doc_id != row["doc_id"]:
+                owner = next(owners, None)
+                if owner is None:
+                    raise InputError(
+                        f"{trees}: document {row['doc_id']} is not in {documents}, or out of its "
+                        "order; extract the corpus again"
+                    )
+            rows.append(_sentence(row, owner, split_unit))
+        yield pa.Table.from_pylist(rows, DOCUMENTS)
+
+
+def _sentence(row: dict[str, Any], owner: _Owner, split_unit: str) -> dict[str, Any]:
+    words = leaves(row["tree"])
+    page = owner.title if split_unit == "page" else ""
+    return {
+        "doc_id": owner.doc_id * SENTENCES_OF_A_DOCUMENT + row["sentence"],
+        "split": owner.split,
+        "title": page or f"document {owner.doc_id}",
+        "text": " ".join(words),
+        "n_tokens": len(words),
+    }

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import cast
 
-from beyond_perplexity.corpus.brackets import escape
-from beyond_perplexity.corpus.penn import leaves
+from beyond_perplexity.corpus.penn import escape, leaves
 
 SENTENCE_LABEL = "S"
 SENTENCE_ENDS = frozenset(".!?")
@@ -43,18 +42,7 @@ def _chunker() -> Callable[[list[str]], list[Tagged]]:
 
 
 def sentences(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Cut a document after every run of tokens that end a sentence, and what closes there.
-
-    Parameters
-    ----------
-    tokens : sequence of str
-        The document.
-
-    Yields
-    ------
-    list of str
-        Joined they are the document; none is empty.
-    """
+    """Cut a document after every run of tokens that end a sentence, and what closes there."""
     closing = _closing_quotes(tokens)
     start, ended = 0, False
     for place, token in enumerate(tokens):
@@ -90,20 +78,13 @@ def _closing_quotes(tokens: Sequence[str]) -> set[int]:
 
 
 def parse_sentence(tokens: Sequence[str]) -> str:
-    """Give the shallow tree of one sentence.
-
-    Parameters
-    ----------
-    tokens : sequence of str
-        At least one.
-
-    Returns
-    -------
-    str
-        In the form of `penn`; its leaves are the tokens.
-    """
+    """Give the shallow tree of one sentence."""
     tagged = _chunker()(list(tokens))
-    return f"({SENTENCE_LABEL} {' '.join(_prepositional(tagged))})"
+    parts = []
+    for run in _runs(tagged, 3):
+        inside = " ".join(_phrases(run))
+        parts.append(f"(PP {inside})" if run[0][3] != "O" else inside)
+    return f"({SENTENCE_LABEL} {' '.join(parts)})"
 
 
 def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
@@ -120,12 +101,6 @@ def _runs(tagged: Sequence[Tagged], column: int) -> Iterator[list[Tagged]]:
         yield run
 
 
-def _prepositional(tagged: Sequence[Tagged]) -> Iterator[str]:
-    for run in _runs(tagged, 3):
-        inside = list(_phrases(run))
-        yield f"(PP {' '.join(inside)})" if run[0][3] != "O" else " ".join(inside)
-
-
 def _phrases(tagged: Sequence[Tagged]) -> Iterator[str]:
     for run in _runs(tagged, 2):
         words = " ".join(f"({escape(tag)} {escape(word)})" for word, tag, *_ in run)
@@ -138,23 +113,7 @@ def _phrases(tagged: Sequence[Tagged]) -> Iterator[str]:
 def parse_document(
     tokens: Sequence[str], maximum_tokens: int
 ) -> tuple[list[tuple[int, str]], dict[str, int]]:
-    """Give the shallow trees of a document.
-
-    Parameters
-    ----------
-    tokens : sequence of str
-        The document.
-    maximum_tokens : int
-        Longer sentences get no tree.
-
-    Returns
-    -------
-    list of (int, str)
-        Number of the sentence in the document, its tree; numbers of sentences without one are left
-        out.
-    dict of str to int
-        How many sentences got no tree, by reason.
-    """
+    """Give the shallow trees of a document."""
     trees, left_out = (
         [],
         {"sentence longer than trees.maximum_tokens": 0, "sentence with '-LRB-'": 0},

@@ -14,18 +14,7 @@ SENTENCES = "-sentences"  # ends the name of what has the sentences of a corpus 
 
 
 def hash_uniform(name: str) -> float:
-    """Hash a name to [0, 1).
-
-    Parameters
-    ----------
-    name : str
-        What is the same wherever the hash shall be the same.
-
-    Returns
-    -------
-    float
-        The first 53 bits of the name's BLAKE2b digest as a fraction; uniform over names.
-    """
+    """Hash a name to [0, 1): the first 53 bits of its BLAKE2b digest; uniform over names."""
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return (int.from_bytes(digest, "big") >> 11) / 2.0**53
 
@@ -67,15 +56,7 @@ class SplitOptions(Section):
             raise ValueError(f"the shares of train, valid and test sum to {total:g}, not to 1")
 
     def choose(self, title: str, text: str) -> str:
-        """Return the split of a document.
-
-        Parameters
-        ----------
-        title : str
-            Of its page; empty without one.
-        text : str
-            Before cleaning, on one line, so that cleaning does not decide the split.
-        """
+        """Return the split of a document by the title of its page and its text before cleaning."""
         if self.unit == "page":
             position = hash_uniform(title or text)
         else:

@@ -1,7 +1,12 @@
-"""From what was extracted to the tables and the report."""
+"""Documents on their way to the shuffled table: a bucket sort on disk by a keyed hash of the text.
+
+The hash is the random order, and identical texts meet: so a corpus of any size is shuffled and
+deduplicated with one bucket in memory, and the result does not depend on who produced what when.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -9,12 +14,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
+from typing import BinaryIO
 
-from beyond_perplexity.corpus.documents import Document, DocumentSorter
-from beyond_perplexity.corpus.links import Redirects
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
+from beyond_perplexity.corpus.formats import FORMATS, PARSERS
+from beyond_perplexity.corpus.mediawiki import Mention, Redirects
 from beyond_perplexity.corpus.readers import Skips
-from beyond_perplexity.corpus.rows import FORMATS, PARSERS
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
@@ -28,6 +33,78 @@ from beyond_perplexity.schemas.corpora import (
 )
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.shards import ShardWriter
+
+BUCKETS = 256  # one for each value of the hash's first byte
+
+EncodedDocument = tuple[int, bytes]
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document before it has its number."""
+
+    split: str  # train, valid or test
+    title: str  # the title of its page; empty without one
+    text: str  # tokens joined by one blank
+    n_tokens: int  # number of tokens
+    raw: str  # the text before cleaning
+    mentions: list[Mention]  # token span [start, end), entity, source
+    # Number of the sentence in the document, tree
+    trees: list[tuple[int, str]] = field(default_factory=list)
+
+    def encode(self, seed: int, place: tuple[int, int]) -> EncodedDocument:
+        """Serialize for the sort."""
+        key = seed.to_bytes(16, "little", signed=True)
+        digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
+        values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens, self.raw]
+        line = json.dumps(
+            [*values, self.mentions, self.trees], ensure_ascii=False, separators=(",", ":")
+        )
+        return digest[0], line.encode() + b"\n"
+
+
+class DocumentSorter:
+    """Buckets of documents on disk.
+
+    Used as a context manager that closes the files; the folder is the caller's to remove.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._paths = [folder / f"documents-{bucket:03d}.jsonl" for bucket in range(BUCKETS)]
+        self._files: list[BinaryIO] = []
+        self._stack = ExitStack()
+
+    def __enter__(self) -> DocumentSorter:
+        self._files = [self._stack.enter_context(path.open("wb")) for path in self._paths]
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def add(self, documents: Iterable[EncodedDocument]) -> None:
+        """Put encoded documents into their buckets."""
+        for bucket, line in documents:
+            self._files[bucket].write(line)
+
+    def documents(self, deduplicate: bool, skips: Skips) -> Iterator[Document]:
+        """Give all documents by keyed hash of the text, then place in the corpus; ends the adding.
+
+        Of those with the same text the first alone, if asked for; the others are counted.
+        """
+        self._stack.close()
+        for path in self._paths:
+            with open(path, encoding="utf-8") as file:
+                rows = sorted((json.loads(line) for line in file), key=lambda row: row[:3])
+            path.unlink()
+            previous = ""
+            for digest, number, _, split, title, text, n_tokens, raw, *lists in rows:
+                if deduplicate and digest == previous:
+                    skips.add("duplicate document", title or f"record {number + 1}")
+                    continue
+                previous = digest
+                mentions, trees = ([tuple(values) for values in items] for items in lists)
+                yield Document(split, title, text, n_tokens, raw, mentions, trees)
+
 
 ROWS = 16_384
 CHARACTERS = 1 << 24
@@ -98,29 +175,7 @@ class _Rows:
 def write_tables(
     options: ExtractionOptions, outputs: Outputs, record: dict[str, object], gathered: Gathered
 ) -> dict[str, object]:
-    """Write the tables and the report; either all appear or none.
-
-    Parameters
-    ----------
-    options : ExtractionOptions
-        Of the extraction.
-    outputs : Outputs
-        Where to write.
-    record : dict
-        The run record for the footers.
-    gathered : Gathered
-        What was extracted.
-
-    Returns
-    -------
-    dict
-        The report; see `extraction.extract`.
-
-    Raises
-    ------
-    InputError
-        When no document is left.
-    """
+    """Write the tables and the report; either all appear or none."""
     with ExitStack() as stack:
 
         def table(path: Path, kind: str, *columns: str) -> _Rows:
@@ -147,7 +202,10 @@ def write_tables(
             rows.flush()
         report = _report(options, gathered, splits)
         report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
-        report["trees"] = {"kind": _kind_of_trees(options, trees.count), "written": trees.count}
+        kind = "given" if trees.count else "none"
+        if options.trees.kind != "none":
+            kind = PARSERS[options.trees.kind].source
+        report["trees"] = {"kind": kind, "written": trees.count}
         warnings = _warnings(options, mentions.count, trees.count)
         report["warnings"] = warnings = [*warnings, *_empty_splits(options, splits)]
         for warning in warnings:
@@ -241,13 +299,6 @@ def _empty_splits(options: ExtractionOptions, splits: dict[str, Counter[str]]) -
     ]
 
 
-def _kind_of_trees(options: ExtractionOptions, written: int) -> str:
-    """Say where the trees come from: none, given by the source, or made automatically."""
-    if options.trees.kind != "none":
-        return PARSERS[options.trees.kind].source
-    return "given" if written else "none"
-
-
 def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
     with open(gathered.aliases, encoding="utf-8") as file:
         for entity, alias in map(json.loads, file):
@@ -264,6 +315,7 @@ def _report(
 ) -> dict[str, object]:
     counts = gathered.counts
     names = ("pages", "articles", "articles_with_infobox", "redirects", "records")
+    sources = sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
     found: dict[str, object] = {name: counts[name] for name in names}
     report = found | {
         "sources": [path for path, _ in options.source.files()],
@@ -278,18 +330,13 @@ def _report(
         # found in the text, kept on edges of tokens, written after deduplication
         "mentions": {
             source: {stage: counts[f"{source} {stage}"] for stage in ("found", "kept", "written")}
-            for source in dict.fromkeys([*MENTION_SOURCES, *_sources(counts)])
+            for source in dict.fromkeys([*MENTION_SOURCES, *sources])
         },
         "annotation": {name: counts[name] for name in ANNOTATION_COUNTS if counts[name]},
         "skips": gathered.skips.to_json(),
     }
     kinds = _compare_kinds(counts)
     return report | ({"relations": kinds} if kinds else {})
-
-
-def _sources(counts: Counter[str]) -> list[str]:
-    """Name the sources of mentions that were counted."""
-    return sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
 
 
 def _compare_kinds(counts: Counter[str]) -> dict[str, object]:

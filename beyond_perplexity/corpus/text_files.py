@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from beyond_perplexity.corpus.readers import (
-    LONGEST_LINE_BYTES,
-    Problems,
-    Record,
-    read_lines,
-)
+from beyond_perplexity.corpus.readers import LONGEST_LINE_BYTES, Problems, Record, read_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import EMPTY_LINE
-from beyond_perplexity.storage.inputs import DamagedError
-from beyond_perplexity.storage.json_text import JSONTextError, brief_repr, has_twice, parse_json
-from beyond_perplexity.storage.parquet_files import ParquetInput, wrong_row
+from beyond_perplexity.storage.inputs import (
+    DamagedError,
+    JSONTextError,
+    brief_repr,
+    has_twice,
+    parse_json,
+)
+from beyond_perplexity.storage.shards import ParquetInput, wrong_row
 
 TEXT_FIELD = "text"  # of JSON objects and of tables, where no other is named
 SHOWN_FIELDS = 5
@@ -43,13 +43,7 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
 
 
 def _group(value: dict[str, object], key: str) -> str | None:
-    """Return the name of a group, None where there is no such field.
-
-    Raises
-    ------
-    ValueError
-        Says what is wrong with it.
-    """
+    """Return the name of a group, None where there is no such field."""
     if key not in value:
         return None
     group = value[key]
@@ -114,17 +108,7 @@ def _fields(
 def read_jsonl(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
-    """Read JSON, one value a line: a string, or an object with the text and optional ``title``.
-
-    Parameters
-    ----------
-    path, problems
-        As for `read_chunks`.
-    group_key : str, optional
-        The field that gives `Record.group`.
-    field : str, optional
-        The field of the text; without it ``text``, and a bare string is a text.
-    """
+    """Read JSON, one value a line: a string, or an object with the text and optional ``title``."""
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
@@ -185,11 +169,6 @@ def read_parquet(
     """Read a Parquet file: a column of texts, optional ``title`` and column of groups.
 
     See `read_jsonl` for the parameters.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file or its columns are missing or of another type.
     """
     row = 1  # as lines are counted
     try:

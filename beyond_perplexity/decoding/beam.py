@@ -147,19 +147,10 @@ class BeamEngine(Engine):
 def trace_back(
     tokens: np.ndarray, parents: np.ndarray, lengths: np.ndarray, beams: np.ndarray
 ) -> np.ndarray:
-    """Read documents from their ends.
+    """Read documents, (N, T), from their ends.
 
-    Parameters
-    ----------
-    tokens, parents : numpy.ndarray
-        (N, T, k): the newest token of each beam after each step, and the beam it came from.
-    lengths, beams : numpy.ndarray
-        int64, (N,): of each document, and the beam of its last token.
-
-    Returns
-    -------
-    numpy.ndarray
-        Tokens, (N, T), up to each length.
+    The newest token of each beam after each step and the beam it came from, (N, T, k); the length
+    of each document and the beam of its last token, int64 (N,).
     """
     texts, rows = np.zeros(tokens.shape[:2], dtype=tokens.dtype), np.arange(len(tokens))
     for step in range(tokens.shape[1] - 1, -1, -1):
@@ -169,21 +160,10 @@ def trace_back(
 
 
 def keep_best(tokens: Tensor, scores: Tensor, room: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Keep the most probable continuations of each slot.
+    """Keep the most probable continuations of each slot, `room` (S,) of them.
 
-    Parameters
-    ----------
-    tokens : Tensor
-        int64, (S, k, k): the draws of each beam.
-    scores : Tensor
-        float64, (S, k, k): log probabilities; minus infinity where there is no continuation.
-    room : Tensor
-        int64, (S,): how many stay.
-
-    Returns
-    -------
-    token, parent, score : Tensor
-        (S, k), by falling score on the grid; score minus infinity where nothing is kept.
+    Tokens and log probabilities, int64 and float64, (S, k, k), −inf for no continuation, become
+    token, parent and score, (S, k), by falling score on the grid, −inf where nothing is kept.
     """
     k = tokens.shape[1]
     flat = scores.flatten(1)  # (S, k * k)

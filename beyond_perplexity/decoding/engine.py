@@ -1,17 +1,15 @@
 """The decoding engine: slots that hold one document each and are refilled as documents end.
 
 S slots, k rows of the model's batch a slot (1, or the number of beams), R = S k rows, V tokens, L
-tokens of a document at most, P rooms (`decoding.rooms`). The ids of the documents are allotted in
-order and all of them are drained: taking the first N documents that end would prefer short ones. A
-document's random stream is keyed by its id, and nothing else of a row depends on its neighbours, so
-that batch and shard size do not change a text.
+tokens of a document at most, P rooms (`decoding.rooms`). All documents are drained, in order:
+taking the first N that end would prefer short ones. A document's random stream is keyed by its
+id, and nothing else of a row depends on its neighbours, so that batch and shard size do not
+change a text.
 
 The last point needs care on a CPU: matrix products of few rows take other kernels than those of
-many rows (measured with MKL: fewer than 12), and the fused attention kernel's result depends on
-the place of a row in the batch when it runs on several threads. Hence slots come in whole
-`QUANTUM` rows and attention runs as plain matrix products. On a GPU the matrix library chooses its
-kernel by the number of rows: there a text is reproducible at one batch size, and between batch
-sizes up to rounding of the logits.
+many, and the fused attention kernel's result depends on the place of a row in the batch. Hence
+slots come in whole `QUANTUM` rows and attention runs as plain products. On a GPU a text is
+reproducible at one batch size, and between batch sizes up to rounding of the logits.
 
 A step, refill of its slots included, is work of the device alone; the host looks every `interval`
 steps. On a GPU it is recorded as a CUDA graph for every number of rows and bucket of the cache;
@@ -24,7 +22,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
 
@@ -33,8 +31,7 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.graphs import Graphs
-from beyond_perplexity.decoding.memory import is_out_of_memory
+from beyond_perplexity.decoding.devices import Graphs, is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rooms import Rooms, Window
 from beyond_perplexity.errors import InputError
@@ -50,19 +47,10 @@ _logger = logging.getLogger(__name__)
 class DrawnDocument(NamedTuple):
     """One generated document.
 
-    Attributes
-    ----------
-    doc_id : int
-        Its id, which is also the item of its random stream.
-    tokens : numpy.ndarray
-        int32, without ``<s>`` and ``</s>``.
-    log_prob : float
-        Natural logarithm of the model's probability of the tokens and, when finished, ``</s>``.
-    log_prob_decoding : float
-        The same under the decoding's own distribution; NaN for beam sampling, which has none that
-        is tractable.
-    finished : bool
-        False: cut at the maximum length, ``</s>`` was not drawn.
+    Its id, tokens (int32, without ``<s>`` and ``</s>``), log probabilities. `log_prob` is the
+    model's, nats, of the tokens and, when finished, ``</s>``; `log_prob_decoding` that of the
+    decoding's own distribution, NaN for beam sampling, which has none that is tractable. Not
+    finished: cut at the maximum length.
     """
 
     doc_id: int
@@ -70,10 +58,6 @@ class DrawnDocument(NamedTuple):
     log_prob: float
     log_prob_decoding: float
     finished: bool
-
-
-def _independent_rows(device: torch.device) -> AbstractContextManager[object]:
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 class Engine(ABC):
@@ -84,14 +68,12 @@ class Engine(ABC):
     model : LanguageModel
         In evaluation mode.
     options : DecodingOptions
-        The decoding.
     seed, purpose
         Keys of the random streams; the item is the document's id.
     maximum_length : int
         L.
     batch_size : int
-        R at most, rounded up to whole quanta of slots. Where the memory does not suffice for it,
-        it is halved as often as needed.
+        R at most, rounded up to whole quanta of slots; halved as often as the memory asks for it.
 
     Attributes
     ----------
@@ -99,16 +81,9 @@ class Engine(ABC):
         What the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among them.
     state : State or None
         The model's state of R rows; None: nothing is under way.
-    rooms : Rooms or None
-        Where the documents are.
     recordable : bool
         All of a step is recorded where graphs are; else just the model's part, since drawing looks
         at values on the host.
-
-    Raises
-    ------
-    InputError
-        When the model cannot condition on so long a document.
     """
 
     rooms: Rooms | None = None
@@ -153,35 +128,14 @@ class Engine(ABC):
 
     @abstractmethod
     def _extend(self) -> Tensor:
-        """Make one step with all rows; return which slots' documents end, bool, (S,).
-
-        What a document came to is in its room when it ends.
-        """
+        """Make one step with all rows; return which slots' documents end, bool, (S,)."""
 
     @abstractmethod
     def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         """Copy the ended documents of the given rooms (N,) to the host."""
 
     def documents(self, first: int, count: int) -> Iterator[DrawnDocument]:
-        """Generate documents.
-
-        Parameters
-        ----------
-        first : int
-            Id of the first document.
-        count : int
-            How many.
-
-        Yields
-        ------
-        DrawnDocument
-            In the order of their ids. Those that end before an earlier one wait in memory.
-
-        Raises
-        ------
-        InputError
-            When the memory does not suffice for the smallest batch.
-        """
+        """Generate documents in the order of their ids; what ends before an earlier one waits."""
         self._waiting: Iterable[int] = range(first, first + count)
         self._open = count  # documents that the host has not picked up
         early: dict[int, DrawnDocument] = {}
@@ -195,10 +149,7 @@ class Engine(ABC):
 
     @torch.inference_mode()
     def _round_trip(self) -> list[DrawnDocument]:
-        """Pick up what has ended, and set the device to work on the next steps.
-
-        A GPU is at work on them while the host goes on with the documents.
-        """
+        """Pick up what has ended, and set the device to work on the next steps meanwhile."""
         documents: list[DrawnDocument] = []
         failure = ""
         try:
@@ -303,9 +254,9 @@ class Engine(ABC):
         self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
 
     def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
-        """Drop free slots once half of all are free; put like lengths together where that pays.
+        """Drop free slots once half of all are free.
 
-        `lengths` and `held` are int64 and bool, (S,).
+        Put like lengths, (S,), together where that pays.
         """
         state, slots, size = self._state, len(held), self._round(self._open)
         ordered = state.likes_order and self.device.type == "cpu"
@@ -330,7 +281,8 @@ class Engine(ABC):
         """Make as many steps as there are between two looks of the host."""
         if not self._open:
             return
-        with _independent_rows(self.device):
+        alike = sdpa_kernel(SDPBackend.MATH) if self.device.type == "cpu" else nullcontext()
+        with alike:  # rows do not depend on each other
             for _ in range(self._interval):
                 self.state = self._state.limit(self._longest)
                 self._longest = min(self._longest + 1, self.maximum_length - 1)

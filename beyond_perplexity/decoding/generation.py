@@ -2,46 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
+import pyarrow as pa
 import torch
+from tqdm import tqdm
 
 from beyond_perplexity.decoding import beam, sampling
+from beyond_perplexity.decoding.devices import fitting_rows
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
-from beyond_perplexity.decoding.memory import fitting_rows
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.rows import decoding_row
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.latent import LatentModel, Simulated
 from beyond_perplexity.models.registry import find_engines
+from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
+from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.vocabulary import Vocabulary
 
+SIMULATED_AT_ONCE = 256  # documents
+ROWS_OF_WRITE = 4096  # documents of a write
 MOST_ROWS = {"cpu": 128, "cuda": 1024}  # more are not faster
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 def set_precision(model: LanguageModel, precision: str = "auto") -> str:
-    """Put a model's weights into a precision for decoding; logits stay float32.
+    """Put a model's weights into a precision for decoding and return it; logits stay float32.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Changed in place.
-    precision : str
-        ``"float32"``, ``"bfloat16"``, or ``"auto"``: bfloat16 on a GPU, float32 elsewhere. On a
-        CPU, bfloat16 is several times faster where the CPU has instructions for it, but its matrix
-        products give out logits that are rounded to 8 bits, and CPUs round differently: so it is
-        never chosen there unless asked for. A counted model has no weights to round.
-
-    Returns
-    -------
-    str
-        The precision that was taken. Samples and their log probabilities are those of the model so
-        rounded.
-
-    Raises
-    ------
-    InputError
-        When there is no such precision.
+    ``"auto"`` is bfloat16 on a GPU, float32 elsewhere: on a CPU, bfloat16 may be several times
+    faster, but its products give out logits that are rounded to 8 bits, and CPUs round
+    differently. A counted model has no weights to round. Samples and log probabilities are those
+    of the rounded model.
     """
     if precision == "auto":
         precision = "bfloat16" if model.device.type == "cuda" else "float32"
@@ -60,24 +56,10 @@ def make_engine(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Engine:
-    """Build the engine that draws documents from a model; see `engine.Engine`.
+    """Build the engine that draws documents from a model: the family's own, or the common one.
 
-    A family may bring engines of its own; see `models.families.Family`.
-
-    Parameters
-    ----------
-    model, options, seed, purpose, maximum_length
-        See `engine.Engine`.
-    batch_size : int or str
-        Rows of a step, or ``"auto"``: as many as pay off and fit into the free memory. It does not
-        change a text, but for rounding on a GPU.
-    memory : int, optional
-        Bytes that the process may hold on a CPU, for ``"auto"``; None: what the machine has free.
-
-    Raises
-    ------
-    InputError
-        When a number is not positive, or longer documents are wanted than the model can make.
+    `batch_size` is rows of a step or ``"auto"``: as many as pay off and fit into the free memory,
+    on a CPU `memory` bytes at most. It does not change a text, but for rounding on a GPU.
     """
     own = find_engines(model.config["family"])
     _positive("maximum length", maximum_length)
@@ -115,11 +97,82 @@ def generate(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Iterator[DrawnDocument]:
-    """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
-
-    See `make_engine` for the parameters. The model is put into evaluation mode.
-    """
+    """Draw documents from the id `first` on, in the order of their ids; see `make_engine`."""
     if first < 0 or count < 0:
         raise InputError(f"first, count: are {first} and {count}, expected no negative number")
     machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size, memory)
     return machine.documents(first, count)
+
+
+def simulate_texts(
+    model: LatentModel,
+    vocabulary: Vocabulary,
+    options: DecodingOptions,
+    purpose: str,
+    *,
+    seed: int,
+    first: int,
+    count: int,
+    maximum_length: int,
+) -> Iterator[Simulated]:
+    """Draw documents (x, z) ~ p of a model with latent variables, some at a time.
+
+    The decoding must be ancestral: others would change p(x), a sum over latents. A document is
+    cut at `maximum_length` words.
+    """
+    if not options.ancestral:
+        raise InputError(
+            f"decoding: is {options.given()}, but a model with latent variables writes by "
+            "ancestral sampling alone; name such a decoding, without a temperature"
+        )
+    with torch.inference_mode():
+        for start in range(first, first + count, SIMULATED_AT_ONCE):
+            numbers = range(start, min(start + SIMULATED_AT_ONCE, first + count))
+            yield from model.simulate(seed, purpose, numbers, maximum_length, vocabulary)
+
+
+_Document = TypeVar("_Document", DrawnDocument, Simulated)
+
+
+def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
+    """Turn documents into rows of ``samples``; `n_tokens` counts without ``</s>``."""
+    ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
+    columns = {
+        "doc_id": ids,
+        "text": vocabulary.decode(tokens),
+        "n_tokens": [len(token_ids) for token_ids in tokens],
+        "log_prob": log_prob,
+        "log_prob_decoding": [None if math.isnan(value) else value for value in log_prob_decoding],
+        "finished": finished,
+    }
+    return pa.table(columns, TEXT_SAMPLES)
+
+
+def to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
+    """Turn documents of a model with latent variables into rows of ``samples``.
+
+    ``n_tokens`` counts words; log p of the words alone, a sum over all latents, is null.
+    """
+    columns = {
+        "doc_id": [one.instance.instance_id for one in documents],
+        "text": [" ".join(one.words) for one in documents],
+        "n_tokens": [len(one.words) for one in documents],
+        "log_prob": [None] * len(documents),
+        "log_prob_decoding": [None] * len(documents),
+        "finished": [not one.truncated for one in documents],
+    }
+    return pa.table(columns, TEXT_SAMPLES)
+
+
+def write_samples(
+    path: str | os.PathLike[str],
+    documents: Iterable[_Document],
+    count: int,
+    to_rows: Callable[[Sequence[_Document]], pa.Table],
+    record: dict[str, object],
+) -> None:
+    """Write a shard of `count` samples in the order of their ids, with a progress bar."""
+    stream = iter(tqdm(documents, total=count, unit="document", mininterval=2))
+    with ShardWriter(path, TEXT_SAMPLES, record) as writer:
+        while batch := list(islice(stream, ROWS_OF_WRITE)):
+            writer.write(to_rows(batch))

@@ -50,17 +50,9 @@ def block_sums(weight: Tensor) -> Tensor:
 class Weights:
     """Unnormalized probabilities of B rows.
 
-    Attributes
-    ----------
-    weight : Tensor
-        float32, (B, V): exp((logit - largest logit) / temperature), 0 for what is excluded.
-    sums : Tensor
-        float32, (B, blocks): the sum of each block of `weight`.
-    temperature : float
-        That of `weight`.
-    log_total : Tensor
-        float64, (B,): the logarithm of the model's normalizer (temperature 1, nothing excluded),
-        relative to the largest logit.
+    `weight`, float32, (B, V): exp((logit − largest logit) / temperature), 0 for what is excluded;
+    `sums`, float32, (B, blocks): of each block of it; `log_total`, float64, (B,): logarithm of
+    the model's normalizer (temperature 1, nothing excluded), relative to the largest logit.
     """
 
     weight: Tensor
@@ -81,17 +73,10 @@ class Weights:
 def unnormalized(
     logits: Tensor, temperature: float = 1.0, exclude_unknown: bool = False
 ) -> Weights:
-    """Turn logits into unnormalized probabilities, in place; see `Weights`.
+    """Turn logits, float32, (B, V), into unnormalized probabilities, in place; see `Weights`.
 
-    Parameters
-    ----------
-    logits : Tensor
-        float32, (B, V); minus infinity for what is impossible. Overwritten: another tensor of this
-        size would cost as much as the arithmetic.
-    temperature : float
-        Divides the logits.
-    exclude_unknown : bool
-        ``<unk>`` gets weight 0, where anything else has weight.
+    Another tensor of this size would cost as much as the arithmetic. An excluded ``<unk>`` gets
+    weight 0, where anything else has weight.
     """
     weight = logits.sub_(logits.amax(-1, keepdim=True))  # (B, V)
     if temperature != 1:
@@ -130,20 +115,7 @@ def _block(weight: Tensor, block: Tensor) -> Tensor:
 
 
 def pick(weights: Weights, uniform: Tensor) -> Tensor:
-    """Draw one token of each row by the inverse CDF in the order of ids.
-
-    Parameters
-    ----------
-    weights : Weights
-        Of B rows.
-    uniform : Tensor
-        float64, (B,), in [0, 1).
-
-    Returns
-    -------
-    Tensor
-        int64, (B,). In a row without any weight it means nothing.
-    """
+    """Draw one token of each row, int64 (B,), by the inverse CDF in the order of ids."""
     rows = torch.arange(len(uniform), device=uniform.device)  # (B,)
     cumulative = weights.sums.double().cumsum(-1)  # (B, blocks)
     block = search_cdf(cumulative, uniform[:, None])[:, 0]  # (B,)
@@ -243,14 +215,9 @@ def draw_to_mass(
 ) -> Drawn:
     """Draw from the first tokens by falling score whose weight reaches a limit.
 
-    Parameters
-    ----------
-    weight, score : Tensor
-        float32, (B, V); ties of the score go by id.
-    limit, uniform : Tensor
-        float64, (B,): the weight to be reached, and a number in [0, 1).
-    draw_whole : callable, optional
-        Does the same from weight, limit and number of some rows, faster than with a score.
+    Weight and score are float32, (B, V), ties go by id; limit and number float64, (B,).
+    `draw_whole` does the same from weight, limit and number of some rows, faster than with a
+    score.
     """
     if weight.device.type == "cpu":
         return _in_parts(weight, score, limit, uniform, draw_whole)
@@ -258,22 +225,11 @@ def draw_to_mass(
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw several tokens of each row without replacement: each from what is left, by id.
+    """Draw several tokens of each row without replacement, each from what is left, by id.
 
-    Parameters
-    ----------
-    weights : Weights
-        Of B rows; what is drawn loses its weight.
-    uniforms : Tensor
-        float64, (B, k), in [0, 1).
-
-    Returns
-    -------
-    tokens : Tensor
-        int64, (B, k), in the order of the draws.
-    log_probs : Tensor
-        float64, (B, k): of the tokens under the model; minus infinity where nothing was left to
-        draw.
+    Numbers, float64, (B, k), become tokens, int64, in the order of the draws, and their log
+    probabilities under the model, float64, (B, k): −inf where nothing was left. What is drawn
+    loses its weight.
     """
     rows = torch.arange(len(uniforms), device=uniforms.device)  # (B,)
     tokens, log_probs = [], []
@@ -285,3 +241,49 @@ def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:
         block = token // CDF_BLOCK  # (B,)
         weights.sums[rows, block] = _block(weights.weight, block).sum(-1)  # (B,)
     return torch.stack(tokens, 1), torch.stack(log_probs, 1)
+
+
+@dataclass
+class Contexts:
+    """The distributions of all C contexts of a counted model, sparse: what a truncation works on.
+
+    `weight`, float64, (N,): unnormalized probabilities of the entries (continuations that were
+    seen), in the order of the inverse CDF of ancestral sampling; `owner`, int64, (N,): the
+    context of each, rising; `offsets`, int64, (C + 1,): where the entries of each begin.
+    """
+
+    weight: Tensor
+    owner: Tensor
+    offsets: Tensor
+
+    def __post_init__(self) -> None:
+        self.total = self.sums(self.weight)  # (C,)
+
+    def sums(self, values: Tensor) -> Tensor:
+        """Sum the entries of each context, float64: (N,) to (C,)."""
+        cumulative = torch.nn.functional.pad(values.cumsum(0), (1, 0))  # (N + 1,)
+        return cumulative[self.offsets].diff()
+
+    def largest(self) -> Tensor:
+        """Return the largest weight of each context: (C,)."""
+        return torch.zeros_like(self.total).scatter_reduce_(0, self.owner, self.weight, "amax")
+
+    def places(self) -> Tensor:
+        """Return the place of each entry in its context: int64, (N,)."""
+        return torch.arange(len(self.owner), device=self.owner.device) - self.offsets[self.owner]
+
+    def ranking(self, score: Tensor) -> Tensor:
+        """Order entries by context, then by falling score (N,), then by id: int64, (N,)."""
+        by_score = score.argsort(descending=True, stable=True)  # (N,)
+        return by_score[self.owner[by_score].argsort(stable=True)]
+
+    def keep_to_mass(self, score: Tensor, mass: float) -> tuple[Tensor, Tensor]:
+        """Rank the entries (N,) of each context by falling score.
+
+        Return which reach a share of it.
+        """
+        order = self.ranking(score)  # (N,)
+        weight = self.weight[order]  # (N,)
+        before = weight.cumsum(0) - weight  # (N,)
+        before = before - before[self.offsets[:-1]][self.owner]  # (N,)
+        return order, before < self.total[self.owner] * mass

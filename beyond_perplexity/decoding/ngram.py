@@ -1,9 +1,8 @@
 """Decoding of models of sparse counts on these, without a dense distribution.
 
-The engines are those of `sampling` and `beam`; just the draw of a token differs. The truncation of
-every context is worked out once, so that a draw is a binary search in one array of cumulative
-weights. From the same random numbers the texts are those of the dense path, but for rounding where
-a number meets an edge of the CDF (about 1e-7 a token).
+The truncation of every context is worked out once, so that a draw is a binary search in one array
+of cumulative weights. From the same random numbers the texts are those of the dense path, but for
+rounding where a number meets an edge of the CDF (about 1e-7 a token).
 
 C contexts, N entries (distinct runs of n tokens), S slots, k beams.
 """
@@ -16,9 +15,9 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kinds import TokenDraw, load_kind
+from beyond_perplexity.decoding.kernels import Contexts
 from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.sampling import TokenDraw, load_kind
 from beyond_perplexity.models.counted import SparseCountedModel
 from beyond_perplexity.vocabulary import UNK
 
@@ -27,16 +26,11 @@ DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed cost
 
 @dataclass
 class ContextTable:
-    """A decoding's distribution in every context.
+    """A decoding's distribution in every context, N entries each.
 
-    Attributes
-    ----------
-    successor : Tensor
-        int64, (N,): entries of a context stand together, in the order of the inverse CDF.
-    cumulative : Tensor
-        float64, (N + 1,): sum of the unnormalized weights before each entry, over all contexts.
-    log_prob, log_prob_decoding : Tensor
-        float64, (N,): of each entry, under the model and under the decoding.
+    `successor`, int64: entries of a context stand together, in the order of the inverse CDF;
+    `cumulative`, float64, (N + 1,): unnormalized weights before each entry, over all contexts;
+    both log probabilities, float64: under the model and under the decoding.
     """
 
     successor: Tensor
@@ -135,10 +129,7 @@ class BeamEngine(beam.BeamEngine):
 def _distinct_entries(
     table: ContextTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Draw entries without replacement: a number counts what is left, and skips what was drawn.
-
-    `low`, `high` are (R,), `numbers` (R, k); the result int64 and bool, (R, k).
-    """
+    """Draw entries without replacement, int64 and bool, (R, k): a number skips what was drawn."""
     starts = torch.full_like(numbers, torch.inf)  # (R, k): of drawn entries, rising
     sizes = torch.zeros_like(numbers)  # (R, k): their weights
     entries, valid = [], []

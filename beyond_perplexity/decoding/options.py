@@ -121,18 +121,5 @@ class DecodingOptions:
 
 
 def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:
-    """Read the options of a decoding from JSON.
-
-    Parameters
-    ----------
-    values : dict
-        ``{"kind": ..., ...}``.
-    where : str
-        The path of the object in the user's file, for the message.
-
-    Raises
-    ------
-    InputError
-        When a key is unknown, superfluous, missing or has a wrong value.
-    """
+    """Read the options of a decoding from ``{"kind": ..., ...}``, which errors call `where`."""
     return parse_options(DecodingOptions, values, where)

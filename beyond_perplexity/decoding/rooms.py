@@ -1,10 +1,9 @@
 """Rooms: where documents wait, grow and are picked up, from their id to the host's copy.
 
 P rooms, S slots that work (S < P), L tokens of a document at most. The host allots ids to free
-rooms, in order, and puts these rooms into a queue. A slot whose document has ended takes the next
-room of the queue by itself, on its device; the host looks only now and then: it picks up the
-documents that are done and fills the queue again. When the queue runs dry in between, slots idle
-until the host has looked. None of this touches a text, which depends on the document's id alone.
+rooms, in order, and queues these. A slot whose document has ended takes the next room of the
+queue by itself, on its device; the host looks only now and then. When the queue runs dry in
+between, slots idle. None of this touches a text, which depends on the document's id alone.
 """
 
 from __future__ import annotations
@@ -20,21 +19,7 @@ from beyond_perplexity.invariant_tensors import uniforms
 
 
 class Window:
-    """The random numbers of the next steps of every room's document.
-
-    Parameters
-    ----------
-    seed, purpose
-        Keys of the streams; the item is the document's id.
-    rooms : int
-        P.
-    steps : int
-        W, the steps that a window has numbers for.
-    width : int
-        Numbers that a document needs in a step.
-    device : torch.device
-        Where they are used.
-    """
+    """The random numbers of the next W steps of every room's document, `width` a step."""
 
     def __init__(
         self, seed: int, purpose: str, rooms: int, steps: int, width: int, device: torch.device
@@ -53,17 +38,7 @@ class Window:
         self._host_base[rooms] = -self._steps
 
     def cover(self, items: np.ndarray, done: np.ndarray, ahead: int) -> None:
-        """Make sure that the numbers of the next steps are there.
-
-        Parameters
-        ----------
-        items : numpy.ndarray
-            int64, (P,): the documents; negative for none.
-        done : numpy.ndarray
-            int64, (P,): steps that were made, so the step that comes next.
-        ahead : int
-            How many steps to cover, W at most.
-        """
+        """Make sure that the numbers of `ahead` steps (W at most) after `done`, (P,), are there."""
         stale = np.flatnonzero((items >= 0) & (done + ahead > self._host_base + self._steps))
         if not len(stale):
             return
@@ -81,9 +56,9 @@ class Window:
         self._base[:-1].copy_(torch.from_numpy(self._host_base))
 
     def at(self, rooms: Tensor, steps: Tensor) -> Tensor:
-        """Return the numbers of a step of some rooms' documents, float64, (S, width).
+        """Return the numbers of a step of rooms' documents, float64, (S, width).
 
-        `rooms` and `steps` are int64, (S,); room P stands for none.
+        Room P stands for none.
         """
         inside = (steps - self._base[rooms]).clamp_(0, self._steps - 1)  # (S,)
         return self._values[rooms, inside]
@@ -92,27 +67,11 @@ class Window:
 class Rooms:
     """The rooms, and the queue of those whose document has not begun.
 
-    Parameters
-    ----------
-    size : int
-        P.
-    fields : dict of str to Tensor
-        What a room keeps of its document, (P + 1, ...) each: the last row is scratch for slots
-        without a document. Kept as they are and written in place.
-    waiting : iterator of int
-        The ids of the documents, taken as rooms fall free.
-    window : Window
-        Of P rooms.
-    device : torch.device
-
-    Attributes
-    ----------
-    items : numpy.ndarray
-        int64, (P,): id of the document of each room; negative where the room is free.
-    done : Tensor
-        bool, (P + 1,): the document has ended.
-    slot_rooms, slot_steps : numpy.ndarray
-        int64, (S,): the room of each slot and the steps made there, when the host last looked.
+    `fields` are what a room keeps of its document, (P + 1, ...) each, written in place: the last
+    row is scratch for slots without a document. `items`, int64, (P,), are the ids of the
+    documents, negative where a room is free; `done`, bool, (P + 1,): they have ended;
+    `slot_rooms` and `slot_steps`, int64, (S,): the room of each slot and the steps made there
+    when the host last looked.
     """
 
     def __init__(
@@ -139,19 +98,9 @@ class Rooms:
         return len(self.items)
 
     def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
-        """Give rooms of the queue to slots, without the host.
+        """Give rooms of the queue to slots that want one, without the host.
 
-        Parameters
-        ----------
-        wanting : Tensor
-            bool, (S,).
-
-        Returns
-        -------
-        rooms : Tensor
-            int64, (S,); it means something where `got` is true.
-        got : Tensor
-            bool, (S,): false where nothing is wanted or the queue is at its end.
+        Rooms and whether, (S,).
         """
         place = self._head + wanting.cumsum(0) - 1  # (S,)
         got = wanting & (place < self._tail)  # (S,)
@@ -160,18 +109,7 @@ class Rooms:
         return rooms, got
 
     def look(self, rooms: Tensor, steps: Tensor) -> np.ndarray:
-        """Read from the device, at once, what the host has to know.
-
-        Parameters
-        ----------
-        rooms, steps : Tensor
-            int64, (S,): the room of each slot, and the steps made with its document.
-
-        Returns
-        -------
-        numpy.ndarray
-            int64, (N,): rooms whose document has ended and is to be picked up.
-        """
+        """Read at once from the device what the host has to know; return rooms to pick up, (N,)."""
         parts = [self._head, rooms, steps, self.done[:-1].long()]
         head, seen, made, done = np.split(
             torch.cat(parts).cpu().numpy(), np.cumsum([1, len(rooms), len(rooms)])
@@ -186,13 +124,7 @@ class Rooms:
         self.done.zero_()
 
     def prepare(self, ahead: int) -> None:
-        """Allot documents to the free rooms, and draw the numbers of the next steps.
-
-        Parameters
-        ----------
-        ahead : int
-            Steps until the next call.
-        """
+        """Allot documents to the free rooms, and draw the numbers of the next `ahead` steps."""
         free = np.flatnonzero(self.items < 0)
         ids = np.fromiter(islice(self._waiting, len(free)), dtype=np.int64)
         taken = free[: len(ids)]

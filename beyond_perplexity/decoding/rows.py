@@ -15,23 +15,11 @@ from beyond_perplexity.options import Rows
 
 MOST_KEPT = 100_000  # tokens of a set, beams
 
-_KINDS = "beyond_perplexity.decoding.kinds"
+_HERE = "beyond_perplexity.decoding"
 
 
 class Number(NamedTuple):
-    """An option of a decoding.
-
-    Attributes
-    ----------
-    kind : type
-        int or float.
-    default : float
-        Of the row that has the option.
-    words, expected : str
-        Which values it takes, for the documentation and for the message about a wrong one.
-    fits : callable
-        Whether it takes a value.
-    """
+    """An option of a decoding: its type, default, and which values it takes, also in words."""
 
     kind: type[int] | type[float]
     default: float
@@ -61,7 +49,7 @@ class Decoding(NamedTuple):
     words : str
         What it does, for the documentation of the configuration.
     module : str
-        Has its distribution; see `kinds.DecodingKind`.
+        Has its distribution; see `sampling.DecodingKind`.
     numbers : mapping of str to Number
         Its options besides those that all have. Two decodings may share one, each with a default.
     beam : bool
@@ -76,51 +64,45 @@ class Decoding(NamedTuple):
 
 
 DECODINGS: Rows[Decoding] = {
-    "ancestral": Decoding("Ancestral", "draw from q itself", f"{_KINDS}.ancestral"),
+    "ancestral": Decoding("Ancestral", "draw from q itself", f"{_HERE}.ancestral"),
     "nucleus": Decoding(
         "Nucleus",
         "the smallest set of most probable tokens whose mass reaches `mass` (Holtzman et al. 2020)",
-        f"{_KINDS}.nucleus",
+        f"{_HERE}.nucleus",
         {"mass": share(0.9)},
     ),
     "beam": Decoding(
         "Beam",
         "beam sampling with `size` beams as the tendencies paper describes it; see "
         "`decoding.beam`. It is not what fairseq or Hugging Face call so",
-        f"{_KINDS}.ancestral",
+        f"{_HERE}.ancestral",
         {"size": count(5)},
         beam=True,
     ),
     "top_k": Decoding(
         "Top-k",
         "the `k` most probable tokens (Fan et al. 2018)",
-        f"{_KINDS}.top_k",
+        f"{_HERE}.top_k",
         {"k": count(50)},
     ),
     "typical": Decoding(
         "Typical",
         r"the smallest set, taken by rising \|-log q(w) - H(q)\|, whose mass reaches `mass`, with "
         "H the entropy (Meister et al. 2023, locally typical sampling)",
-        f"{_KINDS}.typical",
+        f"{_HERE}.typical",
         {"mass": share(0.9)},
     ),
     "min_p": Decoding(
         "Min-p",
         "the tokens with q(w) >= `p` times the largest q (Nguyen et al. 2024)",
-        f"{_KINDS}.min_p",
+        f"{_HERE}.min_p",
         {"p": share(0.1)},
     ),
 }
 
 
 def decoding_row(kind: str) -> Decoding:
-    """Return the row of a kind of decoding.
-
-    Raises
-    ------
-    InputError
-        When there is no such kind.
-    """
+    """Return the row of a kind of decoding, or say which there are."""
     if kind not in DECODINGS:
         raise InputError(f"decoding.kind: is {kind!r}; allowed are {', '.join(DECODINGS)}")
     return DECODINGS[kind]

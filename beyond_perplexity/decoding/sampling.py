@@ -1,19 +1,72 @@
-"""Decodings that draw one token at a time: every kind but beam sampling.
+"""Draw one token at a time: every decoding but beam sampling, whose distribution is a file each.
 
-S slots, P rooms, L tokens of a document at most; see `decoding.engine`.
+Such a file is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends
+on the code of its own decoding alone. S slots, P rooms, L tokens of a document at most.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import importlib
+from functools import cache
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
-from beyond_perplexity.decoding.kinds import TokenDraw, draw_tokens, load_kind
+from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, unnormalized
+from beyond_perplexity.decoding.options import DecodingOptions
+from beyond_perplexity.decoding.rows import decoding_row
 from beyond_perplexity.vocabulary import BOS, EOS
+
+
+class DecodingKind(Protocol):
+    """What the module of a decoding has.
+
+    Attributes
+    ----------
+    LOOKS : bool
+        Whether `draw` looks at values on the host, which no recorded step of a GPU can.
+    """
+
+    LOOKS: bool
+
+    def draw(self, weights: Weights, uniform: Tensor, options: DecodingOptions) -> Drawn:
+        """Draw one token of each row of unnormalized probabilities, which may be overwritten.
+
+        `uniform` is float64, (B,), in [0, 1).
+        """
+
+    def keep(self, contexts: Contexts, options: DecodingOptions) -> tuple[Tensor | None, Tensor]:
+        """Truncate the distribution of every context of a counted model, once for all.
+
+        Returns the order of the inverse CDF, int64 (N,), contexts in their places (None: as they
+        stand), and, in this order, which entries are kept, bool (N,).
+        """
+
+
+@cache
+def load_kind(name: str) -> DecodingKind:
+    """Import the module of a kind of decoding."""
+    return cast(DecodingKind, importlib.import_module(decoding_row(name).module))
+
+
+class TokenDraw(NamedTuple):
+    """Drawn tokens int64 (B,), their log probability and that under the decoding, float64 (B,)."""
+
+    token: Tensor
+    log_prob: Tensor
+    log_prob_decoding: Tensor
+
+
+def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> TokenDraw:
+    """Draw the next token of each row from logits, float32, (B, V), which are overwritten."""
+    weights = unnormalized(logits, options.temperature, options.unknown == "exclude")
+    token, mass = load_kind(options.kind).draw(weights, uniform, options)  # (B,), (B,)
+    log_prob = weights.log_probs(token[:, None])[:, 0]  # (B,)
+    log_weight = (log_prob + weights.log_total) / options.temperature  # (B,)
+    return TokenDraw(token, log_prob, log_weight - mass.log())
 
 
 class SamplingEngine(Engine):

@@ -21,10 +21,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.invariant_tensors import round_up, uniforms
 from beyond_perplexity.models.checkpoint import load_any
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.registry import find_optimal
-from beyond_perplexity.models.supports import check_support
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 

@@ -14,19 +14,31 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 
 
 class FilterSetting(NamedTuple):
-    """What all filters have in common; see `particle_runs.smc_log_prob`."""
+    """What all filters have in common.
+
+    The model and the proposal go word by word (`SequentialModel`, `SequentialProposal`). There are
+    K particles, drawn anew when the effective ones are less than that share of them; 0: never.
+    """
 
     model: Any
     proposal: Any
     batch: InstanceBatch
     particles: int
-    temperature: float
-    threshold: float
+    temperature: float = 1.0  # τ of the proposal
+    threshold: float = 0.5
+
+    @classmethod
+    def of(cls, pair: Pair, batch: InstanceBatch, options: SMCOptions) -> FilterSetting:
+        """Run a pair with options."""
+        chosen = options.particles, options.temperature, options.threshold
+        return cls(pair.model, pair.proposal, batch, *chosen)
 
 
 class History:

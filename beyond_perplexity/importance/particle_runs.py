@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -128,35 +128,19 @@ class ParticlePaths(NamedTuple):
 
 @torch.no_grad()
 def smc_log_prob(
-    model: SequentialModel[_P],
-    proposal: SequentialProposal[_Q],
-    batch: InstanceBatch,
-    particles: int,
-    numbers: Tensor,
-    temperature: float = 1.0,
-    threshold: float = 0.5,
-    instances: Tensor | None = None,
+    setting: FilterSetting, numbers: Tensor, instances: Tensor | None = None
 ) -> Estimate:
     """Estimate p(x) of the instances of a batch, once for each filter, whatever the others find.
 
     Parameters
     ----------
-    model, proposal
-        See the protocols.
-    batch : InstanceBatch
-    particles : int
-        K.
+    setting : FilterSetting
     numbers : Tensor
         float64 in [0, 1), (F, K + 1, at least `numbers_needed`): row k drives particle k as in
         ``proposal.sample``; of the last row, number t drives the resampling after word t.
-    temperature : float
-        τ of the proposal.
-    threshold : float
-        Resample when the effective sample size is below this share of K; 0: never.
     instances : Tensor, optional
         int64, (F,): place in the batch of each filter's instance; by default one filter each.
     """
-    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
     filters = Filters(setting, numbers, instances)
     filters.run()
     return Estimate(filters.log_probs, filters.effective)
@@ -164,23 +148,15 @@ def smc_log_prob(
 
 @torch.no_grad()
 def smc_paths(
-    model: SequentialModel[_P],
-    proposal: SequentialProposal[_Q],
-    batch: InstanceBatch,
-    particles: int,
-    numbers: Tensor,
-    temperature: float = 1.0,
-    threshold: float = 0.5,
-    instances: Tensor | None = None,
+    setting: FilterSetting, numbers: Tensor, instances: Tensor | None = None
 ) -> ParticlePaths:
     """Estimate as `smc_log_prob` does, and give the latents of the particles with their weights."""
-    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
-    filters = Filters(setting, numbers, instances)
+    filters, particles = Filters(setting, numbers, instances), setting.particles
     filters.history = History(len(filters.lengths), particles, int(filters.lengths.max()))
     filters.run()
     choices = filters.history.paths()  # (F, K, T) or (F, K, T, C)
-    rows = choices.flatten(0, 1)  # (F K, ...)
-    latents = join_rows(model, rows, filters.lengths.repeat_interleave(particles))  # (F K, W)
+    lengths = filters.lengths.repeat_interleave(particles)  # (F K,)
+    latents = join_rows(setting.model, choices.flatten(0, 1), lengths)  # (F K, W)
     held = latents.unflatten(0, choices.shape[:2])  # (F, K, W)
     estimate = Estimate(filters.log_probs, filters.effective)
     return ParticlePaths(held, filters.final, estimate, filters.prefixes)
@@ -188,15 +164,7 @@ def smc_paths(
 
 @torch.no_grad()
 def conditional_smc(
-    model: SequentialModel[_P],
-    proposal: SequentialProposal[_Q],
-    batch: InstanceBatch,
-    particles: int,
-    numbers: Tensor,
-    latents: Tensor,
-    temperature: float = 1.0,
-    threshold: float = 0.5,
-    instances: Tensor | None = None,
+    setting: FilterSetting, numbers: Tensor, latents: Tensor, instances: Tensor | None = None
 ) -> Estimate:
     """Run filters of which one particle each follows a given, possible row of z, int64, (F, W).
 
@@ -206,9 +174,8 @@ def conditional_smc(
     drawn from what the other places leave; of the last row of numbers, the one of the last word
     draws the place that it begins at. The other parameters are those of `smc_log_prob`.
     """
-    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
-    filters = Filters(setting, numbers, instances)
-    split = getattr(model, "split_latents", None)
+    filters, particles = Filters(setting, numbers, instances), setting.particles
+    split = getattr(setting.model, "split_latents", None)
     filters.given = split(latents, filters.lengths) if split else latents  # (F, T) or (F, T, C)
     last = numbers[:, particles].gather(1, filters.lengths[:, None] - 1)[:, 0]  # (F,)
     filters.kept = (particles * last).long()  # (F,)
@@ -216,7 +183,7 @@ def conditional_smc(
     return Estimate(filters.log_probs, filters.effective)
 
 
-def numbers_needed(proposal: SequentialProposal[_Q], batch: InstanceBatch) -> int:
+def numbers_needed(proposal: Any, batch: InstanceBatch) -> int:
     """Return U, how many numbers a particle, and the resampling, of any instance needs at most."""
     return max(1, proposal.word_draws) * batch.tokens.shape[1]
 
@@ -232,7 +199,7 @@ def run_numbers(
     most = getattr(pair.model, "particles_at_once", PARTICLES_AT_ONCE)
     block, rows = max(1, most // options.particles), options.particles + 1
     key = f"{pair.purpose}/{purpose}/{float(options.temperature)}/{int(batch.ids[0])}"
-    draws = numbers_needed(cast(Any, pair.proposal), batch)
+    draws = numbers_needed(pair.proposal, batch)
     for first in range(wanted.start, wanted.stop, block):
         runs = range(first, min(first + block, wanted.stop))
         items = torch.arange(runs.start * rows, runs.stop * rows)  # (F (K + 1),)
@@ -272,7 +239,6 @@ def _estimates(
 ) -> dict[str, np.ndarray]:
     """Run filters of the one instance of a batch, with numbers (F, K + 1, U)."""
     own = torch.zeros(len(numbers), dtype=torch.int64, device=numbers.device)  # (F,)
-    setting = options.particles, numbers, options.temperature, options.threshold, own
-    found = smc_log_prob(cast(Any, pair.model), cast(Any, pair.proposal), batch, *setting)
+    found = smc_log_prob(FilterSetting.of(pair, batch, options), numbers, own)
     smallest = found.effective.nan_to_num(math.inf).amin(1)  # (F,)
     return {"log_likelihood": found.log_prob.cpu().numpy(), "ess_min": smallest.cpu().numpy()}

@@ -10,7 +10,7 @@ what its words and its end add. K particles or samples, W entries of a row of z,
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair, draw_latents
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.invariant_tensors import uniforms
@@ -117,14 +118,12 @@ def _shares(log_weights: Tensor) -> Tensor:
 
 def _particles(pair: Pair, instance: Instance, options: PosteriorOptions) -> WeightedLatents:
     """Run one filter and give its particles."""
-    model, proposal = cast(Any, pair.model), cast(Any, pair.proposal)
     batch = InstanceBatch.of([instance]).to(pair.model.device)
     purpose = f"{pair.purpose}/posterior/{options.temperature}/{instance.instance_id}"
-    items, draws = torch.arange(options.samples + 1), numbers_needed(proposal, batch)
-    numbers = uniforms(pair.seed, purpose, items, 0, draws, pair.model.device)[
-        None
-    ]  # (1, K + 1, U)
-    found = smc_paths(model, proposal, batch, options.samples, numbers, options.temperature)
+    items, draws = torch.arange(options.samples + 1), numbers_needed(pair.proposal, batch)
+    numbers = uniforms(pair.seed, purpose, items, 0, draws, pair.model.device)  # (K + 1, U)
+    given = pair.model, pair.proposal, batch, options.samples, options.temperature
+    found = smc_paths(FilterSetting(*given), numbers[None])
     return WeightedLatents(found.latents[0], _shares(found.log_weights[0]), found.prefixes[0])
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ import torch
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import conditional_smc, run_numbers, run_smc
 from beyond_perplexity.importance.sample_draws import weigh
 from beyond_perplexity.importance.ways_to_draw import (
@@ -186,15 +187,7 @@ def _conditional_runs(
     batch = InstanceBatch.of([document.instance]).to(device)
     latents = document.latents.to(device)  # (W,)
     for runs, numbers in run_numbers(pair, "conditional", batch, options, wanted):
-        found = conditional_smc(
-            cast(Any, pair.model),
-            cast(Any, pair.proposal),
-            batch,
-            options.particles,
-            numbers,
-            latents.expand(len(runs), -1),
-            options.temperature,
-            options.threshold,
-            torch.zeros(len(runs), dtype=torch.int64, device=device),  # (F,)
-        )
+        held = latents.expand(len(runs), -1)  # (F, W)
+        own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
+        found = conditional_smc(FilterSetting.of(pair, batch, options), numbers, held, own)
         yield found.log_prob.cpu().numpy()

@@ -11,8 +11,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
-from beyond_perplexity.storage.parquet_files import ParquetInput
-from beyond_perplexity.storage.shards import RECORD_KEY, parse_record
+from beyond_perplexity.storage.shards import RECORD_KEY, ParquetInput, parse_record
 from beyond_perplexity.storage.table_files import TableFile, is_csv
 
 LABELS_KEY = "weights"

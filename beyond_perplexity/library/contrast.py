@@ -37,7 +37,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
-    from beyond_perplexity.models.opening import OpenedModel
+    from beyond_perplexity.models.checkpoint import OpenedModel
 
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
@@ -92,13 +92,12 @@ def contrast(given: ContrastOptions) -> Result:
 
 
 def _open(model: str, device: str) -> OpenedModel:
-    from beyond_perplexity.models.checkpoint import choose_device
-    from beyond_perplexity.models.opening import OpenedModel, open_any
+    from beyond_perplexity.models.checkpoint import OpenedModel, choose_device, open_any
 
     if not os.path.isfile(model):
         return open_any(model, device)
     from beyond_perplexity.models.kneser_ney import KneserNey
-    from beyond_perplexity.ngrams.arpa_reader import read_arpa
+    from beyond_perplexity.ngrams.arpa import read_arpa
 
     held = read_arpa(model)
     network = KneserNey.of(held.model).to(choose_device(device)).eval()

@@ -15,8 +15,7 @@ import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.perplexity import perplexity_rows
-from beyond_perplexity.storage.inputs import read_whole
-from beyond_perplexity.storage.json_text import parse_object
+from beyond_perplexity.storage.inputs import parse_object, read_whole
 from beyond_perplexity.storage.shards import check_schema, read_record
 
 CONFIGURATION = "configuration.json"  # what the workflow was asked for when it last ran

@@ -31,7 +31,7 @@ from beyond_perplexity.semantics.scored_pairs import (
     ScoredPair,
     choose_measure,
     read_scored_pairs,
-    score_text_pairs,
+    score_pairs,
 )
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
@@ -78,9 +78,8 @@ def similarity(given: SimilarityOptions) -> Result:
         judge = load_evaluator(_options_of(given), device=given.device)
     chosen = choose_measure(judge, given.measure)
     with torch_kept(given.threads):
-        blocks = list(score_text_pairs(_pairs(given), judge, chosen, given.tokenized))
-    scores = np.concatenate([block[0] for block in blocks])
-    people = None if given.gold is None else np.concatenate([block[1] for block in blocks])
+        scored = score_pairs(judge, _pairs(given), given.tokenized)
+    scores, people = scored.values[chosen], None if given.gold is None else scored.gold
     table = _score_table(scores, people)
     if output is not None:
         _write(output, table)

@@ -1,14 +1,16 @@
-"""The folder of a trained model: ``model.safetensors``, ``model.json`` and ``vocabulary.json``.
+"""The folder of a trained model, and how whatever model a user names is opened.
 
-The folder needs nothing else; ``model.json`` is written last: where it is, the others are whole.
+A folder has ``model.safetensors``, ``model.json`` and ``vocabulary.json`` and needs nothing else;
+``model.json`` is written last: where it is, the others are whole.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import safetensors.torch
 import torch
@@ -17,12 +19,14 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel, check_finite
-from beyond_perplexity.models.read_tensors import check_all_tables
-from beyond_perplexity.storage.json_text import brief_repr, read_json
-from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.models.families import FAMILIES, families_of
+from beyond_perplexity.storage.inputs import brief_repr, read_json
 from beyond_perplexity.storage.outputs import atomic_path, write_json
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
+
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
 
 _Model = TypeVar("_Model", bound=TrainedModel)
 
@@ -35,10 +39,7 @@ def save_tensors(
     metadata: dict[str, str] | None = None,
     name: Callable[[Path], Path] | None = None,
 ) -> None:
-    """Write named tensors to a safetensors file, atomically; shared memory is written twice.
-
-    `name` is that of `atomic_path`.
-    """
+    """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path, name) as temporary:
         safetensors.torch.save_file(whole, temporary, metadata)
@@ -50,19 +51,7 @@ def save_model(
     vocabulary: Vocabulary,
     extra: Mapping[str, Any],
 ) -> None:
-    """Write a model folder.
-
-    Parameters
-    ----------
-    folder : path
-        Made when it is missing.
-    model : TrainedModel
-        Of any family: its config and its state dict are what is kept.
-    vocabulary : Vocabulary
-        The vocabulary whose ids the model speaks.
-    extra : dict
-        What else belongs in ``model.json``, such as the validation loss; JSON-serializable.
-    """
+    """Write a model folder; `extra` is what else belongs in ``model.json``, JSON-serializable."""
     folder = Path(folder)
     save_tensors(folder / WEIGHTS, model.state_dict())
     vocabulary.save(folder / VOCABULARY)
@@ -80,13 +69,7 @@ def save_model(
 def load_model(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
-    """Read the folder of a model whose likelihood is tractable; see `load_any`.
-
-    Raises
-    ------
-    InputError
-        As `load_any`; and when the likelihood of the model is not tractable.
-    """
+    """Read the folder of a model whose likelihood is tractable; see `load_any`."""
     model, vocabulary, description = load_any(folder, device)
     if not isinstance(model, LanguageModel):
         family = description["config"]["family"]
@@ -103,7 +86,7 @@ def load_model(
 def load_any(
     folder: str | os.PathLike[str], device: str | torch.device = "cpu"
 ) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
-    """Read a model folder.
+    """Read a model folder: model in evaluation mode, vocabulary, content of ``model.json``.
 
     Parameters
     ----------
@@ -111,14 +94,6 @@ def load_any(
         Written by `save_model`.
     device : str or torch.device
         Where the model goes; ``"auto"`` takes a GPU where there is one.
-
-    Returns
-    -------
-    model : TrainedModel
-        In evaluation mode.
-    vocabulary : Vocabulary
-    description : dict
-        The content of ``model.json``.
 
     Raises
     ------
@@ -131,7 +106,6 @@ def load_any(
     vocabulary = load_vocabulary(folder / VOCABULARY)
     if vocabulary.hash != description["vocabulary"]["sha256"]:
         raise InputError(f"{folder / VOCABULARY}: is not the vocabulary the model was trained with")
-    _check_size(folder, description, vocabulary)
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise InputError(f"{weights}: is missing; train the model again")
@@ -150,41 +124,13 @@ def load_any(
 def read_weights(
     path: Path, kind: type[_Model], config: Mapping[str, Any], description: str
 ) -> _Model:
-    """Read the weights of a model that somebody else may have written.
-
-    Parameters
-    ----------
-    path : Path
-        A safetensors file.
-    kind : type
-        The class of the model.
-    config : mapping
-        What builds it.
-    description : str
-        The name of the file that `config` is from.
-
-    Raises
-    ------
-    InputError
-        When the file is damaged or does not fit the description, in one line.
-    """
+    """Read the weights of a model of some class and config, or say in a line what does not fit."""
     try:
         model = kind.from_tensors(config, safetensors.torch.load_file(path))
-        check_all_tables(model)
     except Exception as error:  # whatever a foreign description makes torch raise
         reason = str(error) if isinstance(error, InputError) else brief_repr(error)
         raise InputError(f"{path}: does not fit {description} ({reason}); make it again") from error
     return model
-
-
-def _check_size(folder: Path, description: Mapping[str, Any], vocabulary: Vocabulary) -> None:
-    """Refuse another number of ids than the vocabulary has, before anything so large is made."""
-    size = description["config"].get("vocabulary_size")
-    if type(size) is not int or size != vocabulary.size:
-        raise InputError(
-            f"{folder / DESCRIPTION}: config.vocabulary_size is {brief_repr(size)}, but "
-            f"{VOCABULARY} has {vocabulary.size} ids; train the model again"
-        )
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
@@ -202,13 +148,7 @@ def _read_description(folder: Path) -> dict[str, Any]:
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """Turn ``"auto"`` into a GPU where there is one, else the CPU.
-
-    Raises
-    ------
-    InputError
-        When the name is no device, or a GPU is asked for and there is none.
-    """
+    """Turn ``"auto"`` into a GPU where there is one, else the CPU."""
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -220,3 +160,73 @@ def choose_device(device: str | torch.device) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
     return chosen
+
+
+class OpenedModel(NamedTuple):
+    """A model that is ready to score, in evaluation mode.
+
+    `description` is ``model.json``; of a model of another program its ``config`` and ``source``:
+    path, commit of the hub, SHA-256 of its weights by file. Such a model has no file of
+    `weights`.
+    """
+
+    model: TrainedModel
+    vocabulary: Vocabulary
+    description: dict[str, Any]
+    weights: Path | None
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """What identifies it in a record of a run, where `weights` does not."""
+        return {} if self.weights else {"source": self.description["source"]}
+
+
+def is_foreign(name: str) -> bool:
+    """Say whether a name is no folder of a run: another program's, or a name on its hub."""
+    return not Path(name, DESCRIPTION).exists()
+
+
+def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
+    """Open a folder of a run, one of another program (`save_pretrained`), or a model of its hub.
+
+    Nothing of it is executed or unpickled. An error is one line.
+    """
+    if not is_foreign(name):
+        return OpenedModel(*load_any(name, device), Path(name, WEIGHTS))
+    chosen = choose_device(device)
+    family = _family_of(name)
+    bring = registry.find_bring(family)
+    assert bring is not None
+    try:
+        model, vocabulary, source = bring({"path": name}, None)
+    except InputError as error:
+        raise InputError(str(error).removeprefix("architecture.path: ")) from error
+    description = {"config": model.config, "family": family, "source": source}
+    return OpenedModel(model.to(chosen).eval(), vocabulary, description, None)
+
+
+def open_scorer(name: str, device: str | torch.device = "cpu") -> tuple[LanguageModel, OpenedModel]:
+    """Open a model whose likelihood is tractable; see `open_any`."""
+    if not is_foreign(name):
+        model, vocabulary, description = load_model(name, device)
+        return model, OpenedModel(model, vocabulary, description, Path(name, WEIGHTS))
+    opened = open_any(name, device)
+    assert isinstance(opened.model, LanguageModel)
+    return opened.model, opened
+
+
+def _family_of(name: str) -> str:
+    """Tell by its files, or by its name, which program a model is of."""
+    rows = {family: FAMILIES[family] for family in families_of("brought")}
+    folder = Path(name)
+    if folder.is_dir():
+        for family, row in rows.items():
+            if row.marker and (folder / row.marker).is_file():
+                return family
+        others = ", ".join(f"{row.marker} of {row.title}" for row in rows.values())
+        raise InputError(f"{name}: is no model folder, it has no {DESCRIPTION} and no {others}")
+    if folder.exists():
+        raise InputError(f"{name}: is a file; give the folder of a model")
+    if not _HUB_NAME.fullmatch(name):
+        raise InputError(f"{name}: no such folder; give a model's folder or its name on the hub")
+    return next(iter(rows))

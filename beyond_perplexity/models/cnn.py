@@ -1,9 +1,7 @@
 """The gated convolutional network (Dauphin, Fan, Auli & Grangier 2017) with a full softmax.
 
-A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends on
-the last 1 + L (K − 1) tokens: the network takes prefixes of any length, but sees no further back.
-Step by step it keeps the last K − 1 inputs of each convolution, so that a step costs the same at
-any place.
+A gated convolution maps the last K inputs to a ⊗ σ(b), both halves linear. A prediction depends
+on the last 1 + L (K − 1) tokens of a prefix of any length.
 
 B rows, T positions, V ids, E embedding size, D width, L layers, K kernel size.
 """
@@ -17,8 +15,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
+from beyond_perplexity.models.factored import (
+    FactoredNetwork,
+    FullSoftmax,
+    drop,
+    drop_words,
+    skips_layer,
+)
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
@@ -71,12 +74,8 @@ class CNNOptions(Limited):
 class CNNState(State):
     """The last inputs of each convolution for B prefixes.
 
-    Attributes
-    ----------
-    buffers : tuple of Tensor
-        (B, K − 1, C) for each convolution, C its input width; zero before the first token.
-    weights : tuple of Tensor
-        The matrix of each convolution (K C, 2 C'), normalized once and not at each step.
+    `buffers`: (B, K − 1, C) for each convolution, C its input width, zero before the first token;
+    `weights`: its matrix (K C, 2 C'), normalized once and not at each step.
     """
 
     buffers: tuple[Tensor, ...]
@@ -104,15 +103,9 @@ class CNNState(State):
 class GatedConvolution(nn.Module):
     """A causal convolution with a gated linear unit: C inputs over K positions to C' outputs.
 
-    Parameters
-    ----------
-    inputs, outputs, kernel_size : int
-        C, C', K.
-    normalized : bool
-        Weight normalization (Salimans & Kingma 2016).
-    gain : float
-        Of the standard deviation of the initial weights; at 1 the output has about the variance of
-        the input (Gehring et al. 2017, appendix A).
+    It may have weight normalization (Salimans & Kingma 2016). `gain` is of the standard deviation
+    of the initial weights; at 1 the output has about the variance of the input (Gehring et al.
+    2017, appendix A).
     """
 
     def __init__(
@@ -127,9 +120,9 @@ class GatedConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
     def matrix(self) -> Tensor:
-        """Return the kernel as a map of windows, (K C, 2 C'): to values, then gates.
+        """Return the kernel as a map of windows, oldest position first, (K C, 2 C').
 
-        A window holds positions before channels, the oldest position first.
+        Values, then gates.
         """
         kernel = self.direction  # (2 C', C, K)
         if self.length is not None:
@@ -159,9 +152,7 @@ class GatedConvolution(nn.Module):
 class CNN(FactoredNetwork):
     """Embedding, gated convolutions with residual connections, output layer.
 
-    The contract's `context_length` is None: there is no limit to a prefix, only to what is seen.
-
-    Parameters and errors are those of `FactoredNetwork`; the options are `CNNOptions`.
+    Any length of prefix.
     """
 
     family = "cnn"

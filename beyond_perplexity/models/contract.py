@@ -15,7 +15,6 @@ from torch.nn import functional
 from beyond_perplexity.corpus.token_batches import IGNORED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.models.read_tensors import build_bounded
 from beyond_perplexity.options import parse_options
 
 
@@ -24,25 +23,14 @@ class State(ABC):
 
     @abstractmethod
     def select(self, rows: Tensor) -> State:
-        """Return the state whose row i is this state's row ``rows[i]`` (beams that fork or die).
+        """Return the state whose row i is row ``rows[i]``, int64, (B',): beams fork or die.
 
         This state may be overwritten.
-
-        Parameters
-        ----------
-        rows : Tensor
-            Indices, int64, shape (B',).
         """
 
     @abstractmethod
     def reset(self, rows: Tensor) -> State:
-        """Return the state with the given rows put back to the empty prefix (refilled slots).
-
-        Parameters
-        ----------
-        rows : Tensor
-            Indices, int64, shape (R,), without repetition.
-        """
+        """Return the state with rows, int64, (R,), put back to the empty prefix: refilled slots."""
 
     # What follows has defaults that are right for every family; they cost speed.
 
@@ -50,14 +38,9 @@ class State(ABC):
     """A step is faster where prefixes of like length stand together."""
 
     def restart(self, mask: Tensor) -> State:
-        """Return the state with the rows of a mask put back to the empty prefix.
+        """Return the state with the rows of a mask, bool, (B,), put back to the empty prefix.
 
         As `reset`, but this state may be overwritten, and a GPU need not be waited for.
-
-        Parameters
-        ----------
-        mask : Tensor
-            bool, (B,).
         """
         rows = mask.nonzero()[:, 0]  # (R,)
         return self.reset(rows) if len(rows) else self
@@ -80,26 +63,13 @@ class State(ABC):
     def tensors(self) -> tuple[Tensor, ...] | None:
         """Return what a step changes, always in the same order; None: not known.
 
-        Where it is known, steps can be recorded (`decoding.graphs`) and a row's memory be told.
+        Where it is known, steps can be recorded (`decoding.devices`) and a row's memory be told.
         """
         return None
 
 
 def check_finite(model: nn.Module, where: object) -> None:
-    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The model.
-    where : object
-        What the message calls the file.
-
-    Raises
-    ------
-    InputError
-        Names the file and the tensor.
-    """
+    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do."""
     for name, tensor in model.state_dict(keep_vars=True).items():
         if bool(tensor.sum().isfinite()):  # a tenth of the time; what is not finite would show
             continue
@@ -111,17 +81,24 @@ def check_finite(model: nn.Module, where: object) -> None:
             )
 
 
+def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> Iterator[str]:
+    for name, tensor in expected.items():
+        if name not in found:
+            yield f"tensor '{name}' is missing"
+        elif found[name].shape != tensor.shape:
+            shapes = tuple(found[name].shape), tuple(tensor.shape)
+            yield f"tensor '{name}' has the shape {shapes[0]}, expected {shapes[1]}"
+        elif found[name].is_floating_point() != tensor.is_floating_point():
+            yield f"tensor '{name}' is {found[name].dtype}, expected {tensor.dtype}"
+    yield from (f"tensor '{name:.80}' belongs to no part" for name in found.keys() - expected)
+
+
 class TrainedModel(nn.Module, ABC):
     """Anything that a model folder can hold.
 
-    Attributes
-    ----------
-    training_products : torch.dtype
-        Of the operands of the output layer's products in training on a CPU, where a family has a
-        choice; training sets it from its precision.
-    normalized : bool
-        Its training loss per prediction is a negative log-likelihood, whose exponential is a
-        perplexity.
+    `training_products` is the type of the operands of the output layer's products in training on
+    a CPU, where a family has a choice; training sets it from its precision. `normalized`: the
+    training loss per prediction is a negative log-likelihood, whose exponential is a perplexity.
     """
 
     training_products: torch.dtype = torch.float32
@@ -136,12 +113,7 @@ class TrainedModel(nn.Module, ABC):
     def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
         """Return the training loss summed over a batch, nats, float32 scalar.
 
-        Parameters
-        ----------
-        batch : Batch or InstanceBatch
-            Of the kind that the model is trained on.
-        epoch : float
-            Passes over the training split so far; infinity in validation.
+        `epoch` is passes over the training split so far; infinity in validation.
         """
 
     def margins(self, batch: Any) -> Tensor | None:
@@ -158,24 +130,16 @@ class TrainedModel(nn.Module, ABC):
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """Rebuild a trained model from its `config` and its state dict.
+        """Rebuild a trained model from its `config` and its state dict, which have to fit.
 
-        A family whose shapes are not a matter of its config alone (counted tables) overrides this.
-
-        Parameters
-        ----------
-        config : dict
-            As given by `config`.
-        tensors : dict
-            As given by ``state_dict()``.
-
-        Raises
-        ------
-        InputError
-            When the tensors are not those that the config builds.
+        A family whose shapes are not a matter of its config alone (counted tables) overrides
+        this.
         """
         arguments = {key: value for key, value in config.items() if key != "family"}
-        model = build_bounded(lambda: cls(**arguments), tensors)
+        model = cls(**arguments)
+        if wrong := list(_differences(model.state_dict(), tensors)):
+            others = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
+            raise InputError(f"{wrong[0]}{others}")
         model.load_state_dict(dict(tensors))
         return model
 
@@ -192,28 +156,9 @@ class TrainedModel(nn.Module, ABC):
 class ConfiguredModel(TrainedModel):
     """A model that is made from the size of a vocabulary and the options of its family.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        Ids of the vocabulary.
-    architecture : dict
-        Options of the family.
-    shapes : dict, optional
-        What builds the same model beside them; JSON-serializable. A family that has such things
-        takes each by its name.
-
-    Attributes
-    ----------
-    family : str
-        Name of the family.
-    options_kind : type
-        The dataclass of its options.
-    options : instance of `options_kind`
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
+    `family` is its name, `options_kind` the dataclass of its options. `shapes` are what builds
+    the same model beside them, JSON-serializable; a family that has such things takes each by its
+    name.
     """
 
     family: ClassVar[str]
@@ -285,12 +230,7 @@ class LanguageModel(TrainedModel):
     def initial_state(self, batch_size: int, maximum_length: int) -> State:
         """Return the state of B empty prefixes, on the model's device.
 
-        Parameters
-        ----------
-        batch_size : int
-            B.
-        maximum_length : int
-            Steps that any row makes at most between two resets.
+        `maximum_length` is the steps that any row makes at most between two resets.
         """
 
     @abstractmethod
@@ -327,14 +267,9 @@ class LanguageModel(TrainedModel):
         return logits[rows], state
 
     def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
-        """Yield log p of each target, float64, flat, in chunks.
+        """Yield log p of each target, float64, flat, in chunks; inputs and targets int64, (B, T).
 
-        Parameters
-        ----------
-        inputs, targets : Tensor
-            int64, (B, T) each.
-        most : int
-            Positions whose logits may be held at a time; a position a row is the least.
+        `most` are positions whose logits may be held at a time; a position a row is the least.
         """
         if inputs.numel() <= most:
             yield chosen_log_probs(self(inputs).flatten(0, 1), targets.flatten())
@@ -349,12 +284,7 @@ class LanguageModel(TrainedModel):
     def next_logits(self, inputs: Tensor, most: int) -> Iterator[Tensor]:
         """Yield the logits of the next token after every prefix, float32, (n, V), in chunks.
 
-        Parameters
-        ----------
-        inputs : Tensor
-            int64, (B, T).
-        most : int
-            Positions of a chunk at most. They follow each other row by row.
+        Inputs are int64, (B, T); a chunk has `most` positions at most, row by row.
         """
         places = inputs.shape[1]
         if places <= most:

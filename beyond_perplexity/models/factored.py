@@ -1,6 +1,6 @@
-"""Networks in two halves: features of each position, then an output layer over all ids.
+"""Networks in two halves: features of each position, then an output layer over all ids; dropout.
 
-N positions, D features, V ids.
+B rows, T positions, N positions of all rows, E width, D features, V ids.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ class OutputLayer(nn.Module, ABC):
 
     @abstractmethod
     def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return −Σ log p of targets (N,), nats, float32 scalar, for features (N, D).
-
-        On a CPU `dtype` is that of the operands of the products.
-        """
+        """Return −Σ log p of targets (N,), nats, float32; `dtype` is of the products on a CPU."""
 
 
 def impossible_ids(open_vocabulary: bool) -> Tensor:
@@ -60,16 +57,7 @@ def float_product(features: Tensor, weight: Tensor, bias: Tensor | None = None) 
 class FullSoftmax(nn.Linear, OutputLayer):
     """One linear map to the logits of all ids.
 
-    Parameters
-    ----------
-    width : int
-        D.
-    vocabulary_size : int
-        V.
-    bias : bool
-        Each id has a bias.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
+    ``<unk>`` of an open vocabulary has no probability.
     """
 
     impossible: Tensor
@@ -95,15 +83,10 @@ class FullSoftmax(nn.Linear, OutputLayer):
 
 
 class FactoredModel(LanguageModel):
-    """A model whose output layer maps features position by position.
+    """A model whose output layer, `output`, maps D features to V ids, position by position.
 
     Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held,
     and are made for no prefix where nothing is drawn.
-
-    Attributes
-    ----------
-    output : OutputLayer
-        From D features to V ids.
     """
 
     output: OutputLayer
@@ -114,9 +97,9 @@ class FactoredModel(LanguageModel):
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+        """Advance B prefixes by tokens (B,), without dropout.
 
-        There is no dropout. The state may be overwritten.
+        Features (B, D), and the new state.
         """
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -153,22 +136,7 @@ class FactoredModel(LanguageModel):
 
 
 class FactoredNetwork(ConfiguredModel, FactoredModel):
-    """A factored model that is made untrained from the options of its family.
-
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        See `options_kind`.
-    open_vocabulary : bool
-        ``<unk>`` gets no probability.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
-    """
+    """A factored model that is made untrained from the options of its family, `options_kind`."""
 
     def __init__(
         self,
@@ -182,3 +150,33 @@ class FactoredNetwork(ConfiguredModel, FactoredModel):
     def open_vocabulary(self) -> bool:
         """Whether the vocabulary is open."""
         return bool(self.shapes["open_vocabulary"])
+
+
+def drop_words(
+    embedded: Tensor, tokens: Tensor, vocabulary_size: int, probability: float, training: bool
+) -> Tensor:
+    """Drop whole rows of an embedding matrix (Gal & Ghahramani 2016, section 4.2): (..., E).
+
+    A dropped id is zero at all its places in a batch; the others are scaled up.
+    """
+    if not training or not probability:
+        return embedded
+    kept = torch.rand(vocabulary_size, device=tokens.device) >= probability  # (V,)
+    return embedded * (kept / (1 - probability))[tokens][..., None]  # (..., E)
+
+
+def drop(values: Tensor, probability: float, training: bool, locked: bool = False) -> Tensor:
+    """Drop elements of (B, T, E), or with `locked` the same ones at all positions of a row.
+
+    The latter is the variational dropout of Gal & Ghahramani (2016); in a convolution, where it
+    takes whole channels, it is known as spatial dropout.
+    """
+    if locked and training and probability:
+        mask = functional.dropout(torch.ones_like(values[:, :1]), probability)  # (B, 1, E)
+        return values * mask
+    return functional.dropout(values, probability, training)
+
+
+def skips_layer(probability: float, training: bool) -> bool:
+    """Draw whether a batch skips a residual block (LayerDrop; Fan, Grave & Joulin 2020)."""
+    return training and probability > 0 and float(torch.rand(())) < probability

@@ -1,8 +1,8 @@
-"""One row says all that the rest of the house must know of a family; nothing heavy is imported.
+"""A row is all that the rest of the house must know of a family; nothing heavy is imported.
 
-A new family is a module with its class, and a row here. Rows do not count for the fingerprint of
-code: the modules that a row names do, by `family_modules`, for the jobs of that family alone. So
-nothing that computes a result belongs into this file.
+Rows do not count for the fingerprint of code: the modules that a row names do, by
+`family_modules`, for the jobs of that family alone. So nothing that computes a result belongs
+into this file.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ FAMILIES: Rows[Family] = {
         f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
     ),
     "huggingface": Family(
-        reference=f"{_MODELS}.huggingface.model:HuggingFace",
-        options=f"{_MODELS}.huggingface.bring:HuggingFaceOptions",
+        reference=f"{_MODELS}.huggingface_model:HuggingFace",
+        options=f"{_MODELS}.huggingface_bring:HuggingFaceOptions",
         title="Hugging Face",
         kind="brought",
-        bring=f"{_MODELS}.huggingface.bring:bring",
+        bring=f"{_MODELS}.huggingface_bring:bring",
         files=("*.json", "*.safetensors", "*.txt", "*.model"),
         marker="config.json",
     ),
@@ -231,32 +231,14 @@ FAMILIES: Rows[Family] = {
 
 
 def find_row(family: object) -> Family:
-    """Return the row of a family.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return the row of a family, or say which there are."""
     if not isinstance(family, str) or family not in FAMILIES:
         raise InputError(f"family: is {family!r}; allowed are {', '.join(FAMILIES)}")
     return FAMILIES[family]
 
 
 def is_taken_as_it_is(family: object, training: object) -> bool:
-    """Return whether a model comes trained and is trained no further: it reads plain text.
-
-    Parameters
-    ----------
-    family : str
-    training : mapping
-        The options of its training; none where there is no training.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return whether a model comes trained and is trained no further: it reads plain text."""
     return find_row(family).kind == "brought" and not training
 
 
@@ -266,13 +248,7 @@ def families_of(*kinds: Kind) -> tuple[str, ...]:
 
 
 def proposal_modules(family: object, proposal: object) -> list[str]:
-    """List the files of a latent family and of the family of its proposal, for `fingerprint`.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """List the files of a latent family and of the family of its proposal, for `fingerprint`."""
     row = find_row(family)
     files = {*family_modules(family), *family_modules(proposal)}
     if row.optimal and is_worked_out(proposal):
@@ -281,13 +257,7 @@ def proposal_modules(family: object, proposal: object) -> list[str]:
 
 
 def is_worked_out(proposal: object) -> bool:
-    """Return whether a family is that of proposals made of the model itself, not trained.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return whether a family is that of proposals made of the model itself, not trained."""
     return find_row(proposal).worked_out
 
 
@@ -299,11 +269,6 @@ def family_modules(family: object) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`.
 
     Not those of its engines, which generation alone uses: see `generating_modules`.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
     """
     row = find_row(family)
     named = {row.reference, row.options, row.bring} - {None}

@@ -21,20 +21,11 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.counted import CountedModel
-from beyond_perplexity.models.read_tensors import (
-    TableHolder,
-    check_log_probs,
-    check_rising,
-    check_whole,
-)
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
 from beyond_perplexity.options import Limit, Limited, parse_options
 from beyond_perplexity.vocabulary import BOS, UNK
-
-ROUNDING = 1e-6  # what the logarithm of a probability may be above 0
-LARGEST_WEIGHT = 700.0  # the logarithm of a back-off weight; the exponential of more is infinite
 
 
 @dataclass(frozen=True)
@@ -83,23 +74,8 @@ class NGramState(State):
         return NGramState(self.places.masked_fill(mask[:, None], -1))
 
 
-class KneserNey(CountedModel, TableHolder):
-    """A back-off model in tensors; see the module.
-
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict, optional
-        See `KneserNeyOptions`.
-    open_vocabulary : bool
-        The vocabulary has no unknown words: ``<unk>`` gets no probability.
-
-    Raises
-    ------
-    InputError
-        When an option is unknown or wrong.
-    """
+class KneserNey(CountedModel):
+    """A back-off model in tensors; see the module."""
 
     family: ClassVar[str] = "kneser-ney"
 
@@ -156,24 +132,7 @@ class KneserNey(CountedModel, TableHolder):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> KneserNey:
-        """Estimate a model from a stream of documents, which is not held.
-
-        Parameters
-        ----------
-        batches : iterable of sequences of numpy.ndarray
-            Token ids, int32, without ``<s>`` and ``</s>``, one array a document.
-        vocabulary_size : int
-            V.
-        architecture : dict, optional
-            See `KneserNeyOptions`.
-        open_vocabulary : bool
-            See the class.
-
-        Raises
-        ------
-        InputError
-            When there is no document, or an option is unknown or wrong.
-        """
+        """Estimate a model from a stream of documents, which is not held."""
         model = cls(vocabulary_size, architecture, open_vocabulary)
         counts = count_parts(join_sentences(batches), model.options.order)
         if counts is None:
@@ -193,34 +152,6 @@ class KneserNey(CountedModel, TableHolder):
         model = cls(**arguments)
         model._set_tensors(tensors)
         return model
-
-    def check_tables(self) -> None:
-        """Look through the tables that were read; see `TableHolder`."""
-        wanted = {f"keys_{order}" for order in range(2, self.order + 1)}
-        wanted |= {f"log_probs_{order}" for order in range(1, self.order + 1)}
-        wanted |= {f"backoffs_{order}" for order in range(1, self.order)}
-        if not self.order or wanted != set(self._buffers):
-            odd = min(wanted ^ set(self._buffers), default="log_probs_1")
-            raise InputError(f"table '{odd:.80}' is missing, or belongs to no order")
-        below = 0
-        for order in range(1, self.order + 1):
-            size = self.vocabulary_size if order == 1 else len(self._table("keys", order))
-            name = f"log_probs_{order}"
-            check_log_probs(name, self._table("log_probs", order), (size,), ROUNDING)
-            if order < self.order:
-                name = f"backoffs_{order}"
-                check_log_probs(name, self._table("backoffs", order), (size,), LARGEST_WEIGHT)
-            if order > 1:
-                self._check_keys(order, below)
-            below = size
-
-    def _check_keys(self, order: int, below: int) -> None:
-        """Check that n-grams name places of the level below, and words."""
-        name, keys = f"keys_{order}", self._table("keys", order)  # (M,)
-        check_whole(name, keys, 0, below << WORD_BITS, tuple(keys.shape))
-        check_rising(name, keys, strictly=True)
-        words = keys & ((1 << WORD_BITS) - 1)  # (M,)
-        check_whole(f"{name} (words)", words, 0, self.vocabulary_size, tuple(keys.shape))
 
     @property
     def config(self) -> dict[str, Any]:

@@ -42,19 +42,7 @@ class LatentModule(ConfiguredModel):
     ) -> Self:
         """Make an untrained module; the initial weights come from torch's generator.
 
-        Parameters
-        ----------
-        architecture : dict
-            Options of the family.
-        vocabulary : Vocabulary
-            Of the words.
-        corpus : CorpusFiles
-            Where a family finds what is fixed before training (a graph, aliases).
-
-        Raises
-        ------
-        InputError
-            When an option is unknown or wrong, or a table lacks what the family needs.
+        `corpus` is where a family finds what is fixed before training (a graph, aliases).
         """
 
     @abstractmethod
@@ -253,3 +241,32 @@ class Proposal(LatentModule):
         Tensor
             int64, (B, size, W); rows of `FILLING` alone where there are fewer.
         """
+
+
+def check_support(
+    model: LatentModule, proposal: LatentModule, model_folder: object, proposal_folder: object
+) -> None:
+    """Refuse a proposal whose latents are not those of a model.
+
+    The folders name them in the error.
+    """
+    for name, value in proposal.support.items():
+        if model.support.get(name) != value:
+            raise InputError(
+                f"{proposal_folder}: {name} is {value}, but {model.support.get(name)} in "
+                f"{model_folder}; train both with the same, or q is 0 where p is not"
+            )
+
+
+def check_ends(counted: bool, trained: bool) -> None:
+    """Refuse a model whose log p has the end of a text, but not its training loss."""
+    if counted and not trained:
+        raise ValueError(
+            "train_eos: is false, but count_eos is true: log p would have an end that was never "
+            "learned; set count_eos to false as well"
+        )
+
+
+def counted_units(end: bool) -> str:
+    """Say in words what T counts."""
+    return "words and </s>" if end else "words"

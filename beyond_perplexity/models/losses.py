@@ -1,12 +1,8 @@
-"""Log probabilities and cross entropy of a large output layer.
+"""Log probabilities and cross entropy of a large output layer: N positions, D features, V ids.
 
-On a CPU the cross entropy goes by chunks of positions, with its gradient on the way.
-
-A full softmax over V ids costs most of a small model's time on a CPU, and much of that is traffic
-to memory: (positions, V) is written and read several times. Here the logits of a chunk stay near,
-and their gradient is taken at once, so that nothing of size (positions, V) is kept.
-
-N positions, D features, V ids.
+A full softmax costs most of a small model's time on a CPU, and much of that is traffic to memory.
+So the cross entropy goes by chunks of positions, whose gradient is taken at once: nothing of size
+(positions, V) is kept.
 """
 
 from __future__ import annotations
@@ -107,21 +103,9 @@ def chunked_cross_entropy(
 ) -> Tensor:
     """Return −Σ log softmax(features weightᵀ + bias)[target], nats, float32 scalar.
 
-    Parameters
-    ----------
-    features : Tensor
-        float32, (N, D).
-    weight : Tensor
-        float32, (V, D).
-    bias : Tensor or None
-        float32, (V,).
-    targets : Tensor
-        int64, (N,), none of them impossible.
-    impossible : Tensor
-        int64: ids without probability.
-    dtype : torch.dtype
-        Of the operands of the three matrix products; bfloat16 is 2 to 3 times faster on CPUs that
-        have it. The softmax is float32 always.
+    Features, float32, (N, D), weight (V, D), bias (V,), targets, int64, (N,), none of them
+    impossible. `dtype` is of the operands of the three matrix products; bfloat16 is 2 to 3 times
+    faster on CPUs that have it. The softmax is float32 always.
     """
     value: Tensor = _ChunkedCrossEntropy.apply(features, weight, bias, targets, impossible, dtype)
     return value
@@ -160,11 +144,7 @@ def summed_cross_entropy(
     impossible: Tensor,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device.
-
-    Arguments and result are those of `chunked_cross_entropy`, which serves the CPU; elsewhere
-    `dtype` has no effect.
-    """
+    """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device."""
     if features.device.type == "cpu":
         wide = features.float()  # (N, D)
         return chunked_cross_entropy(wide, weight, bias, targets, impossible, dtype)

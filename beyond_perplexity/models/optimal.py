@@ -36,17 +36,7 @@ class WalkState(Protocol):
 
 
 class Continuations(NamedTuple):
-    """What may follow hypotheses.
-
-    Attributes
-    ----------
-    origin : Tensor
-        int64, (X,): the hypothesis.
-    code : Tensor
-        int64, (X,): z of the word.
-    log_q : Tensor
-        Nats, float64, (X,).
-    """
+    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
 
     origin: Tensor
     code: Tensor
@@ -56,7 +46,7 @@ class Continuations(NamedTuple):
 class OptimalProposal(Proposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
-    It has `importance.drawing.smc.SequentialProposal`'s ``start`` and ``propose``, and what follows
+    It has `particle_runs.SequentialProposal`'s ``start`` and ``propose``, and what follows
     from stepping: samples, probabilities and beams of whole texts.
 
     Parameters
@@ -64,10 +54,9 @@ class OptimalProposal(Proposal):
     model : LatentModel
         In evaluation mode; its parameters are not this module's.
 
-    Attributes
-    ----------
-    word_draws : int
-        D.
+    A subclass says how. It has `importance.drawing.smc.SequentialProposal`'s ``start`` and
+    ``propose``, and what follows from stepping: samples, probabilities and beams of whole texts.
+    `word_draws` is D.
     """
 
     family = "optimal"
@@ -192,10 +181,7 @@ class OptimalProposal(Proposal):
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
         """Search the most probable latents word by word with K = `size` hypotheses.
 
-        Returns
-        -------
-        Tensor
-            int64, (B, size, W); rows of `FILLING` alone where there are fewer.
+        See `Proposal.beam`.
         """
         shape = (len(batch), size, batch.tokens.shape[1])
         found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax
-from beyond_perplexity.models.layers.dropout import drop, drop_words
-from beyond_perplexity.models.layers.recurrent_state import RecurrentState
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, drop, drop_words
+from beyond_perplexity.models.recurrent_layers import RecurrentState
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
@@ -58,14 +57,8 @@ class RecurrentOptions(Limited):
 class RecurrentModel(FactoredNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
-    Parameters and errors are those of `FactoredNetwork`; the options are `RecurrentOptions`.
-
-    Attributes
-    ----------
-    kind : type
-        torch's class of the layers.
-    memories : int
-        Tensors that a state consists of; the first is what a layer gives out.
+    `kind` is torch's class of the layers, `memories` the tensors that a state consists of; the
+    first is what a layer gives out.
     """
 
     options_kind = RecurrentOptions
@@ -168,10 +161,7 @@ class RecurrentModel(FactoredNetwork):
 
 
 class LSTM(RecurrentModel):
-    """A stack of LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates).
-
-    A state consists of the hidden and the cell vectors. The options are `RecurrentOptions`.
-    """
+    """LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates); hidden and cell vectors."""
 
     family = "lstm"
     kind = nn.LSTM
@@ -190,10 +180,7 @@ class LSTM(RecurrentModel):
 
 
 class GRU(RecurrentModel):
-    """A stack of GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN.
-
-    A state consists of the hidden vectors. The options are `RecurrentOptions`.
-    """
+    """GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN."""
 
     family = "gru"
     kind = nn.GRU

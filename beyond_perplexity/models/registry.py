@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Mapping
 from pkgutil import resolve_name
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
@@ -14,29 +14,16 @@ from beyond_perplexity.models.families import FAMILIES, find_row, is_worked_out
 
 
 def find(family: object) -> type[TrainedModel]:
-    """Return the class of a family.
-
-    Raises
-    ------
-    InputError
-        When there is no such family, or it has no class, being trained within its model.
-    """
+    """Return the class of a family, if it has one."""
     row = find_row(family)
     if row.reference is None:
         how = "worked out from" if is_worked_out(family) else "trained within"
         raise InputError(f"family: {family!r} is {how} its model, not by itself")
-    found: type[TrainedModel] = resolve_name(row.reference)
-    return found
+    return cast(type[TrainedModel], resolve_name(row.reference))
 
 
 def find_language_model(family: object) -> type[LanguageModel]:
-    """Return the class of a family whose likelihood is tractable.
-
-    Raises
-    ------
-    InputError
-        When there is no such family, or its likelihood is not tractable.
-    """
+    """Return the class of a family whose likelihood is tractable."""
     found = find(family)
     if not issubclass(found, LanguageModel):
         lack = "has latent variables" if found.normalized else "scores sentences, unnormalized"
@@ -45,41 +32,20 @@ def find_language_model(family: object) -> type[LanguageModel]:
 
 
 def find_training(family: object) -> type[Any]:
-    """Return the dataclass of the options of a family's training.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
-    kind: type[Any] = resolve_name(find_row(family).training)
-    return kind
+    """Return the dataclass of the options of a family's training."""
+    return cast(type[Any], resolve_name(find_row(family).training))
 
 
 def find_optimal(family: object) -> type[Any] | None:
-    """Return the class of a latent family's optimal proposal; None where it has none.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return the class of a latent family's optimal proposal; None where it has none."""
     reference = find_row(family).optimal
-    found: type[Any] | None = resolve_name(reference) if reference else None
-    return found
+    return cast(type[Any], resolve_name(reference)) if reference else None
 
 
 def find_bring(family: object) -> Callable[..., Any] | None:
-    """Return the function that brings a model of a family; None where none is brought.
-
-    Raises
-    ------
-    InputError
-        When there is no such family.
-    """
+    """Return the function that brings a model of a family; None where none is brought."""
     reference = find_row(family).bring
-    bring: Callable[..., Any] | None = resolve_name(reference) if reference else None
-    return bring
+    return cast(Callable[..., Any], resolve_name(reference)) if reference else None
 
 
 def find_engines(family: str) -> ModuleType | None:
@@ -93,24 +59,7 @@ def build(
 ) -> LanguageModel:
     """Make an untrained model.
 
-    Parameters
-    ----------
-    config : dict
-        ``family`` (a key of `FAMILIES`) and ``architecture`` (options of that family); other keys,
-        such as ``training``, are of no concern here.
-    vocabulary_size : int
-        V, all ids included.
-    open_vocabulary : bool
-        The vocabulary has no unknown words (BPE): ``<unk>`` gets no probability.
-
-    Raises
-    ------
-    InputError
-        When the family or an option is unknown or wrong.
+    Where the vocabulary is open (BPE), ``<unk>`` gets no probability.
     """
-    made: LanguageModel = find_language_model(config.get("family"))(
-        vocabulary_size=vocabulary_size,
-        architecture=config.get("architecture", {}),
-        open_vocabulary=open_vocabulary,
-    )
-    return made
+    kind: Callable[..., LanguageModel] = find_language_model(config.get("family"))
+    return kind(vocabulary_size, config.get("architecture", {}), open_vocabulary)

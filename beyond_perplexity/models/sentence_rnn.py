@@ -12,9 +12,8 @@ from torch import Tensor, nn
 
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.layers.elman import SigmoidLayer
-from beyond_perplexity.models.layers.recurrent_state import RecurrentState
-from beyond_perplexity.models.unnormalized import UnnormalizedModel
+from beyond_perplexity.models.counted import UnnormalizedModel
+from beyond_perplexity.models.recurrent_layers import RecurrentState, SigmoidLayer
 from beyond_perplexity.options import Limited, Width
 
 

@@ -17,8 +17,13 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer
-from beyond_perplexity.models.layers.dropout import drop_words, skips_layer
+from beyond_perplexity.models.factored import (
+    FactoredNetwork,
+    FullSoftmax,
+    OutputLayer,
+    drop_words,
+    skips_layer,
+)
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.
@@ -75,17 +80,10 @@ class TransformerOptions(Limited):
 
 @dataclass(frozen=True)
 class TransformerState(State):
-    """Keys and values of B prefixes, with a length for each row.
+    """Keys and values of B prefixes, (L, B, H, M, K); row b is valid up to ``lengths[b]``.
 
-    Attributes
-    ----------
-    keys, values : Tensor
-        (L, B, H, M, K); row b is valid up to ``lengths[b]``. They are overwritten by `step`, and a
-        state shares them with what `reset` makes of it.
-    lengths : Tensor
-        int64, (B,).
-    longest : int
-        None of the lengths is larger; known to the host so that a step needs no synchronization.
+    They are overwritten by `step`, and a state shares them with what `reset` makes of it. No
+    length is above `longest`, which the host knows so that a step needs no synchronization.
     """
 
     likes_order: ClassVar[bool] = True
@@ -229,10 +227,7 @@ def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) ->
 
 
 class Transformer(FactoredNetwork):
-    """A stack of blocks between an embedding with positions and the output layer.
-
-    Parameters and errors are those of `FactoredNetwork`; the options are `TransformerOptions`.
-    """
+    """A stack of blocks between an embedding with positions and the output layer."""
 
     family: ClassVar[str] = "transformer"
     options_kind: ClassVar[type[TransformerOptions]] = TransformerOptions
@@ -293,13 +288,7 @@ class Transformer(FactoredNetwork):
         return self.final_norm(stream)  # (B, T, D)
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TransformerState:
-        """Return the state of B empty prefixes with a cache for `maximum_length` tokens.
-
-        Raises
-        ------
-        InputError
-            When `maximum_length` is more than the context.
-        """
+        """Return the state of B empty prefixes with a cache for `maximum_length` tokens."""
         options = self.options
         if maximum_length > options.context_length:
             raise InputError(
@@ -314,9 +303,9 @@ class Transformer(FactoredNetwork):
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
-        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+        """Advance B prefixes by the tokens (B,).
 
-        The caches of `state` are overwritten.
+        Features (B, D), and the new state, in the same caches.
         """
         assert isinstance(state, TransformerState)
         places = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
@@ -345,9 +334,9 @@ class Transformer(FactoredNetwork):
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return the position table of Vaswani et al. (2017), section 3.5: float32, (length, width).
+    """Return the sines, then cosines of Vaswani et al.
 
-    The sines are in the first half of the columns, the cosines in the second.
+    (2017), section 3.5: float32, (length, width).
     """
     places = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
     rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))

@@ -1,18 +1,199 @@
-"""The Transformer decoder with adaptive softmax and adaptive input (Baevski & Auli 2019).
+"""The Transformer decoder with adaptive softmax and adaptive input embeddings.
 
-The blocks are those of `models.transformer`, the two ends those of `layers.adaptive`.
+Adaptive softmax: Grave et al. 2017; adaptive input: Baevski & Auli 2019. The ids are cut into
+bands, from frequent to rare; each band has narrower vectors than the one before it. The frequent
+ones are in the head, together with one entry for each other band (tail): p(w) = p_head(w) in the
+head, p_head(tail i) p_i(w) in tail i. It is a distribution whatever the order of the ids; the
+bands only pay where ids come by falling frequency. Those of a closed vocabulary do. Those of BPE
+do roughly: the 256 bytes come first, then the merges in the order in which they were learned.
+
+N positions, D width, V ids, n tails; band i has S_i ids and vectors of D_i.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
-from beyond_perplexity.models.factored import OutputLayer
-from beyond_perplexity.models.layers.adaptive import AdaptiveInput, AdaptiveSoftmax, Bands
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.factored import OutputLayer, float_product, impossible_ids
+from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.transformer import Transformer, TransformerOptions
+from beyond_perplexity.vocabulary import N_SPECIAL
+
+
+@dataclass(frozen=True)
+class Bands:
+    """How the ids are cut: first id of each band, its S_i ids, the width D_i of its vectors."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @classmethod
+    def cut(
+        cls, vocabulary_size: int, cutoffs: Sequence[float], width: int, reduction: int
+    ) -> Bands:
+        """Cut V ids at rising first ids of the tails; below 1, as shares of V.
+
+        Places that would leave a band without ids, as in a small vocabulary, are passed over;
+        special tokens are in the head. The vectors of band i have D / reduction^i elements.
+        """
+        ends = {int(place * vocabulary_size if place < 1 else place) for place in cutoffs}
+        inner = sorted(end for end in ends if N_SPECIAL <= end < vocabulary_size)
+        if not inner:
+            raise InputError(
+                f"architecture.cutoffs: none of {list(cutoffs)} is inside the vocabulary of "
+                f"{vocabulary_size} ids; give smaller ones"
+            )
+        starts = (0, *inner)
+        sizes = tuple(
+            end - start for start, end in zip(starts, (*inner, vocabulary_size), strict=True)
+        )
+        widths = tuple(max(1, width // reduction**band) for band in range(len(starts)))
+        return cls(starts, sizes, widths)
+
+    def tables(self) -> nn.ModuleList:
+        """Return new embeddings S_i x D_i, of variance 1 / D_i."""
+        tables = nn.ModuleList()
+        for size, width in zip(self.sizes, self.widths, strict=True):
+            table = nn.Embedding(size, width)
+            nn.init.normal_(table.weight, std=width**-0.5)
+            tables.append(table)
+        return tables
+
+    def projections(self) -> nn.ModuleList:
+        """Return new linear maps from D_i to D."""
+        projections = nn.ModuleList()
+        for width in self.widths:
+            projection = nn.Linear(width, self.widths[0], bias=False)
+            nn.init.xavier_uniform_(projection.weight)
+            projections.append(projection)
+        return projections
+
+    def masks(self, ids: Tensor) -> list[Tensor]:
+        """Return for each band which of the ids are in it: bool, in the shape of the ids."""
+        spans = zip(self.starts, self.sizes, strict=True)
+        return [(ids >= start) & (ids < start + size) for start, size in spans]
+
+
+def _weight(layers: nn.ModuleList, index: int) -> Tensor:
+    weight = layers[index].weight
+    assert isinstance(weight, Tensor)
+    return weight
+
+
+class AdaptiveInput(nn.Module):
+    """Embeddings whose width depends on the band of the id, each projected to D."""
+
+    def __init__(self, bands: Bands) -> None:
+        super().__init__()
+        self.bands = bands
+        self.tables = bands.tables()
+        self.projections = bands.projections()
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Return embeddings (..., D) of tokens (...)."""
+        # Every row goes through every band: shapes that depend on the tokens would let the rows of
+        # a batch change one another's rounding, and stop the host on a GPU.
+        embedded = torch.zeros((), device=tokens.device)
+        for band, mask in enumerate(self.bands.masks(tokens)):
+            inside = (tokens - self.bands.starts[band]).where(mask, 0)  # (...)
+            narrow = functional.embedding(inside, _weight(self.tables, band))  # (..., D_i)
+            wide = functional.linear(narrow, _weight(self.projections, band))  # (..., D)
+            embedded = torch.where(mask[..., None], wide, embedded)  # (..., D)
+        return embedded
+
+
+class AdaptiveSoftmax(OutputLayer):
+    """An output layer of head and tails, without biases.
+
+    Tables may be tied to those of the `shared` input embedding, and so may the projections of the
+    tails, transposed. The head has none, neither here nor where they are not shared.
+    """
+
+    impossible: Tensor
+
+    def __init__(
+        self,
+        bands: Bands,
+        open_vocabulary: bool,
+        shared: AdaptiveInput,
+        tie_weights: bool,
+        tie_projections: bool,
+    ) -> None:
+        super().__init__()
+        self.bands = bands
+        self.tables = shared.tables if tie_weights else bands.tables()
+        source = shared.projections if tie_projections else bands.projections()
+        self.projections = nn.ModuleList(source[1:])
+        self.clusters = nn.Linear(bands.widths[0], len(self.projections), bias=False)
+        nn.init.normal_(self.clusters.weight, std=bands.widths[0] ** -0.5)
+        self.register_buffer("impossible", impossible_ids(open_vocabulary), persistent=False)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Return log p of all ids, float32, (..., V), for features (..., D); normalized."""
+        head = self._head(features)  # (..., S_0 + n)
+        first = self.bands.sizes[0]
+        parts = [head[..., :first]]
+        for tail in range(len(self.projections)):
+            inside = self._tail(tail, features).log_softmax(-1)  # (..., S_i)
+            parts.append(inside + head[..., first + tail, None])
+        return torch.cat(parts, -1)  # (..., V)
+
+    def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
+        """Return log p, float64, (N,), computing only the tails that the targets (N,) are in."""
+        entries = self._head_entries(targets)  # (N,)
+        result = chosen_log_probs(self._head(features), entries)  # (N,)
+        for tail, rows, inside in self._tail_targets(targets):
+            result[rows] += chosen_log_probs(self._tail(tail, features[rows]), inside)
+        return result
+
+    def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return −Σ log p of targets (N,), nats, for features (N, D)."""
+        weight = torch.cat([_weight(self.tables, 0), self.clusters.weight])  # (S_0 + n, D)
+        entries = self._head_entries(targets)  # (N,)
+        loss = summed_cross_entropy(features, weight, None, entries, self.impossible, dtype)
+        nothing = self.impossible[:0]
+        for tail, rows, inside in self._tail_targets(targets):
+            narrow = self._narrow(tail, features[rows])  # (N_i, D_i)
+            table = _weight(self.tables, tail + 1)  # (S_i, D_i)
+            loss = loss + summed_cross_entropy(narrow, table, None, inside, nothing, dtype)
+        return loss
+
+    def _head(self, features: Tensor) -> Tensor:
+        words = float_product(features, _weight(self.tables, 0))  # (..., S_0)
+        clusters = float_product(features, self.clusters.weight)  # (..., n)
+        logits = torch.cat([words, clusters], -1)  # (..., S_0 + n)
+        return logits.index_fill_(-1, self.impossible, -torch.inf).log_softmax(-1)
+
+    def _tail(self, tail: int, features: Tensor) -> Tensor:
+        narrow = self._narrow(tail, features)  # (..., D_i)
+        return float_product(narrow, _weight(self.tables, tail + 1))  # (..., S_i)
+
+    def _narrow(self, tail: int, features: Tensor) -> Tensor:
+        return functional.linear(features, _weight(self.projections, tail).T)  # (..., D_i)
+
+    def _head_entries(self, targets: Tensor) -> Tensor:
+        """Return the entry of the head that each target is, or is behind."""
+        entries = targets  # (N,)
+        for tail, mask in enumerate(self.bands.masks(targets)[1:]):
+            entries = entries.masked_fill(mask, self.bands.sizes[0] + tail)
+        return entries
+
+    def _tail_targets(self, targets: Tensor) -> list[tuple[int, Tensor, Tensor]]:
+        """List the tails that hold targets: tail, positions (N_i,), targets within it (N_i,)."""
+        found = []
+        for tail, mask in enumerate(self.bands.masks(targets)[1:]):
+            (rows,) = mask.nonzero(as_tuple=True)
+            if len(rows):
+                found.append((tail, rows, targets[rows] - self.bands.starts[tail + 1]))
+        return found
 
 
 @dataclass(frozen=True)
@@ -47,17 +228,15 @@ class AdaptiveTransformerOptions(TransformerOptions):
 
 
 class AdaptiveTransformer(Transformer):
-    """A Transformer whose logits are the normalized log probabilities of an adaptive softmax.
-
-    Parameters and errors are those of `Transformer`, with `AdaptiveTransformerOptions`.
-    """
+    """A Transformer whose logits are the normalized log probabilities of an adaptive softmax."""
 
     family: ClassVar[str] = "transformer-adaptive-softmax"
     options_kind: ClassVar[type[TransformerOptions]] = AdaptiveTransformerOptions
     options: AdaptiveTransformerOptions
 
     def _make_embedding(self) -> nn.Module:
-        return AdaptiveInput(self._bands())
+        cut = self.options.cutoffs, self.options.width, self.options.reduction
+        return AdaptiveInput(Bands.cut(self.vocabulary_size, *cut))
 
     def _make_output(self) -> OutputLayer:
         assert isinstance(self.embedding, AdaptiveInput)
@@ -69,7 +248,3 @@ class AdaptiveTransformer(Transformer):
             options.tie_weights,
             options.tie_projections,
         )
-
-    def _bands(self) -> Bands:
-        options = self.options
-        return Bands.cut(self.vocabulary_size, options.cutoffs, options.width, options.reduction)

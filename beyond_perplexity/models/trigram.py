@@ -1,12 +1,8 @@
-"""The trigram model without smoothing: p(w | u v) = count(u v w) / count(u v).
+"""The trigram model without smoothing: p(w | u v) = count(u v w) / count(u v), else 0.
 
-Documents are padded with two ``<s>``; ``</s>`` is predicted. What was not seen in training has
-probability 0. The counts are a sparse matrix in CSR form, one row a context: C contexts, N distinct
-trigrams, V ids. B rows, T positions.
-
-References
-----------
-Meister and Cotterell (2021). Language model evaluation beyond perplexity, equation 16.
+Meister and Cotterell (2021). Language model evaluation beyond perplexity, equation 16. Documents
+are padded with two ``<s>``; ``</s>`` is predicted. C contexts, N distinct trigrams, V ids, B
+rows, T positions.
 """
 
 from __future__ import annotations
@@ -22,12 +18,6 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.counted import SparseCountedModel
-from beyond_perplexity.models.read_tensors import (
-    TableHolder,
-    check_offsets,
-    check_rising,
-    check_whole,
-)
 from beyond_perplexity.ngrams.counts import (
     count_parts,
     join_sentences,
@@ -36,7 +26,6 @@ from beyond_perplexity.ngrams.counts import (
 )
 from beyond_perplexity.vocabulary import BOS
 
-LARGEST_SUM = 1 << 62  # of counts
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
 
 
@@ -63,33 +52,10 @@ class TrigramState(State):
         return (self.previous,)
 
 
-class Trigram(SparseCountedModel, TableHolder):
-    """Trigram counts; see the module.
+class Trigram(SparseCountedModel):
+    """Trigram counts, in the tables of `SparseCountedModel`; see the module.
 
-    Parameters
-    ----------
-    vocabulary_size : int
-        V.
-    architecture : dict
-        Has no options: empty.
-    open_vocabulary : bool
-        Without effect: what was not seen has no probability anyway.
-
-    Attributes
-    ----------
-    contexts : Tensor
-        int64, (C,), rising: u V + v.
-    offsets : Tensor
-        int64, (C + 1,): entries of context c are ``offsets[c]`` to ``offsets[c + 1] - 1``.
-    successors : Tensor
-        int32, (N,): w, rising in each context.
-    counts : Tensor
-        int64, (N,): count(u v w).
-
-    Raises
-    ------
-    InputError
-        When an option is given or the vocabulary is too large.
+    `contexts`, int64, (C,), rising: u V + v. It has no options.
     """
 
     family: ClassVar[str] = "trigram"
@@ -132,25 +98,7 @@ class Trigram(SparseCountedModel, TableHolder):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> Trigram:
-        """Count the trigrams of a stream of documents.
-
-        Parameters
-        ----------
-        batches : iterable of sequences of numpy.ndarray
-            Token ids, int32, without ``<s>`` and ``</s>``, one array a document. Memory grows with
-            the number of distinct trigrams, not with the stream.
-        vocabulary_size : int
-            V.
-        architecture : dict, optional
-            Has no options: empty.
-        open_vocabulary : bool
-            Kept in the config.
-
-        Raises
-        ------
-        InputError
-            When there is no document, or an option is given.
-        """
+        """Count the trigrams of a stream of documents; memory grows with the distinct ones."""
         model = cls(vocabulary_size, architecture, open_vocabulary)
         keys, counts = _count_stream(batches, vocabulary_size)  # (N,), (N,)
         if not len(keys):
@@ -166,24 +114,6 @@ class Trigram(SparseCountedModel, TableHolder):
         for name in ("contexts", "offsets", "successors", "counts"):
             model.register_buffer(name, tensors[name])
         return model
-
-    def check_tables(self) -> None:
-        """Look through the tables that were read; see `TableHolder`."""
-        size, entries, contexts = self.vocabulary_size, len(self.counts), len(self.contexts)
-        if not entries:
-            raise InputError("table 'counts' is empty")
-        check_whole("counts", self.counts, 1, LARGEST_SUM, (entries,))
-        if float(self.counts.sum(dtype=torch.float64)) > LARGEST_SUM:
-            raise InputError(f"table 'counts' adds up to more than {LARGEST_SUM:,}")
-        check_whole("successors", self.successors, 0, size, (entries,))
-        check_whole("contexts", self.contexts, 0, size * size, (contexts,))
-        check_rising("contexts", self.contexts, strictly=True)
-        check_offsets("offsets", self.offsets, contexts, entries)
-        check_rising("offsets", self.offsets, strictly=True)
-        first = torch.zeros(entries, dtype=torch.bool)
-        first[self.offsets[:-1]] = True  # of its context
-        if bool((~first[1:] & (self.successors.diff() <= 0)).any()):
-            raise InputError("table 'successors' does not rise in each context")
 
     @property
     def config(self) -> dict[str, Any]:
@@ -239,24 +169,16 @@ class Trigram(SparseCountedModel, TableHolder):
         return logits
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of prefixes (B, T): log probabilities, float32, (B, T, V).
+        """Score every next token of prefixes (B, T), float32, (B, T, V).
 
-        After a context that was not seen all of them are minus infinity.
+        −inf after unseen contexts.
         """
         previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)
         return self._dense(rows.flatten(), seen.flatten()).unflatten(0, tokens.shape)
 
     def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
-        """Yield log p of each target, float64, flat: looked up, without a distribution.
-
-        Parameters
-        ----------
-        inputs, targets : Tensor
-            int64, (B, T) each.
-        most : int
-            Without effect: no logits are held.
-        """
+        """Yield log p of each target, float64, flat: looked up, without a distribution."""
         previous = torch.nn.functional.pad(inputs[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(inputs, previous)  # (B, T), (B, T)
         starts, ends = self.offsets[rows], self.offsets[rows + 1]  # (B, T), (B, T)

@@ -10,19 +10,28 @@ from __future__ import annotations
 import gzip
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.ngrams.backoff import BackoffModel
-from beyond_perplexity.ngrams.counts import last_words, prefix_places
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.ngrams.backoff import BackoffLevel, BackoffModel, score_tokens
+from beyond_perplexity.ngrams.counts import find_keys, last_words, pack, prefix_places
+from beyond_perplexity.ngrams.sentence_files import (
+    UnknownRule,
+    WordIds,
+    check_utf8,
+    read_line_blocks,
+    read_sentences,
+)
 from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.vocabulary import BOS
+from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, SPECIAL_TOKENS, UNK
 
 IMPOSSIBLE = -99.0  # SRILM's logarithm of zero
 LINES = 1 << 18  # that are made at once
@@ -67,16 +76,7 @@ def _open(path: Path, zipped: bool, stack: ExitStack) -> IO[bytes]:
 
 
 def write_arpa(path: str | os.PathLike[str], model: BackoffModel, words: Sequence[str]) -> None:
-    """Write a model, atomically.
-
-    Parameters
-    ----------
-    path : path
-        The suffix ``.gz`` means gzip, any other plain.
-    model : BackoffModel
-    words : sequence of str
-        By id.
-    """
+    """Write a model, atomically."""
     held = pa.array(words, pa.string())
     with atomic_path(path) as temporary, ExitStack() as stack:
         file = _open(temporary, Path(path).suffix == ".gz", stack)
@@ -87,3 +87,305 @@ def write_arpa(path: str | os.PathLike[str], model: BackoffModel, words: Sequenc
             for block in _lines(model, held, order):
                 file.write(block)
         file.write(b"\n\\end\\\n")
+
+
+BLOCK_BYTES = 1 << 23
+_BLANKS = np.zeros(256, dtype=bool)
+_BLANKS[list(b" \t\n\r\v\f")] = True
+_UNKNOWN = ("<unk>", "<UNK>")  # the second is what some programs write
+
+
+class ArpaModel(NamedTuple):
+    """What an ARPA file holds."""
+
+    # Ids 0, 1 and 2 are ``<s>``, ``</s>`` and ``<unk>``; the third has no probability where the
+    # file has no such word
+    model: BackoffModel
+    words: list[str]  # by id
+    n_counts: list[int]  # number of n-grams of every order
+
+
+class _Lines(NamedTuple):
+    """The tokens of lines."""
+
+    tokens: pa.BinaryArray  # (2 T − 1,): tokens, and what is between them
+    begins: np.ndarray  # int64, (L + 1,): the first token of each line, and T
+    numbers: np.ndarray  # int64, (L,): of the lines in the file, from 1
+
+    @classmethod
+    def split(cls, block: bytes, number: int) -> _Lines:
+        """Split a block of lines into tokens; the number is that of its first line."""
+        data = np.frombuffer(block, np.uint8)
+        full = ~_BLANKS[data]
+        edges = np.flatnonzero(np.diff(full, prepend=False, append=False))  # (2 T,)
+        feeds = np.flatnonzero(data == ord("\n"))
+        rows = np.searchsorted(feeds, edges[::2])  # (T,)
+        first = np.flatnonzero(np.diff(rows, prepend=-1))  # (L,)
+        offsets = pa.py_buffer(edges.astype(np.int32))
+        tokens = pa.BinaryArray.from_buffers(
+            pa.binary(), max(len(edges) - 1, 0), [None, offsets, pa.py_buffer(block)]
+        )
+        return cls(tokens, np.append(first, len(rows)), number + rows[first])
+
+    def part(self, start: int, stop: int) -> _Lines:
+        """Return the lines from `start` to `stop`."""
+        return _Lines(self.tokens, self.begins[start : stop + 1], self.numbers[start:stop])
+
+    def take(self, places: np.ndarray) -> pa.StringArray:
+        """Return some tokens."""
+        return self.tokens.take(pa.array(2 * places)).cast(pa.string())
+
+    def text(self, line: int) -> str:
+        """Return the tokens of a line, joined by blanks."""
+        begin, end = self.begins[line : line + 2]
+        return " ".join(self.take(np.arange(begin, end)).to_pylist())
+
+    def marks(self) -> np.ndarray:
+        """Return which lines begin with a backslash, int64."""
+        if not len(self.numbers):
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(pc.starts_with(self.take(self.begins[:-1]), "\\"))
+
+
+class _Rows(NamedTuple):
+    """n-grams of an order, as they stand in the file: M each."""
+
+    keys: np.ndarray
+    log_probs: np.ndarray
+    backoffs: np.ndarray
+    numbers: np.ndarray
+
+
+class _Reading:
+    """What has been read of a file."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+        self._declared: list[int] = []
+        self._order = -1  # −1: before the header; 0: in it; then that of the section
+        self._rows: list[_Rows] = []
+        self._words: list[str] = []
+        self._lookup = pa.array([], pa.string())
+        self._levels: list[BackoffLevel] = []
+        self._last = 0  # line
+        self.done = False
+
+    def _fail(self, number: int, reason: str) -> NoReturn:
+        raise InputError(f"{self._path}: line {number}: {reason}")
+
+    def take(self, number: int, block: bytes) -> None:
+        """Read a block of lines; the number is that of its first line."""
+        check_utf8(self._path, number, block)
+        lines = _Lines.split(block, number)
+        marks = lines.marks()
+        for start, stop in zip([-1, *marks], [*marks, len(lines.numbers)], strict=True):
+            if start >= 0:
+                self._mark(lines.text(start), int(lines.numbers[start]))
+            if start + 1 < stop and not self.done:
+                self._take_rows(lines.part(start + 1, stop))
+        self._last = number + block.count(b"\n")
+
+    def _mark(self, text: str, number: int) -> None:
+        """Begin a section, or end the last."""
+        section = re.fullmatch(r"\\(\d{1,3})-grams:", text)
+        if self.done or (self._order < 0 and text != "\\data\\"):
+            return
+        if self._order < 0:
+            self._order = 0
+        elif section and int(section[1]) == self._order + 1 <= len(self._declared):
+            self._close(number)
+            self._order += 1
+        elif text == "\\end\\" and self._order == len(self._declared) > 0:
+            self._close(number)
+            self.done = True
+        else:
+            self._fail(number, f"{text!r:.80} is not what follows here; make the file again")
+
+    def _take_rows(self, lines: _Lines) -> None:
+        if self._order == 0:
+            for line, number in enumerate(lines.numbers):
+                found = re.fullmatch(r"ngram (\d{1,3}) ?= ?(\d{1,18})", lines.text(line))
+                if not found or int(found[1]) != len(self._declared) + 1:
+                    following = f"ngram {len(self._declared) + 1}=..."
+                    self._fail(int(number), f"is {lines.text(line)!r:.80}, expected {following}")
+                self._declared.append(int(found[2]))
+        elif self._order > 0:
+            self._rows.append(self._read_rows(lines))
+
+    def _read_rows(self, lines: _Lines) -> _Rows:
+        order, begins = self._order, lines.begins[:-1]
+        extra = np.diff(lines.begins) - order - 1  # (L,): 1 with a back-off weight
+        most = 1 if order < len(self._declared) else 0
+        wrong = (extra < 0) | (extra > most)
+        if wrong.any():
+            line = int(np.flatnonzero(wrong)[0])
+            fields = " or ".join(str(order + 1 + more) for more in range(most + 1))
+            self._fail(
+                int(lines.numbers[line]),
+                f"has {extra[line] + order + 1} fields, a {order}-gram has {fields}",
+            )
+        log_probs = self._numbers(lines, begins, lines.numbers)
+        if (log_probs > 0).any():
+            number = int(lines.numbers[np.flatnonzero(log_probs > 0)[0]])
+            self._fail(number, "the logarithm of a probability is above 0")
+        backoffs = np.zeros(len(begins))
+        weighted = extra == 1
+        last = begins[weighted] + order + 1
+        backoffs[weighted] = self._numbers(lines, last, lines.numbers[weighted])
+        if order > 1:
+            keys = self._find_places(lines)
+        else:  # `_settle_words` gives the words their ids
+            self._words += lines.take(begins + 1).to_pylist()
+            keys = np.arange(len(self._words) - len(begins), len(self._words))
+        return _Rows(keys, log_probs, backoffs, lines.numbers)
+
+    def _numbers(self, lines: _Lines, places: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Return natural logarithms."""
+        tokens = lines.take(places)
+        try:
+            values = tokens.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid:
+            values = np.array([_parse(token) for token in tokens.to_pylist()])
+        wrong = np.flatnonzero(np.isnan(values) | (values == np.inf))
+        if len(wrong):
+            token = tokens[int(wrong[0])].as_py()
+            self._fail(int(numbers[wrong[0]]), f"{token!r:.80} is no logarithm of a probability")
+        return np.where(values <= IMPOSSIBLE, -np.inf, values * math.log(10))
+
+    def _find_places(self, lines: _Lines) -> np.ndarray:
+        """Return the keys of n-grams, whose prefixes have been read."""
+        begins = lines.begins[:-1]
+        places = np.zeros(0, dtype=np.int64)
+        for place in range(self._order):
+            tokens = lines.take(begins + 1 + place)
+            ids = pc.index_in(tokens, value_set=self._lookup)
+            if ids.null_count:
+                line = int(np.flatnonzero(ids.is_null())[0])
+                reason = f"the word {tokens[line].as_py()!r:.80} is not among the 1-grams"
+                self._fail(int(lines.numbers[line]), reason)
+            words = ids.to_numpy().astype(np.int64)
+            if place == 0:
+                places = words
+                continue
+            keys = pack(places, words)
+            if place == self._order - 1:
+                return keys
+            places = find_keys(self._levels[place].keys, keys)
+            if (places < 0).any():
+                line = int(np.flatnonzero(places < 0)[0])
+                reason = f"its first {place + 1} words are not among the {place + 1}-grams"
+                self._fail(int(lines.numbers[line]), reason)
+        return places
+
+    def _close(self, number: int) -> None:
+        """Make a level of the section that ends at a line."""
+        if self._order == 0:
+            if not self._declared:
+                self._fail(number, "no 'ngram 1=...' stands before it")
+            return
+        empty = np.zeros(0)
+        rows = [_Rows(empty.astype(np.int64), empty, empty, empty.astype(np.int64)), *self._rows]
+        self._rows = []
+        held = _Rows(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
+        expected = self._declared[self._order - 1]
+        if len(held.keys) != expected:
+            self._fail(
+                number,
+                f"{len(held.keys)} {self._order}-grams stand before it, the header says "
+                f"{expected}: the file is damaged or cut off; make it again",
+            )
+        if self._order == 1:
+            held = self._settle_words(held, number)
+        order = np.argsort(held.keys, kind="stable")
+        keys = held.keys[order]
+        twice = np.flatnonzero(keys[1:] == keys[:-1])
+        if len(twice):
+            self._fail(int(held.numbers[order[twice[0] + 1]]), "the n-gram stands there twice")
+        backoffs = held.backoffs[order] if self._order < len(self._declared) else empty
+        self._levels.append(BackoffLevel(keys, held.log_probs[order], backoffs))
+
+    def _settle_words(self, held: _Rows, number: int) -> _Rows:
+        """Give the words their ids: the special ones the first three."""
+        names = list(SPECIAL_TOKENS)
+        if _UNKNOWN[0] not in self._words and _UNKNOWN[1] in self._words:
+            names[UNK] = _UNKNOWN[1]
+        for name in (names[BOS], names[EOS]):
+            if name not in self._words:
+                self._fail(number, f"the 1-grams before it lack {name}; every sentence has it")
+        others = [word for word in self._words if word not in names]
+        known = names[UNK] in self._words
+        lookup = pa.array([*names, *others], pa.string())
+        keys = pc.index_in(pa.array(self._words, pa.string()), value_set=lookup)
+        keys = keys.to_numpy(zero_copy_only=False).astype(np.int64)
+        log_probs = np.where(keys == BOS, -np.inf, held.log_probs)
+        rows = _Rows(keys, log_probs, held.backoffs, held.numbers)
+        self._words, self._lookup = [*names, *others], lookup
+        if not known:
+            more = _Rows(np.array([UNK]), np.array([-np.inf]), np.zeros(1), np.array([number]))
+            rows = _Rows(*(np.append(a, b) for a, b in zip(rows, more, strict=True)))
+        return rows
+
+    def finish(self) -> ArpaModel:
+        """Return the model."""
+        if not self.done:
+            self._fail(self._last, "the file ends before \\end\\: it is cut off; make it again")
+        words = [*SPECIAL_TOKENS, *self._words[N_SPECIAL:]]
+        return ArpaModel(BackoffModel(self._levels), words, self._declared)
+
+
+def _parse(token: str) -> float:
+    try:
+        return float(token)
+    except ValueError:
+        return math.nan
+
+
+def read_arpa(path: str | os.PathLike[str], block_bytes: int = BLOCK_BYTES) -> ArpaModel:
+    """Read a model."""
+    reading = _Reading(path)
+    for number, block in read_line_blocks(path, block_bytes):
+        reading.take(number, block)
+    return reading.finish()
+
+
+def _perplexity(log10_prob: float, tokens: int) -> float | None:
+    """Return 10^(−log10_prob / tokens); None where it is infinite or there is no token."""
+    exponent = -log10_prob / tokens if tokens else math.inf
+    return 10**exponent if exponent < 308 else None
+
+
+def summarize_arpa(
+    arpa: ArpaModel,
+    paths: Sequence[str | os.PathLike[str]],
+    rule: UnknownRule,
+    field: str | None = None,
+) -> dict[str, Any]:
+    """Score sentences, JSON-safe: unknown words as ``<unk>``, null where a number is not finite.
+
+    ``log10_prob`` is of all words and of one ``</s>`` a sentence, which are the ``tokens``;
+    ``perplexity`` is of all tokens, ``perplexity_without_oov`` without the unknown words, of which
+    there are ``oov``; ``n_counts``: number of the model's n-grams by order.
+    """
+    ids = WordIds(arpa.words[N_SPECIAL:], rule, grows=False)
+    known = unknown = 0.0
+    tokens = oov = sentences = 0
+    for part in read_sentences(paths, ids, field=field):
+        scores = score_tokens(arpa.model, part)
+        strange = part == UNK
+        unknown += float(scores[strange].sum())
+        known += float(scores[~strange].sum())
+        tokens += int(np.count_nonzero(part != BOS))
+        oov += int(np.count_nonzero(strange))
+        sentences += int(np.count_nonzero(part == EOS))
+    if not sentences:
+        raise InputError(f"{paths[0]}: holds no sentence; give a text with words")
+    known, log10_prob = known / math.log(10), (known + unknown) / math.log(10)
+    return {
+        "perplexity": _perplexity(log10_prob, tokens),
+        "perplexity_without_oov": _perplexity(known, tokens - oov),
+        "log10_prob": log10_prob if math.isfinite(log10_prob) else None,
+        "tokens": tokens,
+        "oov": oov,
+        "sentences": sentences,
+        "n_counts": arpa.n_counts,
+    }

@@ -18,35 +18,21 @@ from beyond_perplexity.vocabulary import BOS
 
 
 class BackoffLevel(NamedTuple):
-    """The n-grams of one order.
+    """The n-grams of one order."""
 
-    Attributes
-    ----------
-    keys : numpy.ndarray
-        int64, (M,), rising: see `counts.pack`. On the first level every id has its place.
-    log_probs : numpy.ndarray
-        float64, (M,): of the last word after the others; −inf for ``<s>``.
-    backoffs : numpy.ndarray
-        float64, (M,): logarithm of the weight as a context, 0 for one that nothing follows; none of
-        the highest order, (0,).
-    """
-
+    # int64, (M,), rising: see `counts.pack`. On the first level every id has its place
     keys: np.ndarray
-    log_probs: np.ndarray
+    log_probs: np.ndarray  # float64, (M,): of the last word after the others; −inf for ``<s>``
+    # float64, (M,): logarithm of the weight as a context, 0 for one that nothing follows; none of
+    # the highest order, (0,)
     backoffs: np.ndarray
 
 
 @dataclass(frozen=True)
 class BackoffModel:
-    """A model of the orders 1 to N.
+    """A model of the orders 1 to N."""
 
-    Attributes
-    ----------
-    levels : list of BackoffLevel
-        N of them.
-    """
-
-    levels: list[BackoffLevel]
+    levels: list[BackoffLevel]  # N of them
 
     @property
     def order(self) -> int:

@@ -25,32 +25,19 @@ PART_TOKENS = 1 << 22  # of a text that is counted at once: about 300 MB while i
 
 
 class CountLevel(NamedTuple):
-    """The n-grams of one order.
+    """The n-grams of one order."""
 
-    Attributes
-    ----------
-    keys : numpy.ndarray
-        int64, (M,), rising; see `pack`. On the first level every id has its place: M = V, and the
-        keys are the ids.
-    counts : numpy.ndarray
-        int64, (M,): how often each was seen; 0 for words that were not.
-    """
-
+    # int64, (M,), rising; see `pack`. On the first level every id has its place: M = V, and the
+    # keys are the ids
     keys: np.ndarray
-    counts: np.ndarray
+    counts: np.ndarray  # int64, (M,): how often each was seen; 0 for words that were not
 
 
 @dataclass
 class NGramCounts:
-    """Counts of the orders 1 to N; the first level is that of single words.
+    """Counts of the orders 1 to N; the first level is that of single words."""
 
-    Attributes
-    ----------
-    levels : list of CountLevel
-        N of them; the higher ones are empty where all sentences are short.
-    """
-
-    levels: list[CountLevel]
+    levels: list[CountLevel]  # N of them; the higher ones are empty where all sentences are short
 
     @property
     def size(self) -> int:
@@ -59,15 +46,7 @@ class NGramCounts:
 
 
 def pack(prefixes: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Make the keys of n-grams from the places of their prefixes and their last words.
-
-    Parameters
-    ----------
-    prefixes : numpy.ndarray
-        int64: places on the level below, less than 2³¹.
-    words : numpy.ndarray
-        Integers of the same shape, less than 2³¹.
-    """
+    """Make keys, int64, from the places of prefixes and from last words, all below 2³¹."""
     keys: np.ndarray = (prefixes << WORD_BITS) | words
     return keys
 
@@ -85,20 +64,7 @@ def last_words(keys: np.ndarray) -> np.ndarray:
 
 
 def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Find packed n-grams on a level.
-
-    Parameters
-    ----------
-    keys : numpy.ndarray
-        int64, (M,), rising.
-    wanted : numpy.ndarray
-        int64, (K,).
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, (K,): their places; −1 where the level has none such.
-    """
+    """Find packed n-grams (K,) among rising keys (M,): int64, (K,), −1 where they are not."""
     places = np.full(len(wanted), -1)
     for start in range(0, len(wanted) if len(keys) else 0, SEARCH_KEYS):
         block = wanted[start : start + SEARCH_KEYS]
@@ -114,20 +80,7 @@ def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 def join_sentences(
     batches: Iterable[Sequence[np.ndarray]], size: int = PART_TOKENS
 ) -> Iterator[np.ndarray]:
-    """Join sentences or documents into parts of a text.
-
-    Parameters
-    ----------
-    batches : iterable of sequences of numpy.ndarray
-        Token ids, without ``<s>`` and ``</s>``, one array a sentence.
-    size : int
-        Tokens of a part, about.
-
-    Yields
-    ------
-    numpy.ndarray
-        int64: each sentence as ``<s>``, its tokens and ``</s>``, behind each other.
-    """
+    """Join sentences into parts of a text, int64: each as ``<s>``, its tokens, ``</s>``."""
     bos, eos = np.array([BOS]), np.array([EOS])
     held: list[np.ndarray] = []
     tokens = 0
@@ -143,15 +96,9 @@ def join_sentences(
 
 
 def count_ngrams(tokens: np.ndarray, order: int) -> NGramCounts:
-    """Count the n-grams of a part of a text.
+    """Count the n-grams of a part of a text, int, (P,): sentences behind each other.
 
-    Parameters
-    ----------
-    tokens : numpy.ndarray
-        int, (P,): sentences behind each other. Each begins with ``<s>``, which stands nowhere else;
-        no n-gram reaches over it.
-    order : int
-        N.
+    Each begins with ``<s>``, which stands nowhere else; no n-gram reaches over it.
     """
     tokens = tokens.astype(np.int64)
     unigrams = np.bincount(tokens)
@@ -207,13 +154,6 @@ def count_parts(parts: Iterable[np.ndarray], order: int) -> NGramCounts | None:
 
     Tries of like size are merged, so that an n-gram is moved only as often as the logarithm of the
     number of parts.
-
-    Parameters
-    ----------
-    parts : iterable of numpy.ndarray
-        As for `count_ngrams`; of about `PART_TOKENS`.
-    order : int
-        N.
     """
     held: list[NGramCounts] = []
     for tokens in parts:

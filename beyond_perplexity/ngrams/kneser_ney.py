@@ -47,17 +47,10 @@ _logger = logging.getLogger(__name__)
 
 
 class SmoothedModel(NamedTuple):
-    """An estimated model, and what it was estimated with.
-
-    Attributes
-    ----------
-    model : BackoffModel
-    discounts : list of tuple of float
-        D1, D2, D3+ of each order.
-    """
+    """An estimated model, and what it was estimated with."""
 
     model: BackoffModel
-    discounts: list[tuple[float, float, float]]
+    discounts: list[tuple[float, float, float]]  # D1, D2, D3+ of each order
 
 
 def choose_discounts(adjusted: np.ndarray, order: int) -> tuple[float, float, float]:
@@ -90,13 +83,7 @@ def choose_discounts(adjusted: np.ndarray, order: int) -> tuple[float, float, fl
 
 
 def check_pruning(prune: Sequence[int], order: int) -> list[int]:
-    """Return the threshold of every order; the last that is given holds for those above it.
-
-    Raises
-    ------
-    InputError
-        When there are too many, words would be pruned, or one is below that of a lower order.
-    """
+    """Return the threshold of every order; the last that is given holds for those above it."""
     given = list(prune) or [0]
     if len(given) > order:
         raise InputError(f"prune: has {len(given)} thresholds for {order} orders; leave some out")

@@ -14,20 +14,18 @@ from beyond_perplexity.corpus.external import GroupField, read_grouped
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.checkpoint import choose_device, is_foreign, open_scorer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.opening import is_foreign, open_scorer
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
-from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
+from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
 from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText, TextKind, row_columns
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.perplexities.special_tokens import SpecialReading, require_special
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
-from beyond_perplexity.scoring.speller.speller import find_speller, load_speller
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from beyond_perplexity.corpus.rows import EMBEDDED, SIDE_FILES
+from beyond_perplexity.corpus.formats import EMBEDDED, SIDE_FILES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.parameters import Config

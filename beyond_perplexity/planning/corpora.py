@@ -8,8 +8,15 @@ from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from beyond_perplexity.corpus.rows import EMBEDDED, FORMATS, PARSERS, SIDE_FILES
-from beyond_perplexity.corpus.suffixes import AUTOMATIC, check_field, guess_format
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    EMBEDDED,
+    FORMATS,
+    PARSERS,
+    SIDE_FILES,
+    check_field,
+    guess_format,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
@@ -111,7 +118,7 @@ class Corpora:
         trees = options.get("trees", {}).get("kind")
         if trees in PARSERS:
             code.append(f"{PARSERS[trees].module.replace('.', '/')}.py")
-            code.append(f"beyond_perplexity.corpus.rows:PARSERS[{trees}]")
+            code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
     def external_format(self, name: str) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from beyond_perplexity.corpus.rows import formats_giving
+from beyond_perplexity.corpus.formats import formats_giving
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need

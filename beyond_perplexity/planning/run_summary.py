@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from beyond_perplexity.corpus.rows import EMBEDDED
+from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.planning.corpora import STOP_WORD_LISTS
 from beyond_perplexity.planning.job_costs import PlannedJob
 from beyond_perplexity.planning.run import Run

@@ -24,10 +24,15 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
-from beyond_perplexity.storage.manifest import RESULTS, forget_files
-from beyond_perplexity.storage.origins import find_record
-from beyond_perplexity.storage.outlived import check_claim, claim, is_left, number_run
-from beyond_perplexity.storage.verification import changed_inputs
+from beyond_perplexity.storage.outputs import (
+    RESULTS,
+    check_claim,
+    claim,
+    forget_files,
+    is_left,
+    number_run,
+)
+from beyond_perplexity.storage.verification import changed_inputs, find_record
 
 # What an attempt is given of a machine, and no result depends on.
 _OF_A_MACHINE = ("--device", "--memory-mb", "--threads", "--workers")

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Annotated, Literal
 
+from beyond_perplexity.corpus.extraction_options import (
+    AutomaticTreeOptions,
+    DocumentOptions,
+    SourceOptions,
+)
+from beyond_perplexity.corpus.formats import AUTOMATIC, SIDE_FILES, TEXT_FORMATS, options_of_formats
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.options import AutomaticTreeOptions, DocumentOptions, SourceOptions
-from beyond_perplexity.corpus.rows import SIDE_FILES, TEXT_FORMATS, options_of_formats
 from beyond_perplexity.corpus.split import SplitOptions
-from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import (
     OMITTED,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.schemas.columns import schema_name
-from beyond_perplexity.storage.json_text import read_json
+from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.ranges import from_ranges
 from beyond_perplexity.storage.shards import check_schema
 

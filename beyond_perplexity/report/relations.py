@@ -153,7 +153,8 @@ def _missed(titles: Mapping[str, str], orders: pd.DataFrame, labels: Labels) -> 
     yield Answer(question, titles[most], told, found=int(counts.iloc[0]), verdict="the most")
     row = sure[sure["measure"] == most].nlargest(1, "probability_both").to_dict("records")[0]
     pair = f"{labels.model(row['second'])} before {labels.model(row['first'])}"
-    under = f" under {labels.decoding(row['decoding']).lower()}" * isinstance(row["decoding"], str)
+    decoding = row["decoding"]
+    under = f" under {labels.decoding(decoding).lower()}" if isinstance(decoding, str) else ""
     told = f"probability of both orders, in {titles[most]}{under}"
     yield Answer(question, pair, told, float(row["probability_both"]), verdict="the most probable")
 

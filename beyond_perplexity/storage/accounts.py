@@ -25,21 +25,7 @@ _OPENED: ContextVar[list[Account] | None] = ContextVar("accounts", default=None)
 
 
 class Account:
-    """What was read of a file.
-
-    Parameters
-    ----------
-    path : path
-    unit : str
-        What is counted, such as ``"documents"``.
-
-    Attributes
-    ----------
-    read : int
-        How many the reader passed on or left out.
-    left_out : Counter of str
-        How many of them are not used, by reason.
-    """
+    """What was read of a file."""
 
     def __init__(self, path: object, unit: str) -> None:
         self.file, self.unit = worded(str(path)), unit
@@ -50,13 +36,7 @@ class Account:
             opened.append(self)
 
     def close(self, held: int | None) -> None:
-        """End the account of a file that holds so many; None: its end was not reached.
-
-        Raises
-        ------
-        InputError
-            When not so many were read.
-        """
+        """End the account of a file that holds so many; None: its end was not reached."""
         if held != self.read:
             has = "more" if held is None else f"{held:,}"
             raise InputError(
@@ -84,13 +64,7 @@ class Account:
 
 @contextmanager
 def accounts() -> Iterator[list[dict[str, Any]]]:
-    """Gather what is read inside; at the end the list has the account of each file.
-
-    Yields
-    ------
-    list of dict
-        Of `Account.to_json`; a file that is read twice alike is there once.
-    """
+    """Gather what is read inside; at the end the list has the account of each file."""
     found: list[dict[str, Any]] = []
     opened: list[Account] = []
     token = _OPENED.set(opened)

@@ -7,24 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, parse_json
 
 _MOST = 1e15  # what no job takes, of seconds or megabytes
 
 
 def read_benchmarks(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Read what the jobs of each rule took.
-
-    Parameters
-    ----------
-    folder : pathlib.Path
-        With a folder of JSON lines for each rule, or a file for a rule of one job.
-
-    Returns
-    -------
-    dict of str to list of dict
-        A job a dict, with ``s`` at least, its seconds.
-    """
+    """Read what the jobs of each rule took."""
     jobs: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for path in sorted(folder.rglob("*.jsonl")):
         rule = path.relative_to(folder).parts[0].removesuffix(".jsonl")

@@ -25,11 +25,6 @@ class ContentHash:
     Values are hashed column by column, in the order of the rows: validity, lengths and values each
     in a stream of their own, so that the parts leave no trace. All NaN count as one value; a
     negative zero is another than zero.
-
-    Parameters
-    ----------
-    schema : pyarrow.Schema
-        Of every part. Numbers, truth values, times, text, bytes, and lists and structs of these.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -39,13 +34,7 @@ class ContentHash:
         self.add(schema.empty_table())  # so that a column has the same streams without any row
 
     def add(self, table: pa.Table | pa.RecordBatch) -> None:
-        """Add the next rows.
-
-        Raises
-        ------
-        TypeError
-            When a column is of a type that this cannot hash.
-        """
+        """Add the next rows."""
         self.rows += table.num_rows
         for name, streams in self._streams.items():
             column = table.column(name)

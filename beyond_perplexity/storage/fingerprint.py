@@ -14,14 +14,17 @@ the row itself, ``module:TABLE[key]``.
 from __future__ import annotations
 
 import ast
+import atexit
 import hashlib
-from collections.abc import Iterator
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeGuard
-
-from beyond_perplexity.storage.fingerprint_cache import FingerprintCache
 
 PACKAGE = Path(__file__).parents[1]
 _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
@@ -30,7 +33,7 @@ ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
 WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
-_AROUND_RESULTS = ("errors.py", "storage/manifest.py", "storage/outlived.py")
+_AROUND_RESULTS = ("errors.py", "storage/outputs.py")
 LOADING = ""  # only what a module does when it is imported
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -45,22 +48,14 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class _Module:
-    """The statements of a file: those that bind a name, and those that do more when imported.
-
-    Attributes
-    ----------
-    loading : list of statement
-    definitions : dict of str to list of statement
-        By the name; more than one where a name is defined again.
-    rows : dict of str to statement
-        Of tables of rows, by ``TABLE[key]``: not among those of the whole module.
-    imports : dict of str to list of Part
-        What a name that is imported at the top may stand for.
-    """
+    """The statements of a file: those that bind a name, and those that do more when imported."""
 
     loading: list[ast.stmt] = field(default_factory=list)
+    # By the name; more than one where a name is defined again
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    # Of tables of rows, by ``TABLE[key]``: not among those of the whole module
     rows: dict[str, ast.stmt] = field(default_factory=dict)
+    # What a name that is imported at the top may stand for
     imports: dict[str, list[Part]] = field(default_factory=dict)
 
     def statements(self, name: str) -> list[ast.stmt]:
@@ -152,12 +147,6 @@ def _defined(node: ast.stmt) -> Iterator[str]:
             yield from (target.id for target in targets if isinstance(target, ast.Name))
 
 
-def _says_again(held: list[ast.stmt], node: ast.stmt) -> bool:
-    """Return whether a statement imports just what the last one did."""
-    imports = isinstance(node, ast.Import | ast.ImportFrom)
-    return imports and bool(held) and ast.dump(held[-1]) == ast.dump(node)
-
-
 def _is_table_of_rows(node: ast.stmt) -> TypeGuard[ast.AnnAssign]:
     return (
         isinstance(node, ast.AnnAssign)
@@ -198,9 +187,11 @@ def _read(file: Path) -> _Module:
             for name, part in _imported(statement):
                 module.imports.setdefault(name, []).append(part)
             names = list(_defined(statement))
+            imports = isinstance(statement, ast.Import | ast.ImportFrom)
             for name in names:
                 held = module.definitions.setdefault(name, [])
-                if not _says_again(held, statement):
+                # not where it imports just what the last one did
+                if not (held and imports and ast.dump(held[-1]) == ast.dump(statement)):
                     held.append(statement)
             if not names:
                 module.loading.append(statement)
@@ -290,3 +281,59 @@ def _follow(references: list[str]) -> str:
                 f"{part.file.relative_to(_base_of(part.file))}:{part.name}={code}\n".encode()
             )
     return total.hexdigest()[:16]
+
+
+def code_state(root: Path, folders: Sequence[str]) -> str:
+    """Hash all code in folders of a checkout byte for byte, and the version of Python."""
+    total = hashlib.sha256(sys.version.encode())
+    for file in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        content = file.read_bytes()
+        total.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
+        total.update(content)
+    return total.hexdigest()
+
+
+class FingerprintCache:
+    """What is known of one checkout, in a file below ``XDG_CACHE_HOME`` (or ``~/.cache``).
+
+    A file that cannot be read or written is as good as none.
+    """
+
+    def __init__(self, root: Path, folders: Sequence[str]) -> None:
+        self._root, self._folders = root, folders
+        self._state = code_state(root, folders)
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+        place = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+        self._file = Path(home).expanduser() / "beyond-perplexity" / f"fingerprints-{place}.json"
+        self._found = self._read()
+        self._is_new = False
+        atexit.register(self.save)
+
+    def _read(self) -> dict[str, str]:
+        try:
+            held = json.loads(self._file.read_bytes())
+            found = held["found"] if held["state"] == self._state else {}
+            return {str(key): str(value) for key, value in found.items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def get(self, references: Sequence[str], find: Callable[[], str]) -> str:
+        """Return the fingerprint of references, as it is known or as it is found now."""
+        if any(name.replace(".", "/").split("/")[0] not in self._folders for name in references):
+            return find()  # other files may have changed
+        key = "\n".join(references)
+        if key not in self._found:
+            self._found[key], self._is_new = find(), True
+        return self._found[key]
+
+    def save(self) -> None:
+        """Write what was found, beside what other processes have written meanwhile."""
+        if not self._is_new:
+            return
+        with suppress(OSError):
+            if code_state(self._root, self._folders) == self._state:  # else it is of neither
+                found = {"state": self._state, "found": {**self._read(), **self._found}}
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                beside = self._file.with_suffix(f".{os.getpid()}")  # not `outputs`: it comes later
+                beside.write_text(json.dumps(found))
+                beside.replace(self._file)

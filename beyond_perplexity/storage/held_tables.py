@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.parquet_files import wrong_row
+from beyond_perplexity.storage.shards import wrong_row
 from beyond_perplexity.storage.table_files import BATCH_ROWS, TableFile
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
+import json
 import lzma
 import os
 import re
+import reprlib
 import stat
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -31,28 +34,14 @@ _MARK = b"\xef\xbb\xbf"  # of the order of bytes, as some editors write it
 _LONGEST_NAME = 300  # characters of a path that a message shows
 _LONGEST_SAID = 200  # and of what a library says
 _DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError, pa.ArrowException)
-_OTHER_PACKERS = {
+_OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive; unpack it, or name its member where a configuration has an url",
-    b"7z\xbc\xaf": "packed by 7-Zip; unpack it",
-    b"Rar!": "packed by RAR; unpack it",
-    b"\x1f\x9d": "packed by compress; unpack it",
-    b"\x04\x22\x4d\x18": "packed by LZ4; unpack it",
     b"PAR1\x15": "a Parquet file; give it a name that ends in .parquet",
 }
 
 
 class DamagedError(InputError):
-    """A file that breaks off or holds nonsense.
-
-    Parameters
-    ----------
-    place : str
-        The file, and where it is known the byte of what it unpacks to.
-    reason : str
-        What it is not, as it is counted where such files are skipped.
-    detail : str
-        What the library said that reads it.
-    """
+    """A file that breaks off or holds nonsense."""
 
     def __init__(self, place: str, reason: str, detail: str) -> None:
         super().__init__(f"{place}: {reason} ({detail}); fetch or make it again")
@@ -75,14 +64,7 @@ def without_secrets(address: str) -> str:
 
 
 def unreadable(path: object, error: OSError) -> InputError:
-    """Say in one line why the system does not give a file.
-
-    Parameters
-    ----------
-    path : path
-    error : OSError
-        What the system said.
-    """
+    """Say in one line why the system does not give a file."""
     name = without_secrets(str(path))
     shown = name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…"
     if is_address(name):
@@ -100,19 +82,7 @@ def unreadable(path: object, error: OSError) -> InputError:
 
 
 def check_input(path: str | os.PathLike[str], *, again: bool = False) -> None:
-    """Check that a path is something to read, before any of it is read.
-
-    Parameters
-    ----------
-    path : path
-    again : bool
-        It is read more than once, or not from its start: a pipe will not do.
-
-    Raises
-    ------
-    InputError
-        When there is nothing, a folder, or with `again` a pipe or a device.
-    """
+    """Raise `InputError` unless there is something to read; `again`: a pipe will not do."""
     if "\0" in os.fspath(path):
         raise InputError(f"{os.fspath(path)!r}: is no path, it has a NUL character; check the path")
     try:
@@ -185,7 +155,7 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
         return lzma.LZMAFile(file)
     if start.startswith(b"\x28\xb5\x2f\xfd"):
         return pa.CompressedInputStream(file, "zstd")
-    for magic, what in _OTHER_PACKERS.items():
+    for magic, what in _OTHER_KINDS.items():
         if start.startswith(magic):
             raise InputError(f"{path}: is {what}")
     return file
@@ -194,24 +164,9 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
     """Open a file for reading, unpacked.
 
-    Parameters
-    ----------
-    path : path
-        Plain, gzip, bz2, xz or zstandard (several streams in one file too); recognized by the first
-        bytes. A pipe or ``/dev/stdin`` can be read once.
-    again : bool
-        See `check_input`.
-
-    Returns
-    -------
-    io.BufferedReader
-        Its methods raise `DamagedError` where an archive breaks off, after all that could be read,
-        and `InputError` where the system does not give the file.
-
-    Raises
-    ------
-    InputError
-        When it cannot be opened, or is packed by something else.
+    It is plain, gzip, bz2, xz or zstandard, known by its first bytes. A pipe or ``/dev/stdin`` can
+    be read once; with `again` it is refused. Reading raises `DamagedError` where an archive breaks
+    off, after all that could be read.
     """
     check_input(path, again=again)
     try:
@@ -236,20 +191,7 @@ def count_lines(file: io.BufferedReader) -> int:
 
 
 def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:
-    """Open a zip archive, after a look at what its members say of themselves.
-
-    Parameters
-    ----------
-    path : path
-    most : int
-        Bytes that all members may have, unpacked.
-
-    Raises
-    ------
-    InputError
-        When the file cannot be read or is no zip archive, a member is encrypted, or they are larger
-        in all.
-    """
+    """Open a zip archive: its members have at most so many bytes, unpacked, none is encrypted."""
     check_input(path, again=True)
     try:
         archive = zipfile.ZipFile(path)
@@ -271,22 +213,7 @@ def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zip
 
 
 def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) -> None:
-    """Unpack one member of a zip archive, part by part.
-
-    Parameters
-    ----------
-    path : path
-    member : str
-        Its path in the archive.
-    target : file
-        What it is written to.
-
-    Raises
-    ------
-    InputError
-        As `open_archive`; and when there is no such member, or it is damaged or packed in a way
-        that Python does not know.
-    """
+    """Unpack one member of a zip archive, part by part."""
     with open_archive(path) as archive:
         try:
             source = archive.open(member)
@@ -311,19 +238,7 @@ def _member_part(path: object, member: str, source: IO[bytes]) -> bytes:
 
 
 def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
-    """Read a file that is held whole, unpacked.
-
-    Parameters
-    ----------
-    path : path
-    most : int
-        Bytes that it may have.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read or is larger.
-    """
+    """Read a file that is held whole, unpacked."""
     parts, size = [], 0
     with open_input(path) as file:
         while part := file.read1(INPUT_BYTES):
@@ -337,16 +252,85 @@ def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
 
 
 def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
-    """Read a text that is held whole, without a byte order mark; see `read_whole`.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, is larger, or no UTF-8; then it names the line.
-    """
+    """Read a text that is held whole, without a byte order mark; see `read_whole`."""
     content = read_whole(path, most).removeprefix(_MARK)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}: line {line}: is not UTF-8; convert the file") from error
+
+
+_SHOWN = 80  # characters of a foreign value in a message
+
+
+class JSONTextError(ValueError):
+    """A text that is no JSON, or has what no reader takes; one line, and where it is, from 1."""
+
+    def __init__(self, reason: str, line: int = 1) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Read a JSON text, bytes as UTF-8; a float may be NaN or infinite, which Python itself writes.
+
+    Raises `JSONTextError` where it is none, nests too deeply or has a number of too many digits.
+    """
+    try:
+        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+    except RecursionError as error:
+        raise JSONTextError("its brackets are nested too deeply") from error
+    except json.JSONDecodeError as error:
+        raise JSONTextError(str(error), error.lineno) from error
+    except UnicodeDecodeError as error:
+        raise JSONTextError(f"it is not UTF-8 at byte {error.start}") from error
+    except ValueError as error:
+        digits = sys.get_int_max_str_digits()
+        raise JSONTextError(f"it has a whole number of more than {digits} digits") from error
+
+
+def has_twice(text: str, key: str) -> bool:
+    """Tell whether an object itself has a key twice, of which a reader takes the last."""
+    if text.count(json.dumps(key, ensure_ascii=False)) < 2:
+        return False
+    pairs = json.loads(text, object_pairs_hook=list)
+    return sum(name == key for name, _ in pairs) > 1
+
+
+def parse_object(text: str | bytes, place: str, advice: str) -> dict[str, Any]:
+    """Read a JSON object that stands in a file; place and advice are for the message."""
+    try:
+        value = parse_json(text)
+    except JSONTextError as error:
+        raise InputError(f"{place} is no JSON ({error}); {advice}") from error
+    if not isinstance(value, dict):
+        raise InputError(f"{place} is no JSON object; {advice}")
+    return value
+
+
+def read_json(path: str | os.PathLike[str], what: str, advice: str) -> Any:
+    """Read a JSON file, which should be a `what`, such as "vocabulary file"."""
+    content = read_whole(path)
+    try:
+        return parse_json(content)
+    except JSONTextError as error:
+        raise InputError(f"{path}: is no {what}: it is no JSON ({error}); {advice}") from error
+
+
+class _Brief(reprlib.Repr):
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 3, _SHOWN, _SHOWN
+
+    def repr_int(self, x: int, level: int) -> str:  # of very many digits Python writes none
+        return repr(x) if x.bit_length() < 300 else f"<a whole number of {x.bit_length()} bits>"
+
+
+def brief_repr(value: object) -> str:
+    """Show a foreign value in a message, in some characters and little work.
+
+    Objects that hold one another again and again, as a pickle can make them, are cut off at their
+    third level.
+    """
+    return f"{_Brief().repr(value):.{_SHOWN}}"

@@ -1,51 +1,51 @@
-"""The one place that opens outputs: checked before the work, whole or not there after it."""
+"""The one place that opens outputs: checked before the work, whole or not there after it.
+
+Of every result of a run the hash of its bytes is noted (``manifest/{path}.sha256``, a line of
+sha256sum), so that what is edited or removed later is noticed. A Snakemake that is killed on a
+cluster leaves its jobs running: a later run claims its outputs, and they write these no more.
+"""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import glob
+import hashlib
 import json
 import os
-import platform
 import re
+import secrets
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from beyond_perplexity.errors import InputError, describe_os_error, os_error_number
-from beyond_perplexity.storage.manifest import note_file
-from beyond_perplexity.storage.outlived import check_claim
+from beyond_perplexity.storage.provenance import sealed, value_hash
 
-SILENT_SECONDS = 86_400.0
-_HOST = re.sub(r"\W", "-", platform.node()) or "host"
+RESULTS = "BEYOND_PERPLEXITY_RESULTS"  # set by the rules: the folder of the results
+MANIFEST, SUFFIX = "manifest", ".sha256"
+SKIPPED = ("logs", "benchmarks", "checkpoints", MANIFEST)  # folders that hold no results
+RUN = "BEYOND_PERPLEXITY_RUN"  # set by the rules: the number of the run that a job is of
+CLAIMS = Path(".snakemake/claims.json")  # the number of the newest run that is about an output
 _LONGEST_NAME = 255  # bytes, of all file systems in use
 _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 
+# ---- before the work ----
+
+
 def check_output(path: str | os.PathLike[str]) -> None:
-    """Check, without leaving anything, that a file can be written.
-
-    Parameters
-    ----------
-    path : path
-        Of a file that may be there, in a folder that may be missing.
-
-    Raises
-    ------
-    InputError
-        When it is a folder or a device, its name is too long, or its folder cannot be made or
-        written to or has no room.
-    """
+    """Raise `InputError` where a file cannot be written; nothing is left of the check."""
     target = Path(path)
     _check_name(target)
     try:
         if target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
-        if _is_of_the_system(target):
+        folder = Path(os.path.realpath(target.parent))  # /dev/stdout may lead to a file
+        is_device = folder.is_relative_to("/dev") and not folder.is_relative_to("/dev/shm")
+        if is_device or folder.is_relative_to("/proc"):
             raise InputError(f"{path}: is no place for files; name one in a folder of yours")
         if target.exists() and not target.is_file():
             raise InputError(f"{path}: is no regular file, and would be replaced; name a file")
@@ -55,13 +55,7 @@ def check_output(path: str | os.PathLike[str]) -> None:
 
 
 def check_output_folder(path: str | os.PathLike[str]) -> None:
-    """Check, without leaving anything, that files can be written to a folder.
-
-    Raises
-    ------
-    InputError
-        As for `check_output`; also when it is a file.
-    """
+    """Raise `InputError` where no files can be written to a folder; see `check_output`."""
     folder = Path(path)
     _check_name(folder.absolute() if os.fspath(path) else folder)
     try:
@@ -83,14 +77,6 @@ def _check_name(path: Path) -> None:
             )
 
 
-def _is_of_the_system(path: Path) -> bool:
-    """Tell what leads to a device or a stream: /dev/stdout may lead to a file, and is none."""
-    folder = Path(os.path.realpath(path.parent))
-    if folder.is_relative_to("/dev/shm"):  # a file system in memory
-        return False
-    return any(folder.is_relative_to(top) for top in ("/dev", "/proc"))
-
-
 def _check_folder(folder: Path) -> None:
     """Check that a folder, or the first above it that is there, can be written to."""
     there = folder.absolute()
@@ -106,6 +92,9 @@ def _check_folder(folder: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
+# ---- whole or not there ----
+
+
 @contextmanager
 def atomic_path(
     path: str | os.PathLike[str], name: Callable[[Path], Path] | None = None
@@ -113,80 +102,63 @@ def atomic_path(
     """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
 
     Several processes may write the same file: the last one to finish is right, but for jobs of an
-    earlier run (`outlived.check_claim`). What a killed process left of it is removed.
-
-    Parameters
-    ----------
-    path : path
-        The final path; its folder is made when it is missing.
-    name : callable, optional
-        Where the content decides on it: the final path, by the finished temporary one.
-
-    Yields
-    ------
-    pathlib.Path
-        An empty file, in the same folder and with the same suffix, to be written to or replaced.
-
-    Raises
-    ------
-    InputError
-        When the path cannot be an output (see `check_output`), or is left to a later run.
-    OSError
-        When writing fails; it names `path`, whichever library was writing.
+    earlier run. What a killed one left of it is removed. The path is an empty file of the same
+    suffix, to be written to or replaced. Where the content decides on the final path, `name` gives
+    it by the temporary one. Errors name `path`, whichever library was writing.
     """
     target = Path(path)
     check_output(target)
-    temporary = _temporary(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        _remove_leftovers(target)
-        temporary.write_bytes(b"")
-        mode = temporary.stat().st_mode
-        yield temporary
-        if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
-            temporary.chmod(mode)
-        descriptor = os.open(temporary, os.O_RDONLY)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_path(target) as temporary:
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        check_claim(target)
-        note_file(temporary, target)
-        temporary.replace(name(temporary) if name else target)
-    except Exception as error:
-        named = _of_target(error, temporary, target)
-        if named is None:
-            raise
-        raise named from error
-    finally:
-        _remove(temporary)
+            mode = temporary.stat().st_mode
+            yield temporary
+            if temporary.stat().st_mode != mode:  # as safetensors does, which replaces the file
+                temporary.chmod(mode)
+            with open(temporary, "rb") as written:
+                os.fsync(written)
+            check_claim(target)
+            note_file(temporary, target)
+            temporary.replace(name(temporary) if name else target)
+        except Exception as error:
+            named = _of_target(error, temporary, target)
+            if named is None:
+                raise
+            raise named from error
 
 
-def _remove(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:  # there is no such folder either; what failed before says why
-        if os.path.lexists(path):
-            raise
+@contextmanager
+def scratch_path(target: Path) -> Iterator[Path]:
+    """Make a file beside `target` for the time being; it is removed, however the work ends.
 
-
-def _temporary(target: Path) -> Path:
-    start, end = _around(target)
-    return target.with_name(f"{start}{_HOST}.{os.getpid()}-{threading.get_native_id()}{end}")
-
-
-def _around(target: Path) -> tuple[str, str]:
-    """Return how the names of a target's temporary files begin and end; they have room for more."""
+    It is locked while its writer lives, so that what a killed one left is known and removed.
+    """
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME // 2:
-        name = blake2b(os.fsencode(name), digest_size=16).hexdigest()
+        name = hashlib.blake2b(os.fsencode(name), digest_size=16).hexdigest()
     suffix = target.suffix if len(os.fsencode(target.suffix)) < _LONGEST_NAME // 8 else ""
-    return f".{name}.", f".partial{suffix}"
+    start, end = f".{name}.", f".partial{suffix}"
+    for left in target.parent.glob(f"{glob.escape(start)}{'[0-9a-f]' * 16}{glob.escape(end)}"):
+        with suppress(OSError), open(left, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while somebody writes it
+            left.unlink()
+    temporary = target.with_name(f"{start}{secrets.token_hex(8)}{end}")
+    with open(temporary, "xb") as file:
+        with suppress(OSError):  # of a file system without locks nothing is removed
+            fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _of_target(error: Exception, temporary: Path, target: Path) -> OSError | None:
     """Return the error of a library as one that names the target; None for one of another file."""
-    number = os_error_number(error) if isinstance(error, OSError) else _rust_number(error)
+    if isinstance(error, OSError):
+        number = os_error_number(error)
+    else:  # the words of safetensors and tokenizers
+        found = re.search(r"\(os error (\d+)\)", str(error))
+        number = int(found[1]) if found else None
     if number is None:
         return None
     held = getattr(error, "filename", None)
@@ -200,71 +172,12 @@ def _of_target(error: Exception, temporary: Path, target: Path) -> OSError | Non
     return OSError(number, os.strerror(number), name)
 
 
-def _rust_number(error: Exception) -> int | None:
-    """Read the number of a system's error from the words of safetensors and tokenizers."""
-    found = re.search(r"\(os error (\d+)\)", str(error))
-    return int(found[1]) if found else None
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove the temporary files of a target whose processes are no more.
-
-    Of another machine's processes nothing is known: a file of theirs counts as left when nothing
-    was written to it for `SILENT_SECONDS`.
-    """
-    start, end = _around(target)
-    for left in target.parent.glob(f"{glob.escape(start)}*{glob.escape(end)}"):
-        writer = left.name.removeprefix(start).removesuffix(end)
-        found = re.fullmatch(r"([^.]+)\.(\d+)-\d+", writer)
-        if found is None:
-            continue
-        if found[1] == _HOST:
-            dead = not _is_running(int(found[2]))
-        else:
-            dead = _silent_seconds(left) > SILENT_SECONDS
-        if dead:
-            left.unlink(missing_ok=True)
-
-
-def _silent_seconds(path: Path) -> float:
-    try:
-        return time.time() - path.stat().st_mtime
-    except FileNotFoundError:  # its writer has just finished
-        return 0.0
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        return True
-    return True
-
-
-@contextmanager
-def scratch_path(path: Path) -> Iterator[Path]:
-    """Give a path beside `path` for the time being; it is removed, however the work ends.
-
-    If the process is killed, by the next one that asks for the same.
-    """
-    temporary = _temporary(path)
-    _remove_leftovers(path)
-    try:
-        yield temporary
-    finally:
-        _remove(temporary)
-
-
 def write_json(path: str | os.PathLike[str], value: object) -> None:
     """Write a JSON file atomically, with sorted keys, so that equal values give equal bytes.
 
     A run record in it (``record``) is given the hash of everything else.
     """
     if isinstance(value, dict) and isinstance(record := value.get("record"), dict):
-        from beyond_perplexity.storage.provenance import sealed, value_hash
-
         content = value_hash({key: held for key, held in value.items() if key != "record"})
         value = {**value, "record": sealed(record, Path(path), {"content_hash": content})}
     write_text(path, json.dumps(value, indent=2, sort_keys=True) + "\n")
@@ -274,3 +187,71 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a UTF-8 text file atomically."""
     with atomic_path(path) as temporary:
         temporary.write_text(text, encoding="utf-8", errors="surrogateescape")
+
+
+# ---- the manifest ----
+
+
+def note_file(written: Path, target: Path) -> None:
+    """Note what a result will hold, before it gets its name; without a run nothing is noted."""
+    results = os.environ.get(RESULTS)
+    if results is None:
+        return
+    name = Path(os.path.relpath(target, results))
+    if name.parts[0] in (os.pardir, *SKIPPED):
+        return
+    with open(written, "rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    write_text(Path(results, MANIFEST, f"{name}{SUFFIX}"), f"{content}  {name}\n")
+
+
+def read_notes(tree: Path) -> Iterator[tuple[Path, str]]:
+    """Name the files below a folder of results that jobs have made, there or not, with hashes."""
+    folders = (folder for folder in (tree, *tree.parents) if (folder / MANIFEST).is_dir())
+    if (results := next(folders, None)) is None:
+        return
+    for note in sorted((results / MANIFEST / tree.relative_to(results)).rglob(f"*{SUFFIX}")):
+        name = note.relative_to(results / MANIFEST)
+        yield results / name.with_suffix(""), note.read_text(errors="replace")[:64]
+
+
+def forget_files(results: Path, wanted: Iterable[str]) -> None:
+    """Remove the notes of files that are gone and that no job makes any more."""
+    kept = {os.path.abspath(path) for path in wanted}
+    for path, _ in read_notes(results):
+        if not path.exists() and os.path.abspath(path) not in kept:
+            (results / MANIFEST / f"{path.relative_to(results)}{SUFFIX}").unlink(missing_ok=True)
+
+
+# ---- the runs that outputs are left to ----
+
+
+def number_run() -> None:
+    """Give this run, for its jobs, a number after those of all that claimed anything: the time."""
+    os.environ[RUN] = str(max(time.time_ns(), 1 + max(_claims().values(), default=0)))
+
+
+def claim(outputs: Iterable[str]) -> None:
+    """Leave outputs to this run: jobs of earlier ones that still run write them no more."""
+    ours = dict.fromkeys(map(os.path.relpath, outputs), int(os.environ[RUN]))
+    write_json(CLAIMS, {**_claims(), **ours})
+
+
+def check_claim(path: str | os.PathLike[str]) -> None:
+    """Raise `InputError` where a later run than that of this job is about an output."""
+    if is_left(path):
+        raise InputError(
+            f"{path}: is left to a later run; what this job of an earlier one makes is not kept"
+        )
+
+
+def is_left(path: str | os.PathLike[str]) -> bool:
+    """Return whether a later run than that of this job is about an output."""
+    run = os.environ.get(RUN)
+    return run is not None and _claims().get(os.path.relpath(path), 0) > int(run)
+
+
+def _claims() -> dict[str, int]:
+    with suppress(OSError, ValueError):
+        return {str(path): int(run) for path, run in json.loads(CLAIMS.read_bytes()).items()}
+    return {}

@@ -1,21 +1,128 @@
-"""Where a result came from: the run record of a file, and hashes of contents."""
+"""Which files the process has read so far: what its outputs are made of."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import socket
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from beyond_perplexity import __version__
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.gpu_use import gpus_used, watch_gpu
 from beyond_perplexity.storage.fingerprint import PACKAGE, ROOT, fingerprint
-from beyond_perplexity.storage.lineage import inputs_of, note_read
+
+_reads: dict[str, str | None] = {}
+_writes: set[str] = set()
+
+
+def note_read(path: str | os.PathLike[str], content: str | None) -> None:
+    """Remember that a file was read."""
+    _reads.setdefault(os.fspath(path), content)
+
+
+def inputs_of(output: str | os.PathLike[str]) -> dict[str, str | None]:
+    """Return what was read so far, but for what was written here too, with the hashes of contents.
+
+    Paths are as seen from the output's folder: files that move together keep finding each other.
+    """
+    folder = os.path.dirname(os.path.abspath(output))
+    _writes.add(os.path.abspath(output))
+    return {
+        os.path.relpath(path, folder): content
+        for path, content in sorted(_reads.items())
+        if os.path.abspath(path) not in _writes
+    }
+
+
+def forget_reads() -> None:
+    """Forget what was read and written, where one process does the work of several."""
+    _reads.clear()
+    _writes.clear()
+
+
+SECONDS_BETWEEN_SAMPLES = 15.0
+_FIRST_SAMPLE = 1.0  # seconds after the beginning, so that a short job has one
+
+
+class GpuWatch:
+    """Ask the driver now and then how busy a GPU is, beside the work."""
+
+    def __init__(self, device: str) -> None:
+        self._torch: Any = sys.modules["torch"]
+        self._device = self._torch.device(device)
+        properties = self._torch.cuda.get_device_properties(self._device)
+        self._name, self._id = properties.name, f"GPU-{properties.uuid}"
+        self._samples: list[float] = []
+        self._ended = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        pause = _FIRST_SAMPLE
+        while not self._ended.wait(pause):
+            busy = busy_percent(self._id)
+            if busy is None:  # there is no nvidia-smi, or it does not know, as of a part of a GPU
+                return
+            self._samples.append(busy)
+            pause = SECONDS_BETWEEN_SAMPLES
+
+    def used(self) -> dict[str, object]:
+        """Return what was used so far.
+
+        ``name``; ``memory_mb``, the most that torch held (10⁶ bytes); ``busy_percent``, the mean of
+        so many ``samples``, null where nobody says so.
+        """
+        samples = list(self._samples)
+        held = self._torch.cuda.max_memory_reserved(self._device)
+        return {
+            "name": self._name,
+            "memory_mb": round(held / 1e6),
+            "busy_percent": round(sum(samples) / len(samples), 1) if samples else None,
+            "samples": len(samples),
+        }
+
+
+def busy_percent(identity: str) -> float | None:
+    """Ask nvidia-smi how busy a GPU is, in percent; None where it cannot say."""
+    command = ["nvidia-smi", f"--id={identity}", "--query-gpu=utilization.gpu"]
+    try:
+        done = subprocess.run(
+            [*command, "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+        return float(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+_watches: dict[str, GpuWatch] = {}
+
+
+def watch_gpu(device: str) -> None:
+    """Begin to watch the GPU that a step runs on, if it is one and torch can use it."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return
+    if device.startswith("cuda") or (device == "auto" and torch.cuda.is_initialized()):
+        name = device if device.startswith("cuda") else "cuda"
+        if name not in _watches:
+            _watches[name] = GpuWatch(name)
+
+
+def gpus_used() -> list[dict[str, object]]:
+    """Return what was used of the GPUs that are watched; nothing on a CPU."""
+    return [watch.used() for watch in _watches.values()]
+
 
 LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record has the hash alone
 
@@ -42,22 +149,7 @@ def content_hash(path: str | Path) -> str:
 
 
 def check_sha256(path: str | Path, expected: str, name: str | None = None) -> None:
-    """Check the content of a file.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    expected : str
-        Its SHA-256, 64 hexadecimal digits.
-    name : str, optional
-        What the message calls it; the path by default.
-
-    Raises
-    ------
-    InputError
-        When the SHA-256 differs; names the file, both sums and what the file begins with.
-    """
+    """Check the content of a file."""
     found = content_hash(path)
     if found != expected.strip().lower():
         with open(path, "rb") as file:
@@ -151,20 +243,8 @@ def sealed(
 ) -> dict[str, object]:
     """Return the run record as it goes into an output.
 
-    Parameters
-    ----------
-    record : dict
-        Of `run_record`.
-    output : path
-        The file that it goes into.
-    content : dict
-        What is known of what the file holds: ``content_hash`` at least.
-
-    Returns
-    -------
-    dict
-        The record with its end, the file's name, and the hash of every file that was read
-        (``inputs``).
+    That is with its end, the file's name, the hash of every file that was read (``inputs``), and
+    what is known of its content (``content_hash`` at least).
     """
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

@@ -24,23 +24,8 @@ def _split(file: str) -> tuple[str, str, str] | None:
     return (file[: found.start()], found[1], found[2] or "") if found else None
 
 
-def _follows(number: str, last: str) -> bool:
-    return len(number) == len(last) and int(number) == int(last) + 1
-
-
 def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Write the paths of numbered files shortly, in their order.
-
-    Parameters
-    ----------
-    files : iterable of paths
-        Such as ``a/00000.parquet``; others are left as they are.
-
-    Returns
-    -------
-    list of str
-        Files with following numbers of equal width as one word: ``a/{00000..00019}.parquet``.
-    """
+    """Write the paths of numbered files shortly, in their order."""
     words: list[str] = []
     run: list[str] = []  # beginning, first number, last number, ending
 
@@ -57,7 +42,8 @@ def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
             words.append(file)
             continue
         start, number, end = parts
-        if run and (start, end) == (run[0], run[3]) and _follows(number, run[2]):
+        alike = run and (start, len(number), end) == (run[0], len(run[2]), run[3])
+        if alike and int(number) == int(run[2]) + 1:
             run[2] = number
         else:
             finish()

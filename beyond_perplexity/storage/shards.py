@@ -1,13 +1,15 @@
-"""Parquet shards: the one home of writing, footers and streaming reads."""
+"""The one place that opens Parquet files: what is wrong with one is said in a line."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,10 +19,104 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.contents import ContentHash
-from beyond_perplexity.storage.json_text import parse_object
-from beyond_perplexity.storage.lineage import note_read
+from beyond_perplexity.storage.inputs import (
+    DamagedError,
+    check_input,
+    parse_object,
+    said,
+    unreadable,
+)
 from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.storage.parquet_files import ParquetInput
+from beyond_perplexity.storage.provenance import note_read, sealed
+
+
+@contextmanager
+def _explained(path: object) -> Iterator[None]:
+    """Turn what pyarrow raises about a file into an `InputError`."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        reason = "the name of a column is not UTF-8"
+        raise DamagedError(str(path), "not a readable Parquet file", reason) from error
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from error
+        raise DamagedError(str(path), "not a readable Parquet file", said(error)) from error
+
+
+class ParquetInput(pq.ParquetFile):
+    """A Parquet file whose batches hold what their types say; errors name column and row."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        check_input(path, again=True)
+        self.path = path
+        with _explained(path):
+            super().__init__(path)
+            names = Counter(self.schema_arrow.names)
+        twice = [name for name, count in names.items() if count > 1]
+        if twice:
+            self.close()
+            raise InputError(f"{path}: has column {twice[0]!r} more than once; leave one of them")
+
+    def raw_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
+        """Stream batches as `iter_batches` does, but do not check their strings."""
+        with _explained(self.path):
+            yield from super().iter_batches(*arguments, **keywords)
+
+    def iter_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
+        """Stream batches of rows; the arguments are those of pyarrow."""
+        row = 0
+        for batch in self.raw_batches(*arguments, **keywords):
+            self._check(batch, row)
+            yield batch
+            row += batch.num_rows
+
+    def _checked(self, read: Callable[..., pa.Table], *arguments: Any, **keywords: Any) -> pa.Table:
+        with _explained(self.path):
+            table = read(*arguments, **keywords)
+        row = 0
+        for batch in table.to_batches():
+            self._check(batch, row)
+            row += batch.num_rows
+        return table
+
+    def read(self, *arguments: Any, **keywords: Any) -> pa.Table:
+        """Read all rows; the arguments are those of pyarrow."""
+        return self._checked(super().read, *arguments, **keywords)
+
+    def read_row_group(self, *arguments: Any, **keywords: Any) -> pa.Table:
+        """Read a group of rows; the arguments are those of pyarrow."""
+        return self._checked(super().read_row_group, *arguments, **keywords)
+
+    def _check(self, batch: pa.RecordBatch, first: int) -> None:
+        wrong = wrong_row(batch)
+        if wrong:
+            row, name = wrong
+            raise InputError(
+                f"{self.path}: row {first + row + 1}: column '{name}' is no {batch[name].type} "
+                "(not UTF-8, or damaged); make the file again"
+            )
+
+
+def wrong_row(batch: pa.RecordBatch) -> tuple[int, str] | None:
+    """Return index and column of the first value that is not what its type says; None: all are."""
+    if _is_sound(batch):
+        return None
+    wrong = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not _is_sound(column):
+            rows = (row for row in range(len(column)) if not _is_sound(column.slice(row, 1)))
+            wrong.append((next(rows, 0), name))
+    return min(wrong, default=(0, batch.schema.names[0]))
+
+
+def _is_sound(values: pa.RecordBatch | pa.Array) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowException:
+        return False
+    return True
+
 
 RECORD_KEY = b"beyond_perplexity"
 CONTENT_KEY = b"beyond_perplexity.content"  # the content hash alone, for whoever reads the file
@@ -64,18 +160,7 @@ class ShardWriter:
         return self
 
     def write(self, columns: pa.Table | pa.RecordBatch | dict[str, object]) -> None:
-        """Append rows.
-
-        Parameters
-        ----------
-        columns : table, record batch, or dict of column name to array or list
-            Exactly the columns of the schema, in any order.
-
-        Raises
-        ------
-        ValueError
-            When columns are missing or superfluous.
-        """
+        """Append rows."""
         assert self._writer is not None
         names = list(columns if isinstance(columns, dict) else columns.schema.names)
         if set(names) != set(self._schema.names):
@@ -90,8 +175,6 @@ class ShardWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        from beyond_perplexity.storage.provenance import sealed
-
         assert self._writer is not None
         if kind is None:
             held, whole = self._content, self._content.table()
@@ -143,13 +226,7 @@ def content_of(path: str | os.PathLike[str]) -> str | None:
 
 
 def check_schema(path: str | os.PathLike[str], schema: pa.Schema) -> ParquetInput:
-    """Open a Parquet file after checking that it holds the columns of a schema.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file or a column is missing or of another type.
-    """
+    """Open a Parquet file that must have the columns of a schema, of its types."""
     file = _open(path)
     held = file.schema_arrow
     for field in schema:
@@ -168,24 +245,7 @@ def read_batches(
     columns: Sequence[str],
     batch_size: int = 16_384,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream the named columns of one or more shards, in order, without holding a file in memory.
-
-    Parameters
-    ----------
-    paths : path or iterable of paths
-        The shards, read in the given order.
-    schema : pyarrow.Schema
-        Of the columns; each file is checked against it.
-    columns : sequence of str
-        The columns to read.
-    batch_size : int
-        Rows of a batch at most.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Batches with just the named columns.
-    """
+    """Stream the named columns of shards, in order, a batch of rows at a time."""
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
     for path in paths:
@@ -196,23 +256,7 @@ def read_batches(
 def read_texts(
     paths: Sequence[str | os.PathLike[str]], split: str | None = None, batch_size: int = 8_192
 ) -> Iterator[pa.Array]:
-    """Stream the texts of documents or samples.
-
-    Parameters
-    ----------
-    paths, split, batch_size
-        As for `read_rows`.
-
-    Yields
-    ------
-    pyarrow.StringArray
-        Texts in the order of the files, in batches of at least one.
-
-    Raises
-    ------
-    InputError
-        When a file has neither form, or a split is asked of a file without one.
-    """
+    """Stream the texts of documents or samples."""
     for batch in read_rows(paths, ["text"], split, batch_size=batch_size):
         yield batch.column("text")
 
@@ -224,35 +268,15 @@ def read_rows(
     first: int | None = None,
     batch_size: int = 8_192,
 ) -> Iterator[pa.RecordBatch]:
-    """Stream columns of documents or samples.
+    """Stream columns of documents or samples, told apart by their columns.
 
-    Parameters
-    ----------
-    paths : sequence of paths
-        Parquet files of kind ``documents`` or ``samples``, told apart by their columns.
-    columns : sequence of str
-        Columns that both kinds have, or that these files have.
-    split : str, optional
-        Only documents of this split; needs files of kind ``documents``.
-    first : int, optional
-        Only so many documents, the first ones; None: all.
-    batch_size : int
-        Documents of a batch at most.
-
-    Yields
-    ------
-    pyarrow.RecordBatch
-        Rows in the order of the files, in batches of at least one.
-
-    Raises
-    ------
-    InputError
-        When a file has neither form, a split is asked of a file without one, or a column of a file
-        without it.
+    Only those of a split, which samples have not; only the `first` so many; in batches of at least
+    one.
     """
     left = first
     for path in paths:
-        schema = DOCUMENTS if _has_split(path) else TEXT_SAMPLES
+        with _open(path) as file:
+            schema = DOCUMENTS if "split" in file.schema_arrow.names else TEXT_SAMPLES
         if schema is TEXT_SAMPLES and split is not None:
             raise InputError(f"{path}: has no column 'split'; leave the split out for samples")
         for name in set(columns) - set(schema.names):
@@ -267,11 +291,6 @@ def read_rows(
             left = None if left is None else left - batch.num_rows
             if left == 0:
                 return
-
-
-def _has_split(path: str | os.PathLike[str]) -> bool:
-    with _open(path) as file:
-        return "split" in file.schema_arrow.names
 
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
@@ -289,13 +308,7 @@ def _count_rows(path: str | os.PathLike[str]) -> int:
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
-    """Read the run record from the footer of a Parquet file.
-
-    Raises
-    ------
-    InputError
-        When the file is no Parquet file, or has no run record or one that is no JSON object.
-    """
+    """Read the run record from the footer of a Parquet file."""
     with _open(path) as file:
         metadata = file.metadata.metadata or {}
     if RECORD_KEY not in metadata:
@@ -304,11 +317,5 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
 
 
 def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
-    """Read the run record of a footer.
-
-    Raises
-    ------
-    InputError
-        When it is no JSON object; names the file.
-    """
+    """Read the run record of a footer."""
     return parse_object(footer, f"{path}: its run record", "make it again")

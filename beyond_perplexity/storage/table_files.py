@@ -19,7 +19,7 @@ import pyarrow.csv
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.inputs import check_input, unreadable
-from beyond_perplexity.storage.parquet_files import ParquetInput
+from beyond_perplexity.storage.shards import ParquetInput
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
@@ -33,18 +33,10 @@ LARGEST_LOG = 1e100  # so that sums of squares are finite
 
 
 class RowBatch(NamedTuple):
-    """Some rows that follow each other.
+    """Some rows that follow each other."""
 
-    Attributes
-    ----------
-    first : int
-        Index of the first row in the file, from 0.
-    columns : dict of str to ndarray
-        int64 or float64, one value a row.
-    """
-
-    first: int
-    columns: dict[str, np.ndarray]
+    first: int  # index of the first row in the file, from 0
+    columns: dict[str, np.ndarray]  # int64 or float64, one value a row
 
 
 def is_csv(path: str | Path) -> bool:
@@ -53,26 +45,7 @@ def is_csv(path: str | Path) -> bool:
 
 
 class TableFile:
-    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Its columns.
-    n_groups : int
-        Groups of rows that can be read one by one: the row groups of a Parquet file.
-
-    Raises
-    ------
-    InputError
-        When it cannot be read, has another name, two columns of one name, or its columns are not
-        separated by commas.
-    """
+    """A Parquet file (``.parquet``), or a CSV file (``.csv``, ``.csv.gz``) with a line of names."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -118,14 +91,12 @@ class TableFile:
     def _packed(self) -> bool:
         return self.path.suffix.lower() == ".gz"
 
-    def _input(self) -> pa.NativeFile:
-        """Open a CSV file for pyarrow, which on its own knows a gzipped one by ``.gz`` alone."""
-        return pa.input_stream(str(self.path), "gzip" if self._packed else None)
-
     def _stream_csv(
         self, convert: pyarrow.csv.ConvertOptions | None = None
     ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(self._input(), ONE_THREAD, convert_options=convert)
+        # on its own pyarrow knows a gzipped one by ``.gz`` alone
+        stream = pa.input_stream(str(self.path), "gzip" if self._packed else None)
+        return pyarrow.csv.open_csv(stream, ONE_THREAD, convert_options=convert)
 
     def _open(self) -> IO[bytes]:
         """Open a CSV file for its lines."""
@@ -133,15 +104,11 @@ class TableFile:
 
     def place(self, row: int) -> str:
         """Name a row, counted from 0, as users do: the line of a CSV file, else the row from 1."""
-        return (
-            f"{self.path}: line {self._line(row)}" if self._csv else f"{self.path}: row {row + 1}"
-        )
-
-    def _line(self, row: int) -> int:
-        """Return the line of a row of a CSV file; lines that are empty are no rows."""
-        with self._open() as file:
+        if not self._csv:
+            return f"{self.path}: row {row + 1}"
+        with self._open() as file:  # lines that are empty are no rows
             filled = (number for number, line in enumerate(file, 1) if line.strip(b"\r\n"))
-            return next(islice(filled, row + 1, None), row + 2)
+            return f"{self.path}: line {next(islice(filled, row + 1, None), row + 2)}"
 
     def _unreadable(self, error: Exception, what: str) -> InputError:
         """Say in one line why pyarrow could not read on, and where if it says so."""
@@ -154,13 +121,7 @@ class TableFile:
         return InputError(f"{place}: {what} ({text.replace(row[0], '') if row else text})")
 
     def count_read(self, rows: int) -> None:
-        """Account for all rows of the file, of which a reader passed so many on.
-
-        Raises
-        ------
-        InputError
-            When it has others.
-        """
+        """Account for all rows of the file, of which a reader passed so many on."""
         account = Account(self.path, "rows")
         account.read = rows
         account.close(self._lines_of_rows(rows) if self._csv else sum(self._group_rows))
@@ -200,23 +161,9 @@ class TableFile:
                 yield from table.iter_batches(columns=list(kinds))
 
     def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[RowBatch]:
-        """Stream columns of one group of rows.
+        """Stream columns of one group of rows, read as the given types, int64 or float64.
 
-        Parameters
-        ----------
-        columns : mapping of str to pyarrow.DataType
-            The columns and what they are read as, int64 or float64.
-        group : int
-            Index of the group.
-
-        Yields
-        ------
-        RowBatch
-
-        Raises
-        ------
-        InputError
-            When a value is empty or no such number; names the row.
+        Raises `InputError` that names the row where a value is empty or no such number.
         """
         first = sum(self._group_rows[:group])
         for batch in self._record_batches(columns, group):

@@ -12,8 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.parquet_files import ParquetInput
-from beyond_perplexity.storage.shards import RECORD_KEY, count_documents, read_record, read_rows
+from beyond_perplexity.storage.shards import (
+    RECORD_KEY,
+    ParquetInput,
+    count_documents,
+    read_record,
+    read_rows,
+)
 from beyond_perplexity.tendencies.tokens import (
     WHOLE_TEXT,
     TextView,

@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.storage.inputs import read_whole
-from beyond_perplexity.storage.json_text import JSONTextError, parse_json
+from beyond_perplexity.storage.inputs import JSONTextError, parse_json, read_whole
 from beyond_perplexity.storage.shards import count_documents, read_texts
 
 _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"

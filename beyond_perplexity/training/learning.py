@@ -5,23 +5,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pkgutil import resolve_name
+from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import InstanceStore, WholeInstances
-from beyond_perplexity.corpus.token_batches import Pieces
+from beyond_perplexity.corpus.distortions import DistortionOptions, distort
+from beyond_perplexity.corpus.latent_instances import (
+    TOKENS,
+    Instance,
+    InstanceBatch,
+    InstanceStore,
+    WholeInstances,
+)
+from beyond_perplexity.corpus.sentences import cut_sentences
+from beyond_perplexity.corpus.token_batches import BatchSource, Pieces
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.counted import UnnormalizedModel
 from beyond_perplexity.models.latent import LatentModule
-from beyond_perplexity.models.unnormalized import UnnormalizedModel
-from beyond_perplexity.training.contrasts import Contrasts, encode_sentences, watched_places
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.fitting import Fitting, measure_untrained
 from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
+from beyond_perplexity.vocabulary import EOS, Vocabulary
+
+# Training sentences whose contrastive entropy, always with the same distortions, the training
+# curve has: under one set of weights, which that of the sentences of an epoch would not be.
+WATCHED = 1000
+
 
 # By name: the jobs of proposals without it do not depend on it.
 TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
@@ -103,3 +122,103 @@ def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
 
     sources = (pieces("train"), pieces("valid"))
     return model, train(model, sources, options, job.seed, job.folder, job.device)
+
+
+@dataclass(frozen=True)
+class ContrastBatch:
+    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length."""
+
+    tokens: Tensor
+    distorted: Tensor
+    lengths: Tensor
+
+    @property
+    def predictions(self) -> int:
+        """The sentences: what a loss is divided by."""
+        return len(self.tokens)
+
+    def both(self) -> tuple[Tensor, Tensor]:
+        """Return the sentences and below them their distortions, (2 B, T), and lengths, (2 B,)."""
+        return torch.cat([self.tokens, self.distorted]), self.lengths.repeat(2)
+
+    def to(self, device: torch.device) -> ContrastBatch:
+        """Return the batch on a device."""
+        parts = (part.to(device) for part in (self.tokens, self.distorted, self.lengths))
+        return ContrastBatch(*parts)
+
+
+class Contrasts(BatchSource):
+    """Batches of sentences of like length with distortions of them.
+
+    Substitutes are the ids above ``<unk>``; `purpose` keys the random streams, with the epoch and
+    the sentence; `places` are the sentences of the store that are taken, None: all.
+    """
+
+    def __init__(
+        self,
+        store: InstanceStore,
+        options: ContrastiveTrainingOptions,
+        vocabulary_size: int,
+        seed: int,
+        purpose: str,
+        places: np.ndarray | None = None,
+    ) -> None:
+        self._places = np.arange(len(store)) if places is None else places
+        super().__init__(store.lengths[self._places], options.batch_tokens)
+        self._store, self._options = store, options
+        self._candidates = np.arange(EOS + 2, vocabulary_size)
+        self._seed, self._purpose = seed, purpose
+        self._shares = DistortionOptions(options.substitution, options.transposition)
+
+    def shuffled(self, seed: int, epoch: int) -> list[Any]:
+        """Cut the sentences into batches in the order of one epoch, with its distortions."""
+        draw = epoch if self._options.redraw else 0
+        return [(draw, rows) for rows in super().shuffled(seed, epoch)]
+
+    def ordered(self) -> list[Any]:
+        """Cut the sentences, sorted by length, into batches, always with the same distortions."""
+        return [(0, rows) for rows in super().ordered()]
+
+    def batch(self, pieces: Any) -> ContrastBatch:
+        """Fetch one batch: the number of the distortion, and which sentences."""
+        draw, rows = pieces
+        held = InstanceBatch.of(self._store[int(place)] for place in self._places[rows])
+        tokens, lengths = held.tokens, held.lengths[TOKENS]
+        distorted, _, _ = distort(
+            tokens.numpy(),
+            lengths.numpy(),
+            self._options.distortion,
+            self._shares,
+            self._candidates,
+            seed=self._seed,
+            purpose=f"train/distort/{self._purpose}",
+            items=held.ids.numpy(),
+            draw=draw,
+        )
+        return ContrastBatch(tokens, torch.from_numpy(distorted), lengths)
+
+
+def encode_sentences(
+    documents: str | os.PathLike[str],
+    split: str,
+    vocabulary: Vocabulary,
+    options: ContrastiveTrainingOptions,
+) -> Iterator[Instance]:
+    """Read the sentences of a split, in the order of the corpus; their number there is their id."""
+    number, longest = 0, options.maximum_length
+    for texts in read_texts([documents], split):
+        strings = texts.to_pylist()
+        for text, ids in zip(strings, vocabulary.encode(strings), strict=True):
+            first = 0
+            for part in cut_sentences(text, whole=options.sentences == "documents"):
+                for start in range(0, len(part), longest):
+                    end = min(start + longest, len(part))
+                    yield Instance(number, {TOKENS: ids[first + start : first + end]})
+                    number += 1
+                first += len(part)
+
+
+def watched_places(count: int, seed: int) -> np.ndarray:
+    """Choose the training sentences that are watched: `WATCHED` at random, rising, or all."""
+    chosen = stream(seed, "train/watched").permutation(count)[:WATCHED]
+    return np.sort(chosen)

@@ -58,23 +58,10 @@ def mix_batch(
 def mix_inputs(
     model: LanguageModel, inputs: Tensor, probability: float, seed: int, step: int
 ) -> Tensor:
-    """Replace true input tokens by the model's own.
+    """Replace true input tokens, int64, (B, T), by the model's own; the first of each row stay.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Its mode is what it was when this returns.
-    inputs : Tensor
-        int64, (B, T): true tokens; those of the first place stay.
-    probability : float
-        ε, of keeping each of the others.
-    seed, step : int
-        Keys of the random stream.
-
-    Returns
-    -------
-    Tensor
-        int64, (B, T).
+    `probability` is ε, of keeping each of the others; seed and step key the random stream. The
+    model's mode is afterwards what it was.
     """
     if probability >= 1:
         return inputs

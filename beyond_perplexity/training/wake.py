@@ -1,14 +1,12 @@
 """Wake training of a proposal: it learns what its model believes (Bornschein & Bengio 2015).
 
-A proposal that is fitted to annotations knows nothing of the posterior p(z | x) of the model that
-it is for. Here the model stays as it is, and the words of the training split alone are read. Of
-each instance K latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The
-step follows Σ_k w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in
-K, the gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep).
-
-What is minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on
-average: so the curve, the choice of the best weights and the end of the training are about what the
-proposal is for. Latents are drawn and weighed without dropout and noise; the gradient has them.
+The model stays as it is, and the words of the training split alone are read. Of each instance K
+latents are drawn, z_k ~ q(z | x), and weighed, w_k = p(x, z_k) / q(z_k | x). The step follows Σ_k
+w̃_k ∇ log q(z_k | x), w̃ the weights over their sum: it estimates, consistently in K, the
+gradient of −KL(p(z | x) ‖ q(z | x)) ("wake-phase q update" of reweighted wake-sleep). What is
+minimized has the value −log p̂(x) = log K − log Σ_k w_k, an upper bound on −log p(x) on average:
+so curve, best weights and end are about what the proposal is for. Latents are drawn and weighed
+without dropout and noise; the gradient has them.
 
 B instances of a batch, K latents of an instance, R = B K rows, W entries of a row of z, U random
 numbers of a row.
@@ -30,8 +28,7 @@ from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.models.checkpoint import DESCRIPTION, load_any
-from beyond_perplexity.models.latent import LatentModel, Proposal
-from beyond_perplexity.models.supports import check_support
+from beyond_perplexity.models.latent import LatentModel, Proposal, check_support
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.training.loop import TrainingResult, train
@@ -45,17 +42,9 @@ NEGLIGIBLE = 1e-9  # shares of all weights whose gradients float32 would lose
 class WakeLoss:
     """What wake training minimizes; see the module.
 
-    Parameters
-    ----------
-    proposal : Proposal
-        It learns; its mode is what it was after each call.
-    model : LatentModel
-        On the same device, in evaluation mode; it does not change.
-    samples : int
-        K.
-    seed : int
-        With the pass over the training split, the instance and the number of the latent it decides
-        alone on the random numbers; those of validation are always the same.
+    The proposal's mode is what it was after each call; the model, in evaluation mode, does not
+    change. The seed, the pass over the training split, the instance and the number of the latent
+    decide alone on the random numbers; those of validation are always the same.
     """
 
     def __init__(self, proposal: Proposal, model: LatentModel, samples: int, seed: int) -> None:
@@ -63,14 +52,7 @@ class WakeLoss:
         self._samples, self._seed = samples, seed
 
     def __call__(self, batch: InstanceBatch, epoch: float) -> Tensor:
-        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with the gradient of wake training.
-
-        Parameters
-        ----------
-        batch : InstanceBatch
-        epoch : float
-            Passes over the training split so far; infinity in validation.
-        """
+        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient."""
         proposal, count = self._proposal, self._samples
         training = proposal.training
         owner = torch.arange(len(batch), device=batch.ids.device).repeat_interleave(count)  # (R,)
@@ -111,35 +93,10 @@ def train_awake(
 ) -> TrainingResult:
     """Train a proposal further, by its model, or go on with it; leave it with its best weights.
 
-    Weights that raise the bound of the validation split are the better ones; if there are none the
-    proposal stays as it was.
-
-    Parameters
-    ----------
-    proposal : Proposal
-        Fitted to the annotation; changed.
-    model_folder : pathlib.Path
-        The trained model; it does not change.
-    vocabulary : Vocabulary
-        Of the proposal.
-    sources : callable
-        Gives the training and the validation split in batches of so many positions at most.
-    options : ProposalTrainingOptions
-    seed : int
-    folder : pathlib.Path
-        Of checkpoints; this very training has a subfolder of its own.
-    device : torch.device
-
-    Returns
-    -------
-    TrainingResult
-        Its losses are −log p̂(x), nats per prediction.
-
-    Raises
-    ------
-    InputError
-        When the folder holds no model with latent variables, or one of another vocabulary or with
-        other latents than the proposal.
+    Weights that raise the bound of the validation split are the better ones; if there are none
+    the proposal stays as it was. `sources` gives both splits in batches of so many positions at
+    most; the training has a subfolder of `folder` for its checkpoints; losses are −log p̂(x),
+    nats per prediction.
     """
     model = _load_frozen(proposal, model_folder, vocabulary, device)
     wake = {name: value for name, value in asdict(options).items() if name.startswith(WAKE)}

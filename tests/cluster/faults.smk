@@ -3,7 +3,7 @@ import sys
 
 sys.path.insert(0, config["root"])
 
-from beyond_perplexity.requeue import SHELL_PREFIX
+from beyond_perplexity.errors import SHELL_PREFIX
 
 shell.prefix(SHELL_PREFIX)
 

@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from beyond_perplexity.importance.bidirectional_gaps import shown_lack
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import numbers_needed, smc_log_prob
 from beyond_perplexity.importance.two_sided_bounds import PooledTail, doubts, enclose
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
@@ -231,7 +232,7 @@ def test_claims_of_runs_on_tiny_models(name):
     log_runs, effective = [], []
     for block in range(6):
         uniforms = numbers(500, 30, numbers_needed(proposal, batch), seed=block)
-        found = smc_log_prob(model, proposal, batch, 30, uniforms, 1.5, 0.5)
+        found = smc_log_prob(FilterSetting(model, proposal, batch, 30, 1.5, 0.5), uniforms)
         log_runs.append(found.log_prob.numpy())
         effective.append(found.effective.nan_to_num(math.inf).amin(1).numpy())
     held, ess = np.concatenate(log_runs), np.concatenate(effective)

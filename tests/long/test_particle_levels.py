@@ -12,6 +12,7 @@ import math
 import pytest
 import torch
 
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
@@ -53,9 +54,9 @@ def test_estimates_and_their_inverses_are_unbiased(name, threshold):
         generator = torch.Generator().manual_seed(block)
         places = torch.multinomial(log_p.softmax(0), AT_ONCE, True, generator=generator)
         uniforms = numbers(AT_ONCE, PARTICLES, numbers_needed(proposal, batch), seed=block)
-        given = (model, proposal, batch, PARTICLES, uniforms)
-        below.append(smc_log_prob(*given, 1.5, threshold).log_prob - truth)
-        above.append(truth - conditional_smc(*given, rows[places], 1.5, threshold).log_prob)
+        given = FilterSetting(model, proposal, batch, PARTICLES, 1.5, threshold), uniforms
+        below.append(smc_log_prob(*given).log_prob - truth)
+        above.append(truth - conditional_smc(*given, rows[places]).log_prob)
     for ratios in (torch.cat(below).exp(), torch.cat(above).exp()):
         error = float(ratios.std()) / math.sqrt(REPEATS)
         print(f"{name} {threshold}: {float(ratios.mean()):.4f} ± {error:.4f}")

@@ -28,7 +28,7 @@ from transformers import AutoTokenizer
 from beyond_perplexity.auditing.audited_texts import load_audited
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 from tests.unit.huggingface_models import make_gpt2, make_llama
 

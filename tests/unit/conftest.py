@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from beyond_perplexity.storage.lineage import forget_reads
+from beyond_perplexity.storage.provenance import forget_reads
 from tests.unit.threads import set_threads
 
 

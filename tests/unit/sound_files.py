@@ -19,17 +19,16 @@ import torch
 
 from beyond_perplexity.contrastive.pairs import read_pairs
 from beyond_perplexity.corpus import conll, linked, markup, penn
-from beyond_perplexity.corpus.markup_limits import MarkupError
+from beyond_perplexity.corpus.extraction_options import SourceOptions
+from beyond_perplexity.corpus.markup import MarkupError
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
-from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.importance.weight_labels import file_labels
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
-from beyond_perplexity.ngrams.sentence_files import read_sentence_texts
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.arpa import read_arpa
+from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
+from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.score_files import read_scores
-from beyond_perplexity.scoring.speller.speller import load_speller
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts

@@ -13,7 +13,7 @@ from torch import nn
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.adaptive import Bands
+from beyond_perplexity.models.transformer_adaptive_softmax import Bands
 
 SIZE, WIDTH = 60, 32
 ARCHITECTURE = {"layers": 2, "width": WIDTH, "heads": 4, "feedforward_size": 24}
@@ -112,15 +112,6 @@ def test_input_embeddings_are_projected_rows_of_the_bands():
     torch.testing.assert_close(embedding(tokens)[1, 4], embedding(tokens[1, 4, None])[0])
 
 
-@torch.no_grad()
-def test_steps_equal_forward():
-    model, tokens = make(), prefixes(length=36)
-    expected, state = model(tokens), model.initial_state(3, 36)
-    for place in range(36):
-        logits, state = model.step(tokens[:, place], state)
-        torch.testing.assert_close(logits[:, 1:], expected[:, place, 1:], atol=1e-5, rtol=1e-5)
-
-
 @pytest.mark.parametrize("ties", TIES)
 def test_the_parameter_count_is_the_closed_form(ties):
     D, F = WIDTH, 24
@@ -138,17 +129,3 @@ def test_bands_cut_by_id_or_share_and_leave_none_empty():
     assert Bands.cut(20, (0.1, 0.4, 30), 64, 4) == Bands((0, 8), (8, 12), (64, 16))
     with pytest.raises(InputError, match=r"cutoffs: none of \[0.1\] is inside .* 9 ids"):
         Bands.cut(9, (0.1,), 64, 4)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"cutoffs": [0.4, 0.1]}, r"cutoffs: are \[0.4, 0.1\], expected rising numbers"),
-        ({"cutoffs": []}, "cutoffs: are "),
-        ({"cutoffs": "0.1"}, "cutoffs: is '0.1', expected a list of float"),
-        ({"reduction": 8, "cutoffs": [0.1, 0.4, 0.6]}, "reduction: is 8"),
-    ],
-)
-def test_wrong_options_are_named(changes, words):
-    with pytest.raises(InputError, match=words):
-        make(**changes)

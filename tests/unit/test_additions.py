@@ -210,7 +210,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
         ("models/recurrent", ("lstm", "gru")),
         ("models/latents/kglm_tagger", ("kglm-peeking",)),
         ("models/latents/rnng_span_crf", ("rnng",)),  # which can be trained with it
-        ("decoding/kinds/nucleus", ("/nucleus",)),
+        ("decoding/nucleus", ("/nucleus",)),
         ("corpus/conll", ("conll",)),
         ("semantics/evaluators/skipthought", ("skipthought",)),
         ("semantics/evaluators/infersent", ("infersent",)),

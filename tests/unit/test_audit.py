@@ -30,7 +30,7 @@ from beyond_perplexity.auditing.normalization import _LIKELIEST as LIKELIEST
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
-from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram

@@ -130,12 +130,8 @@ def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
 
 # ---- tables ----
 
-BASE = {
-    "ess_median": 5.0,
-    "aggregation": "instance",
-    "measure": "perplexity",
-    "bound": "stochastic",
-}
+BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
+BASE |= {"ess_median": 5.0}
 SIZES = {"n_instances": 3, "n_tokens": 60, "n_samples": 100, "t_definition": "words"}
 
 
@@ -184,12 +180,8 @@ def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
     ]
     whole = pd.concat([table, pd.DataFrame(strict, columns=ESTIMATES.names)], ignore_index=True)
     shown = choice_table(whole, estimates(TEST), Labels())
-    assert [row[0] for row in shown.rows] == [
-        "Needs no choice",
-        "",
-        "Speaks for the model",
-        "Least strict bound",
-    ]
+    parts = ["Needs no choice", "", "Speaks for the model", "Least strict bound"]
+    assert [row[0] for row in shown.rows] == parts
     values = [row[6] for row in shown.rows]
     assert values == ["93.0", "97.0", "90.0", "110.0"]
     assert shown.rows[2][9] == BY_VALIDATION

@@ -77,12 +77,16 @@ def all_bits(length: int) -> torch.Tensor:
     return torch.tensor(list(product(range(2), repeat=length)))
 
 
-def log_likelihood(model: ToyModel, document: Simulated) -> float:
-    """Sum p over all latents."""
-    rows = all_bits(len(document.words))
-    owner = torch.zeros(len(rows), dtype=torch.int64)
-    batch = InstanceBatch.of([document.instance])
-    return float(model.log_joint(batch, owner, rows).logsumexp(0).detach())
+def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
+    """Return log p of a simulated document with every z, as it was simulated."""
+    held, batch = torch.as_tensor(rows), InstanceBatch.of([document.instance])
+    owner = torch.zeros(len(held), dtype=torch.int64)
+    with torch.no_grad():
+        return pair.as_simulated().model.log_joint(batch, owner, held)
+
+
+def estimable(documents: list[Simulated]) -> list[Simulated]:
+    return [one for one in documents if one.words and not one.truncated]
 
 
 def test_the_expectations_of_both_sides_enclose_log_p(pair):
@@ -109,7 +113,7 @@ def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
     documents = generate_known(pair, range(6), OPTIONS, WORDS)
     found = estimated(pair, documents)
     own = replace(pair, purpose="toy/toy/bidirectional")
-    kept = [one for one in documents if one.words and not one.truncated]
+    kept = estimable(documents)
     row = 0
     for document in documents:
         for tau in OPTIONS.grid:
@@ -134,12 +138,10 @@ def test_both_sides_are_the_formula_on_the_draws_of_weights(pair):
 
 def test_many_documents_enclose_the_truth_and_more_samples_close_the_gap(pair):
     """Oracle: log p of each document, a sum over all its latents; 4 standard errors."""
-    documents = [
-        one
-        for one in generate_known(pair, range(300), OPTIONS, WORDS)
-        if one.words and not one.truncated
-    ]
-    truth = np.array([log_likelihood(pair.model, one) for one in documents])
+    documents = estimable(generate_known(pair, range(300), OPTIONS, WORDS))
+    bits = [all_bits(len(one.words)) for one in documents]
+    pairs = zip(documents, bits, strict=True)
+    truth = np.array([float(enumerated(pair, *one).logsumexp(0)) for one in pairs])
     found = estimated(pair, documents)
     for tau, size in product(OPTIONS.grid, (5, 20)):
         chosen = (found["temperature"] == tau) & (found["n_samples"] == size)
@@ -231,24 +233,12 @@ def links() -> Simulating:
     return Pair(model, proposal, 3, "a/b", 3), words, partial(enumerate_codes, model)
 
 
-def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
-    """Return log p of a simulated document with every z, as it was simulated."""
-    held, batch = torch.as_tensor(rows), InstanceBatch.of([document.instance])
-    owner = torch.zeros(len(held), dtype=torch.int64)
-    with torch.no_grad():
-        return pair.as_simulated().model.log_joint(batch, owner, held)
-
-
 @pytest.mark.parametrize("make", [binary, labelled, entities, links])
 def test_every_family_is_enclosed_on_what_it_simulates(make):
     """Oracle: log p of each simulated text of up to 3 words, by enumeration; 4 standard errors."""
     pair, words, latents = make()
     options = BidirectionalOptions(3, (1.0,), (3,), particles=3, threshold=0.9)
-    documents = [
-        one
-        for one in generate_known(pair, range(1200), options, words)
-        if one.words and not one.truncated
-    ][:80]
+    documents = estimable(generate_known(pair, range(1200), options, words))[:80]
     assert len(documents) > 40
     truth = [
         float(enumerated(pair, one, latents(len(one.words))).logsumexp(0)) for one in documents
@@ -305,11 +295,10 @@ def test_a_model_that_cannot_be_simulated_goes_without(pair, tmp_path, reader):
 
 
 def test_numbers_do_not_depend_on_how_the_documents_are_cut(pair):
-    whole = generate_known(pair, range(8), OPTIONS, WORDS)
-    parts = [
-        *generate_known(pair, range(3), OPTIONS, WORDS),
-        *generate_known(pair, range(3, 8), OPTIONS, WORDS),
-    ]
+    whole, first, rest = (
+        generate_known(pair, range(*part), OPTIONS, WORDS) for part in ((8,), (3,), (3, 8))
+    )
+    parts = first + rest
     assert [one.words for one in whole] == [one.words for one in parts]
     one, other = estimated(pair, whole), estimated(pair, parts[5:] + parts[:5])
     order = np.argsort(other["instance_id"], kind="stable")
@@ -415,11 +404,8 @@ def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
     write(tmp_path / "a", made_up(1))
     draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
     (row,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
-    assert (row["model"], row["proposal"], row["method"]) == (
-        "tiny",
-        "table",
-        "importance_sampling",
-    )
+    named = ("tiny", "table", "importance_sampling")
+    assert (row["model"], row["proposal"], row["method"]) == named
     assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
 
 

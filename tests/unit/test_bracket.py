@@ -188,11 +188,8 @@ def test_lognormal_weights_get_the_label_that_holds(tmp_path, sigma, bound, widt
     for seed in range(12):
         (row,) = bracket_rows(tmp_path / "w.csv", weight_columns(lognormal(sigma, seed=seed)))
         assert row["bound"] == bound
-        assert (row["aggregation"], row["value"], row["basis"]) == (
-            "instance",
-            None,
-            "importance_sampling",
-        )
+        named = ("instance", None, "importance_sampling")
+        assert (row["aggregation"], row["value"], row["basis"]) == named
         inside += row["low"] <= 1.0 <= row["high"]
         assert width is None or row["high"] / row["low"] - 1 < width
     assert inside >= 11 or bound != TWO_SIDED
@@ -300,8 +297,7 @@ def test_a_bracket_of_every_temperature_of_their_mixture_and_of_runs(tmp_path):
     truth = math.exp(-log_p.sum() / reader.n_tokens.sum())
     for row in rows:
         assert row["low"] < truth < row["high"]
-        held = "checked when models are paired"
-        assert held in row["note"]
+        assert "checked when models are paired" in row["note"]
     assert rows[-1]["bound"] == TWO_SIDED
     assert "rests on sequential Monte Carlo: " in rows[-1]["note"]
     assert rows[3]["high"] / rows[3]["low"] < rows[0]["high"] / rows[0]["low"]  # of more samples
@@ -400,10 +396,8 @@ def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, monkeypatc
 
     plain, penalized = rows()
     said = capsys.readouterr().out
-    assert (plain["measure"], penalized["measure"]) == (
-        "perplexity",
-        "unknown_penalized_perplexity",
-    )
+    measures = ("perplexity", "unknown_penalized_perplexity")
+    assert (plain["measure"], penalized["measure"]) == measures
     assert (plain["aggregation"], plain["bound"], plain["value"]) == ("instance", TWO_SIDED, "")
     for name in ("low", "high"):
         assert float(penalized[name]) == pytest.approx(float(plain[name]) * 20 ** (1 / 10))

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.cnn import GatedConvolution
 
@@ -73,30 +72,6 @@ def test_forward_equals_torchs_layers(architecture):
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@torch.no_grad()
-def test_steps_equal_forward(architecture):
-    model, tokens = make(architecture), prefixes()
-    expected, state = model(tokens), model.initial_state(3, 17)
-    for place in range(17):
-        logits, state = model.step(tokens[:, place], state)
-        torch.testing.assert_close(logits[:, 1:], expected[:, place, 1:], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@torch.no_grad()
-def test_selected_and_reset_rows_go_on_as_if_they_were_alone(architecture):
-    model, tokens = make(architecture), prefixes()
-    state = model.initial_state(3, 9)
-    for place in range(7):
-        _, state = model.step(tokens[:, place], state)
-    state = state.select(torch.tensor([2, 0, 0])).reset(torch.tensor([1]))
-    logits, _ = model.step(torch.tensor([5, 0, 6]), state)
-    for row, prefix in enumerate([[*tokens[2, :7], 5], [0], [*tokens[0, :7], 6]]):
-        expected = model(torch.tensor([prefix]))[0, -1]
-        torch.testing.assert_close(logits[row, 1:], expected[1:], atol=1e-5, rtol=1e-5)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_a_prediction_sees_the_receptive_field_and_nothing_else(architecture):
     model = make(architecture)
     embedded = model.embedding(prefixes(1)).detach().requires_grad_()
@@ -146,25 +121,3 @@ def test_locked_dropout_takes_whole_channels_and_steps_have_none():
     first, _ = model.step(torch.zeros(3, dtype=torch.int64), model.initial_state(3, 1))
     again, _ = model.step(torch.zeros(3, dtype=torch.int64), model.initial_state(3, 1))
     assert torch.equal(first, again)
-
-
-@torch.no_grad()
-def test_special_tokens_have_no_probability():
-    assert torch.isneginf(make(ARCHITECTURES[0])(prefixes())[..., 0]).all()
-    opened = make(ARCHITECTURES[0], open_vocabulary=True)(prefixes())
-    assert torch.isneginf(opened[..., 2]).all()
-    assert torch.isfinite(opened[..., [1, 3]]).all()
-
-
-@pytest.mark.parametrize(
-    ("architecture", "words"),
-    [
-        ({"bottleneck": 0}, "bottleneck: is 0, expected at least 1"),
-        ({"kernel_size": 0}, "kernel_size: is 0"),
-        ({"layer_dropout": 1.0}, "layer_dropout: is 1.0"),
-        ({"kernel": 3}, "architecture.kernel: unknown key"),
-    ],
-)
-def test_wrong_options_are_named(architecture, words):
-    with pytest.raises(InputError, match=words):
-        make(architecture)

@@ -108,55 +108,21 @@ def test_what_a_shell_ignores_stays_ignored() -> None:
 
 
 @pytest.mark.parametrize("lines", [1, 100_000])
-@pytest.mark.parametrize(
-    ("redirection", "reason"),
-    [
-        (">/dev/full", "an output, standard output or the temporary folder .*: No space left"),
-        (">&-", "standard input or output: Bad file descriptor; "),
-    ],
-)
-def test_standard_output_that_takes_nothing(lines: int, redirection: str, reason: str) -> None:
-    done = run(f"run_command(lambda: print('x\\n' * {lines}))", redirection)
+def test_standard_output_that_takes_nothing(lines: int) -> None:
+    done = run(f"run_command(lambda: print('x\\n' * {lines}))", ">/dev/full")
     assert done.returncode == 1
+    reason = "an output, standard output or the temporary folder .*: No space left"
     assert re.match(f"error: {reason}", done.stderr)
     assert done.stderr.count("\n") == 1
 
 
-def test_a_closed_output_is_no_error_where_nothing_is_printed() -> None:
-    done = run("run_command(lambda: None)", ">&-")
-    assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_closed_input_is_one_line() -> None:
-    done = run("run_command(lambda: sys.stdin.buffer.read())", "<&-")
-    assert done.returncode == 1
-    assert done.stderr.startswith("error: standard input or output: Bad file descriptor; ")
-
-
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
-def test_errors_that_nobody_can_read(redirection: str, tmp_path: Path) -> None:
-    """No file that is opened gets the number of the closed stream."""
-    path = tmp_path / "a"
-    opened = f"held = open({str(path)!r}, 'w'); import os; os.write(2, b'of a library')"
-    done = run(
-        "def main():\n    try:\n        "
-        + opened
-        + "\n    except OSError:\n        pass\n    raise InputError('x')\nrun_command(main)",
-        redirection,
-    )
+def test_errors_that_nobody_can_read() -> None:
+    done = run("def main():\n    raise InputError('x')\nrun_command(main)", "2>/dev/full")
     assert (done.returncode, done.stdout) == (1, "")
-    assert path.read_text() == ""
 
 
 def test_help_that_nobody_can_read_ends_without_a_traceback() -> None:
-    done = run("import argparse\nrun_command(argparse.ArgumentParser().parse_args)", "--help >&-")
+    code = "import argparse\nrun_command(argparse.ArgumentParser().parse_args)"
+    done = run(code, "--help >/dev/full")
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
-
-
-def test_a_command_is_prepared_before_its_imports() -> None:
-    """A stream that is closed is filled before a library can open a file in its place."""
-    code = "import sys, runpy; sys.argv[0] = '-m'; import scripts; print(sys.stdin.fileno())"
-    command = ["bash", "-c", '"$0" -c "$1" <&-', sys.executable, code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout == "0\n", done.stderr

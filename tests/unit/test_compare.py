@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beyond_perplexity.commands import compare
-from beyond_perplexity.corpus.suffixes import guess_format
+from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.report.compare import (

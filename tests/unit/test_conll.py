@@ -19,10 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from beyond_perplexity.corpus.annotated import Span, merge_entities, outermost, renumber
 from beyond_perplexity.corpus.conll import Reader, parse_marks
-from beyond_perplexity.corpus.coreference import merge_entities, renumber
-from beyond_perplexity.corpus.options import SourceOptions
-from beyond_perplexity.corpus.overlaps import Span, outermost
+from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.errors import InputError
 from tests.unit.test_linked import run_options

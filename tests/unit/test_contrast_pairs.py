@@ -26,9 +26,8 @@ from beyond_perplexity.contrastive.pairs import (
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
-from beyond_perplexity.ngrams.summary import summarize_arpa
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
+from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from tests.unit.test_contrastive import WORDS, Unigram
 
 

@@ -37,7 +37,7 @@ from beyond_perplexity.contrastive.versions import (
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.huggingface.bring import bring
+from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.likelihoods import score_documents
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES

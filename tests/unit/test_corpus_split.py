@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from beyond_perplexity.corpus.extraction import extract
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.split import SplitOptions, hash_uniform
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options

@@ -9,10 +9,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.class_output import ClassOutput
-from beyond_perplexity.models.layers.elman import SigmoidLayer
+from beyond_perplexity.models.elman import ClassOutput
+from beyond_perplexity.models.recurrent_layers import SigmoidLayer
 
 SIZE = 60
 ARCHITECTURES = [{"classes": None}, {"classes": 7}, {"classes": 1000}]
@@ -66,43 +65,6 @@ def test_the_gradient_of_the_fused_layer_is_that_of_the_recurrence():
         total = total + units.square().sum()
     for one, other in zip(found, torch.autograd.grad(total, weights), strict=True):
         torch.testing.assert_close(one, other, atol=1e-12, rtol=1e-10)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@torch.no_grad()
-def test_step_equals_the_parallel_pass(architecture):
-    model, tokens = make(**architecture), prefixes()
-    expected = model(tokens)
-    state = model.initial_state(3, 9)
-    for place in range(9):
-        logits, state = model.step(tokens[:, place], state)
-        torch.testing.assert_close(logits[:, 1:], expected[:, place, 1:], atol=1e-5, rtol=0)
-
-
-@torch.no_grad()
-def test_selected_and_reset_rows_go_on_as_if_they_were_alone():
-    model, tokens = make(), prefixes()
-    state = model.initial_state(3, 9)
-    for place in range(4):
-        _, state = model.step(tokens[:, place], state)
-    state = state.select(torch.tensor([2, 0, 0])).reset(torch.tensor([1]))
-    logits, _ = model.step(torch.tensor([5, 0, 6]), state)
-    for row, prefix in enumerate([[*tokens[2, :4], 5], [0], [*tokens[0, :4], 6]]):
-        expected = model(torch.tensor([prefix]))[0, -1]
-        torch.testing.assert_close(logits[row, 1:], expected[1:], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("open_vocabulary", [False, True])
-@torch.no_grad()
-def test_probabilities_sum_to_one_and_special_tokens_have_none(architecture, open_vocabulary):
-    model = make(open_vocabulary=open_vocabulary, **architecture)
-    p = model(prefixes()).double().softmax(-1)
-    torch.testing.assert_close(p.sum(-1), torch.ones(3, 9, dtype=torch.float64))
-    assert (p[..., 0] == 0).all()
-    assert ((p[..., 2] == 0) == open_vocabulary).all()
-    assert (p[..., 1] > 0).all()
-    assert (p[..., 3:] > 0).all()
 
 
 def classes_by_hand(output, features):
@@ -161,16 +123,3 @@ def test_the_parameter_count_is_the_closed_form(classes):
     model = make(classes=classes)
     head = 0 if classes is None else len(model.output.ends) * (H + 1)
     assert model.parameter_count() == SIZE * E + H * (E + H) + SIZE * (H + 1) + head
-
-
-@pytest.mark.parametrize(
-    ("architecture", "words"),
-    [
-        ({"classes": 0}, "architecture: classes: is 0, expected at least 1"),
-        ({"layers": 2}, "architecture.layers: unknown key; allowed are embedding_size"),
-        ({"hidden_size": 2.5}, "architecture.hidden_size: is 2.5, expected int"),
-    ],
-)
-def test_wrong_options_are_named(architecture, words):
-    with pytest.raises(InputError, match=words):
-        make(**architecture)

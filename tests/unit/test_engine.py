@@ -16,10 +16,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding import generation, memory
+from beyond_perplexity.decoding import devices as memory
+from beyond_perplexity.decoding import generation
+from beyond_perplexity.decoding.devices import Function, Graphs
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.generation import make_engine, set_precision
-from beyond_perplexity.decoding.graphs import Function, Graphs
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry

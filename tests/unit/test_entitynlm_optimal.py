@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import conditional_smc, smc_log_prob
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.random_streams import stream
@@ -129,7 +130,7 @@ def test_the_mean_of_many_estimates_is_p(temperature, particles):
         filters = torch.zeros(10_000, dtype=torch.int64)
         found.append(
             smc_log_prob(
-                model, proposal, batch, particles, held, temperature, 0.5, filters
+                FilterSetting(model, proposal, batch, particles, temperature, 0.5), held, filters
             ).log_prob
         )
     ratio = (torch.cat(found) - exact(model, TOKENS)).exp()
@@ -165,7 +166,7 @@ def test_a_given_path_of_the_posterior_gives_the_inverse():
     held = numbers(rows, 3, 3 * len(tokens), seed=5)
     filters = torch.zeros(rows, dtype=torch.int64)
     found = conditional_smc(
-        model, proposal, batch, 3, held, codes[picked], 1.0, 0.9, filters
+        FilterSetting(model, proposal, batch, 3, 1.0, 0.9), held, codes[picked], filters
     ).log_prob
     ratio = (exact(model, tokens) - found).exp()
     assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / math.sqrt(rows)
@@ -176,8 +177,8 @@ def test_what_a_filter_finds_does_not_depend_on_the_others():
     proposal, batch = OptimalEntities(model), make_batch(*documents)
     held = numbers(6, 16, 3 * 40, seed=2)
     owner = torch.tensor([0, 1, 2, 2, 1, 0])
-    whole = smc_log_prob(model, proposal, batch, 16, held, 1.0, 0.5, owner)
+    whole = smc_log_prob(FilterSetting(model, proposal, batch, 16, 1.0, 0.5), held, owner)
     for place, document in enumerate(owner.tolist()):
         alone = make_batch(documents[document])
-        one = smc_log_prob(model, proposal, alone, 16, held[place : place + 1])
+        one = smc_log_prob(FilterSetting(model, proposal, alone, 16), held[place : place + 1])
         assert torch.equal(one.log_prob[0], whole.log_prob[place])

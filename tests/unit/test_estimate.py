@@ -270,8 +270,7 @@ def test_a_wrong_line_of_a_csv_file_is_named(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
-@pytest.mark.parametrize("line", [2, 40, 60_002])
+@pytest.mark.parametrize(("suffix", "line"), [(".csv", 2), (".csv.gz", 40), (".csv", 60_002)])
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [

@@ -25,8 +25,8 @@ import pytest
 
 from beyond_perplexity.corpus import extraction
 from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import Outputs

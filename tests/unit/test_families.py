@@ -16,12 +16,8 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import (
-    ConfiguredModel,
-    LanguageModel,
-    TrainedModel,
-)
-from beyond_perplexity.models.counted import CountedModel
+from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, TrainedModel
+from beyond_perplexity.models.counted import CountedModel, UnnormalizedModel
 from beyond_perplexity.models.families import (
     FAMILIES,
     families_of,
@@ -33,7 +29,6 @@ from beyond_perplexity.models.families import (
 )
 from beyond_perplexity.models.latent import LatentModel, Proposal
 from beyond_perplexity.models.optimal import OptimalProposal
-from beyond_perplexity.models.unnormalized import UnnormalizedModel
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 from beyond_perplexity.training.options import TrainingOptions
 
@@ -50,10 +45,9 @@ KINDS = {
 # The papers' numbers are listed by family; a kind of vocabulary is called like the family with it.
 ALLOWED = {
     "models/families.py",
-    "models/huggingface/vocabulary.py",
+    "models/huggingface_vocabulary.py",
     "report/importance.py",
     "report/published.py",
-    "report/semantic_published.py",
     "report/semantic_tables.py",  # columns of the paper
     "vocabulary.py",
 }
@@ -157,8 +151,8 @@ def test_the_modules_of_a_family_are_those_that_its_row_names():
     assert family_modules("trigram") == training_modules("trigram") == [f"{MODELS}/trigram.py"]
     assert generating_modules("trigram") == ["beyond_perplexity/decoding/ngram.py"]
     assert family_modules("huggingface") == [
-        "beyond_perplexity/models/huggingface/bring.py",
-        "beyond_perplexity/models/huggingface/model.py",
+        "beyond_perplexity/models/huggingface_bring.py",
+        "beyond_perplexity/models/huggingface_model.py",
     ]
     assert family_modules("lstm") == [f"{MODELS}/recurrent.py"]
     assert training_modules("lstm")[1:] == ["beyond_perplexity/training/learning.py"]

@@ -19,7 +19,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import check_path, check_values
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
+from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 
 ROOT = Path(__file__).parents[2]

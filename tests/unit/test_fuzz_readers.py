@@ -27,9 +27,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_any, save_model
+from beyond_perplexity.models.checkpoint import load_any, open_any, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.opening import open_any
 from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.planning.validation import validate
@@ -309,7 +308,7 @@ def test_what_a_longer_search_found(name: str, content: bytes, tmp_path: Path) -
 
 
 def test_every_format_of_a_corpus_is_among_them() -> None:
-    formats = importlib.import_module("beyond_perplexity.corpus.rows").FORMATS
+    formats = importlib.import_module("beyond_perplexity.corpus.formats").FORMATS
     named = {"mediawiki": "dump", "text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
     named |= {"penn": "trees", "conll": "coreference", "linked-wikitext": "linked text"}
     assert set(named) == set(formats)

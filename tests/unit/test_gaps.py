@@ -29,28 +29,11 @@ from tests.unit.test_bracket import lognormal, weight_columns
 
 
 def setting(forward: float, reverse: float, **changed: object) -> dict[str, object]:
-    row = {
-        "model": "m",
-        "proposal": "m-one",
-        "method": "importance_sampling",
-        "temperature": 1.0,
-        "n_samples": 100,
-        "runs": 1,
-        "n_documents": 20,
-        "n_cut": 2,
-        "n_missed": 0,
-        "n_tokens": 900,
-        "forward": forward,
-        "reverse": reverse,
-        "gap": forward - reverse,
-        "gap_error": 0.01,
-        "bracket_low": 4.0,
-        "bracket_high": 6.0,
-        "bracket_bound": "two-sided",
-        "at_most": 6.0,
-        "ess_median": 9.0,
-        "ess_low_share": 0.1,
-    }
+    row = {"model": "m", "proposal": "m-one", "method": "importance_sampling", "temperature": 1.0}
+    row |= {"n_samples": 100, "runs": 1, "n_documents": 20, "n_cut": 2, "n_missed": 0}
+    row |= {"n_tokens": 900, "forward": forward, "reverse": reverse, "gap": forward - reverse}
+    row |= {"gap_error": 0.01, "bracket_low": 4.0, "bracket_high": 6.0, "at_most": 6.0}
+    row |= {"bracket_bound": "two-sided", "ess_median": 9.0, "ess_low_share": 0.1}
     return row | changed
 
 

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from beyond_perplexity import gpu_use
+from beyond_perplexity.storage import provenance as gpu_use
 from beyond_perplexity.storage.provenance import finished, run_record
 
 

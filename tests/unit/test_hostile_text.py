@@ -15,18 +15,19 @@ from pathlib import Path
 
 import pytest
 
-from beyond_perplexity.corpus import markup_limits, penn, readers
-from beyond_perplexity.corpus.coreference import merge_entities
+from beyond_perplexity.corpus import markup as markup_limits
+from beyond_perplexity.corpus import penn, readers
+from beyond_perplexity.corpus.annotated import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
-from beyond_perplexity.corpus.markup import parse_article
-from beyond_perplexity.corpus.markup_limits import (
+from beyond_perplexity.corpus.markup import (
     MarkupError,
+    parse_article,
     unclosed_marks,
     unended_elements,
 )
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, RawPage, parse_page
-from beyond_perplexity.corpus.options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.readers import Problems, read_lines
 from beyond_perplexity.corpus.text_files import read_jsonl, read_text
 from beyond_perplexity.errors import InputError

@@ -22,22 +22,21 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
+from beyond_perplexity.decoding.devices import VOCABULARY_BYTES, bytes_per_row
 from beyond_perplexity.decoding.generation import generate, set_precision
-from beyond_perplexity.decoding.memory import VOCABULARY_BYTES, bytes_per_row
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_model
-from beyond_perplexity.models.huggingface.bring import bring
-from beyond_perplexity.models.huggingface.model import CACHE_STEP, HuggingFace
-from beyond_perplexity.models.huggingface.vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.huggingface_bring import bring
+from beyond_perplexity.models.huggingface_model import CACHE_STEP, HuggingFace
+from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.perplexities.documents import ScoredText
 from beyond_perplexity.perplexities.summary import measure
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.provenance import content_hash
-from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
+from tests.unit.small_corpora import write_corpus
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -471,16 +470,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
         " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
         for _ in range(60)
     ]
-    columns = {
-        "doc_id": list(range(60)),
-        "split": ["train"] * 40 + ["valid"] * 20,
-        "title": [""] * 60,
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    path = tmp_path_factory.mktemp("corpus") / "documents.parquet"
-    write_shard(path, DOCUMENTS, columns, {})
-    return path
+    return write_corpus(tmp_path_factory.mktemp("corpus"), texts, 40) / "documents.parquet"
 
 
 def fit(corpus: Path, folder: Path, source: Path, training: dict[str, Any] | None = None) -> dict:

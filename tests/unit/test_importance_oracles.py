@@ -6,9 +6,7 @@ Needs no data. Oracles: sums over all latents and over all pairs of them: no sam
 from __future__ import annotations
 
 import math
-from itertools import permutations
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -85,37 +83,3 @@ def test_the_expected_estimate_rises_with_the_samples_towards_the_likelihood(sco
         pairs = torch.logaddexp(log_w[:, None], log_w) - math.log(2)  # (M, M)
         two = float(q @ pairs @ q)
         assert one < two < truth
-
-
-def test_the_posterior_gives_equal_weights(scores):
-    log_p, _ = scores
-    posterior = log_p - log_p.logsumexp(0)
-    possible = torch.isfinite(log_p)
-    weights = (log_p - posterior)[possible]
-    torch.testing.assert_close(weights, log_p.logsumexp(0).expand_as(weights))
-
-
-def test_a_sum_over_the_best_latents_rises_to_the_likelihood(scores):
-    log_p, log_q = scores
-    order = log_q[:, 1].argsort(descending=True, stable=True)
-    sums = log_p[order].logcumsumexp(0)
-    assert bool((sums.diff() >= 0).all())
-    assert float(sums[-1]) == pytest.approx(float(log_p.logsumexp(0)))
-
-
-def test_all_pairings_of_the_samples_average_to_the_product_of_the_instances(scores):
-    # latent.md, section 5: E over independent re-pairings of p^_C is the product of p^(x_n)
-    log_p, log_q = scores
-    log_w = (log_p - log_q[:, 1])[torch.isfinite(log_p)][:9].numpy()
-    first, second = log_w[0:3], log_w[3:6]
-    if len(second) < 3:
-        first, second = log_w[0:2], log_w[2:4]
-    size = len(first)
-    means = [
-        np.logaddexp.reduce(first + second[list(order)]) - math.log(size)
-        for order in permutations(range(size))
-    ]
-    average = np.logaddexp.reduce(means) - math.log(len(means))
-    product = np.logaddexp.reduce(first) + np.logaddexp.reduce(second) - 2 * math.log(size)
-    assert average == pytest.approx(product, rel=1e-12)
-    assert np.mean(means) < product

@@ -39,7 +39,7 @@ from beyond_perplexity.models.latents.kglm_instances import (
 from beyond_perplexity.models.latents.kglm_steps import advance_links
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
-from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions
+from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary

@@ -14,6 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import smc_log_prob
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents.kglm import KGLM
@@ -205,13 +206,9 @@ def test_particle_filters_are_unbiased_with_any_promise(document, candidates, mo
     batch, filters = batch_of(document), 20_000
     numbers = np.random.default_rng(7).random((filters, 3, proposal.draws(batch)))
     found = smc_log_prob(
-        model,
-        proposal,
-        batch,
-        2,
+        FilterSetting(model, proposal, batch, 2, threshold=1.1),
         torch.from_numpy(numbers),
-        threshold=1.1,
-        instances=torch.zeros(filters, dtype=torch.int64),
+        torch.zeros(filters, dtype=torch.int64),
     )
     ratios = (found.log_prob - truth).exp().numpy()
     assert abs(ratios.mean() - 1) < 4 * ratios.std() / filters**0.5

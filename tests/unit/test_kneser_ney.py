@@ -20,8 +20,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.arpa import read_arpa, write_arpa
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.kneser_ney_reference import PlainKneserNey
 from tests.unit.test_ngrams import V, draw_sentences, fit, flat

@@ -19,8 +19,8 @@ import pytest
 
 from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
-from beyond_perplexity.corpus.options import ExtractionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate

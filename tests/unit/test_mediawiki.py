@@ -14,9 +14,16 @@ from xml.sax.saxutils import escape
 
 import pytest
 
-from beyond_perplexity.corpus.links import Redirects, add_matches, tokenize
 from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
-from beyond_perplexity.corpus.mediawiki import PageError, PageStream, RawPage, parse_page
+from beyond_perplexity.corpus.mediawiki import (
+    PageError,
+    PageStream,
+    RawPage,
+    Redirects,
+    add_matches,
+    parse_page,
+    tokenize,
+)
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import Problems, resolve_path
 from beyond_perplexity.errors import InputError

@@ -17,10 +17,10 @@ PACKAGE = Path(__file__).parents[2] / "beyond_perplexity"
 
 # What a caller finds by one name in whichever module a row gives it.
 INTERFACES = {
-    "draw": "decoding/kinds/*.py",
-    "keep": "decoding/kinds/*.py",
+    "draw": "decoding/*.py",
+    "keep": "decoding/*.py",
     "main": "commands/*.py",
-    "LOOKS": "decoding/kinds/*.py",
+    "LOOKS": "decoding/*.py",
     "Reader": "corpus/*.py",  # of annotated formats
     # The engines that all models share, and those of a family that brings its own.
     "SamplingEngine": "decoding/*.py",

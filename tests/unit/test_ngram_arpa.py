@@ -20,11 +20,9 @@ from beyond_perplexity.commands import estimate_ngram
 from beyond_perplexity.commands import perplexity as score_command
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.ngrams import arpa as writing
-from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.ngrams.arpa_reader import read_arpa
+from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
 from beyond_perplexity.ngrams.backoff import score_tokens
-from beyond_perplexity.ngrams.summary import summarize_arpa
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from tests.unit.test_ngrams import V, draw_sentences, fit, flat
 
 WORDS = ["<s>", "</s>", "<unk>", *(f"w{n}é" for n in range(3, V))]

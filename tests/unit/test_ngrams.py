@@ -32,8 +32,13 @@ from beyond_perplexity.ngrams.counts import (
     prefix_places,
 )
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, choose_discounts, estimate_backoff
-from beyond_perplexity.ngrams.sentence_files import read_sentence_texts, read_sentences
-from beyond_perplexity.ngrams.text import UnknownRule, WordIds, read_line_blocks
+from beyond_perplexity.ngrams.sentence_files import (
+    UnknownRule,
+    WordIds,
+    read_line_blocks,
+    read_sentence_texts,
+    read_sentences,
+)
 from tests.unit.kneser_ney_reference import Gram, PlainKneserNey
 
 V = 20

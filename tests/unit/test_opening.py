@@ -15,8 +15,8 @@ import torch
 
 from beyond_perplexity.commands import contrast, perplexity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import opening
-from beyond_perplexity.models.opening import open_any, open_scorer
+from beyond_perplexity.models import checkpoint as opening
+from beyond_perplexity.models.checkpoint import open_any, open_scorer
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS
 
@@ -88,7 +88,7 @@ def test_pairs_under_a_folder_of_hugging_face(
 
 
 def test_a_name_is_looked_for_on_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from beyond_perplexity.models.huggingface import bring
+    from beyond_perplexity.models import huggingface_bring as bring
 
     asked = []
 

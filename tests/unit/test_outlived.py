@@ -15,7 +15,9 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import lineage, outlived, outputs, provenance, shards, verification
+from beyond_perplexity.storage import outputs, provenance, shards, verification
+from beyond_perplexity.storage import outputs as outlived
+from beyond_perplexity.storage import provenance as lineage
 from beyond_perplexity.storage.fingerprint import ROOT
 
 SCRIPT = "scripts/merge_statistics.py"

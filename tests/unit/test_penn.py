@@ -16,16 +16,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nltk.tree import Tree
 
-from beyond_perplexity.corpus.brackets import escape, unescape
-from beyond_perplexity.corpus.options import SourceOptions
+from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.penn import (
     MAXIMUM_DEPTH,
     Reader,
     TreeError,
     category,
+    escape,
     leaves,
     parse_tree,
     replace_leaves,
+    unescape,
 )
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.errors import InputError

@@ -21,7 +21,9 @@ import pytest
 from beyond_perplexity.commands import provenance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import ALIASES
-from beyond_perplexity.storage import lineage, manifest, outputs, shards
+from beyond_perplexity.storage import outputs, shards
+from beyond_perplexity.storage import outputs as manifest
+from beyond_perplexity.storage import provenance as lineage
 from beyond_perplexity.storage.provenance import content_hash, run_record, value_hash
 from beyond_perplexity.storage.verification import list_hashes, verify_tree
 

@@ -23,7 +23,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.commands import perplexity as score_file
 from beyond_perplexity.corpus.extraction import extract
-from beyond_perplexity.corpus.options import ExtractionOptions
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_model

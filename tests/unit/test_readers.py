@@ -22,8 +22,9 @@ import yaml
 
 from beyond_perplexity.corpus.annotated import AnnotatedReader
 from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.extraction_options import SourceOptions
+from beyond_perplexity.corpus.formats import AUTOMATIC, FORMATS, PARSERS, TEXT_FORMATS, Format
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.options import SourceOptions
 from beyond_perplexity.corpus.readers import (
     LISTED,
     Problems,
@@ -32,8 +33,6 @@ from beyond_perplexity.corpus.readers import (
     read_chunks,
     resolve_path,
 )
-from beyond_perplexity.corpus.rows import FORMATS, PARSERS, TEXT_FORMATS, Format
-from beyond_perplexity.corpus.suffixes import AUTOMATIC
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.vocabulary import BUILT_KINDS

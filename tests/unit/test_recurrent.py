@@ -11,7 +11,7 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.layers.dropout import drop, drop_words, skips_layer
+from beyond_perplexity.models.factored import drop, drop_words, skips_layer
 
 FAMILIES = {"lstm": 4, "gru": 3}  # gates
 ARCHITECTURES = [
@@ -46,29 +46,6 @@ def test_step_equals_the_fused_layers(architecture, family):
         logits, state = model.step(tokens[:, place], state)
         torch.testing.assert_close(logits[:, 1:], expected[:, place, 1:], atol=1e-5, rtol=0)
     torch.testing.assert_close(model(tokens)[..., 1:], expected[..., 1:], atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@torch.no_grad()
-def test_selected_and_reset_rows_go_on_as_if_they_were_alone(family):
-    model, tokens = make(ARCHITECTURES[0], family=family), prefixes()
-    state = model.initial_state(3, 9)
-    for place in range(4):
-        _, state = model.step(tokens[:, place], state)
-    state = state.select(torch.tensor([2, 0, 0])).reset(torch.tensor([1]))
-    logits, _ = model.step(torch.tensor([5, 0, 6]), state)
-    for row, prefix in enumerate([[*tokens[2, :4], 5], [0], [*tokens[0, :4], 6]]):
-        expected = model(torch.tensor([prefix]))[0, -1]
-        torch.testing.assert_close(logits[row, 1:], expected[1:], atol=1e-5, rtol=0)
-
-
-@torch.no_grad()
-def test_special_tokens_have_no_probability():
-    assert torch.isneginf(make(ARCHITECTURES[0])(prefixes())[..., 0]).all()
-    closed = make(ARCHITECTURES[0])(prefixes())
-    assert torch.isfinite(closed[..., 1:]).all()
-    opened = make(ARCHITECTURES[0], open_vocabulary=True)(prefixes())
-    assert torch.isneginf(opened[..., 2]).all()
 
 
 @pytest.mark.parametrize(("family", "gates"), FAMILIES.items())
@@ -118,22 +95,6 @@ def test_kinds_of_dropout_keep_the_mean_and_drop_what_they_say():
     skipped = [skips_layer(0.25, True) for _ in range(4000)]
     assert sum(skipped) / 4000 == pytest.approx(0.25, abs=0.025)
     assert not skips_layer(0.25, False)
-
-
-@pytest.mark.parametrize(
-    ("architecture", "words"),
-    [
-        ({"layer": 1}, "architecture.layer: unknown key; allowed are layers"),
-        ({"layers": "two"}, "architecture.layers: is 'two', expected int"),
-        ({"layers": True}, "architecture.layers: is True"),
-        ({"dropout": 1.0}, "dropout: is 1.0"),
-        ({"initialization": "he"}, "initialization: is 'he', expected one of 'torch', 'xavier'"),
-        (3, "expected an object"),
-    ],
-)
-def test_wrong_options_are_named(architecture, words):
-    with pytest.raises(InputError, match=words):
-        make(architecture)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

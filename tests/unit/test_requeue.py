@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from beyond_perplexity import requeue
+from beyond_perplexity import errors as requeue
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.half_written import HALF_WRITTEN
 

@@ -21,6 +21,7 @@ from scipy.stats import chisquare
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
@@ -194,12 +195,12 @@ def test_estimates_and_their_inverses_are_unbiased(kind, temperature, particles,
     truth = log_p.logsumexp(0)
     batch = kind.batch(*[words] * count)
     uniforms = numbers(count, particles, numbers_needed(proposal, batch), seed=particles)
-    arguments = (model, proposal, batch, particles, uniforms)
-    found = smc_paths(*arguments, temperature, threshold)
+    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
+    found = smc_paths(setting, uniforms)
     assert (found.estimate.effective[:, :-1] < threshold * particles).any()
     generator = torch.Generator().manual_seed(2)
     places = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
-    above = conditional_smc(*arguments, rows[places], temperature, threshold)
+    above = conditional_smc(setting, uniforms, rows[places])
     for ratios in ((found.estimate.log_prob - truth).exp(), (truth - above.log_prob).exp()):
         error = float(ratios.std()) / math.sqrt(count)
         assert error < 0.08
@@ -268,7 +269,7 @@ def test_the_posterior_as_proposal_has_no_variance(kind):
     uniforms = numbers(20, 16, len(words), seed=4)
     truth = log_p.logsumexp(0).expand(20)
     for threshold in (0.0, 0.5, 1.0):
-        found = smc_log_prob(model, posterior, many, 16, uniforms, 1.0, threshold)
+        found = smc_log_prob(FilterSetting(model, posterior, many, 16, 1.0, threshold), uniforms)
         torch.testing.assert_close(found.log_prob, truth, atol=1e-10, rtol=0)
         assert (found.effective.nan_to_num(16.0) > 15.999).all()
 
@@ -278,10 +279,10 @@ def test_an_instance_does_not_depend_on_the_others(kind):
     model, proposal = kind.pair(double=False)
     batch = kind.batch(*kind.sentences)
     uniforms = numbers(len(kind.sentences), 16, numbers_needed(proposal, batch))
-    both = smc_log_prob(model, proposal, batch, 16, uniforms, 1.0, 0.9)
+    both = smc_log_prob(FilterSetting(model, proposal, batch, 16, 1.0, 0.9), uniforms)
     for row, words in enumerate(kind.sentences):
         alone = smc_log_prob(
-            model, proposal, kind.batch(words), 16, uniforms[row : row + 1], 1.0, 0.9
+            FilterSetting(model, proposal, kind.batch(words), 16, 1.0, 0.9), uniforms[row : row + 1]
         )
         torch.testing.assert_close(alone.log_prob[0], both.log_prob[row], atol=2e-5, rtol=0)
 

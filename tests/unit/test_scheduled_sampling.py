@@ -19,13 +19,11 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
-from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.decoding_models import TableModel
+from tests.unit.small_corpora import write_corpus
 
 TRAINING = {"batch_tokens": 64, "maximum_steps": 9, "validation_steps": 4, "checkpoint_steps": 2}
 
@@ -133,16 +131,7 @@ def test_logits_where_nothing_is_drawn_change_no_draw(family, probability):
 def data(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     texts = [" ".join(f"w{(i + j) % 7}" for j in range(i % 9)) for i in range(40)]
-    columns = {
-        "doc_id": list(range(40)),
-        "split": ["train"] * 30 + ["valid"] * 10,
-        "title": [""] * 40,
-        "text": texts,
-        "n_tokens": [i % 9 for i in range(40)],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
-    ClosedVocabulary([f"w{i}" for i in range(7)], 0).save(folder / "vocabulary.json")
-    return folder
+    return write_corpus(folder, texts, 30, [f"w{i}" for i in range(7)])
 
 
 def fit(data, output, checkpoints, family="gru", **training):

@@ -19,18 +19,18 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.training import contrasts, loop
-from beyond_perplexity.training.contrasts import (
+from beyond_perplexity.training import learning as contrasts
+from beyond_perplexity.training import loop
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.learning import (
     ContrastBatch,
     Contrasts,
     encode_sentences,
     watched_places,
 )
-from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
 CPU = torch.device("cpu")
@@ -206,16 +206,7 @@ def data(tmp_path_factory):
         ]
         texts.append(" ".join([*parts[0], ".", *parts[1], "!", "!"]))
     texts[7] = ""
-    columns = {
-        "doc_id": list(range(150)),
-        "split": ["train"] * 120 + ["valid"] * 30,
-        "title": [""] * 150,
-        "text": texts,
-        "n_tokens": [len(text.split()) for text in texts],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
-    ClosedVocabulary([*(f"w{i}" for i in range(10)), ".", "!"], 0).save(folder / "vocabulary.json")
-    return folder
+    return write_corpus(folder, texts, 120, [*(f"w{i}" for i in range(10)), ".", "!"])
 
 
 def fit(data, folder, config=CONFIG, vocabulary=None):
@@ -318,14 +309,7 @@ def distorted(source, epoch):
 
 
 def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
-    columns = {
-        "doc_id": [0, 1, 2],
-        "split": ["train"] * 3,
-        "title": [""] * 3,
-        "text": ["a b . c ! ! d", "", "a a a a a"],
-        "n_tokens": [7, 0, 5],
-    }
-    write_shard(tmp_path / "documents.parquet", DOCUMENTS, columns, {})
+    write_corpus(tmp_path, ["a b . c ! ! d", "", "a a a a a"], 3)
     vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
 
     def read(**options):

@@ -21,7 +21,7 @@ from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import outputs, shards
-from beyond_perplexity.training.resume import save_checkpoint
+from beyond_perplexity.training.interruptions import save_checkpoint
 
 ROOT = Path(__file__).parents[2]
 ROWS = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
@@ -107,19 +107,6 @@ def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
         assert first.returncode == 0
     assert target.read_text() == "theirs"
     assert listing(tmp_path) == {"a.csv"}
-
-
-def test_what_another_machine_writes_is_left_alone_for_a_day(tmp_path, monkeypatch):
-    monkeypatch.setattr(outputs, "_HOST", "another")
-    with outputs.atomic_path(tmp_path / "a.csv") as theirs:
-        monkeypatch.undo()
-        outputs.write_json(tmp_path / "a.csv", 1)
-        assert theirs.exists()
-        long_ago = theirs.stat().st_mtime - outputs.SILENT_SECONDS - 60
-        os.utime(theirs, (long_ago, long_ago))
-        outputs.write_json(tmp_path / "a.csv", 2)
-        assert not theirs.exists()
-        theirs.touch()
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])

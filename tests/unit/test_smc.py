@@ -19,6 +19,7 @@ from beyond_perplexity.corpus.latent_instances import Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import SMCRuns
 from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
     conditional_smc,
     numbers_needed,
@@ -141,7 +142,7 @@ def test_without_resampling_it_is_importance_sampling(family, context):
     model, proposal = family.pair(context)
     batch = family.batch(family.short, family.long)
     uniforms = numbers(2, 48, proposal.draws(batch))
-    estimate = smc_log_prob(model, proposal, batch, 48, uniforms, 1.5, threshold=0.0)
+    estimate = smc_log_prob(FilterSetting(model, proposal, batch, 48, 1.5, threshold=0.0), uniforms)
     owner = torch.arange(2).repeat_interleave(48)
     flat = uniforms[:, :48].flatten(0, 1)
     with torch.no_grad():
@@ -175,7 +176,9 @@ def test_estimates_are_unbiased(name, context, temperature, particles, threshold
     model, proposal = family.pair(context)
     batch = family.batch(*[family.short] * 1500)
     uniforms = numbers(1500, particles, proposal.draws(batch), seed=particles)
-    estimate = smc_log_prob(model, proposal, batch, particles, uniforms, temperature, threshold)
+    estimate = smc_log_prob(
+        FilterSetting(model, proposal, batch, particles, temperature, threshold), uniforms
+    )
     ratios = (estimate.log_prob - enumerated(family, model)).exp().numpy()
     assert (estimate.effective[:, :-1] < threshold * particles).any()
     error = ratios.std(ddof=1) / math.sqrt(len(ratios))
@@ -188,10 +191,10 @@ def test_an_instance_does_not_depend_on_the_others(family, context):
     model, proposal = family.pair(context, double=False)
     documents = family.short, family.long, family.long[:1]
     uniforms = numbers(3, 16, 27)
-    both = smc_log_prob(model, proposal, family.batch(*documents), 16, uniforms)
+    both = smc_log_prob(FilterSetting(model, proposal, family.batch(*documents), 16), uniforms)
     for row, tokens in enumerate(documents):
         own = uniforms[row : row + 1]
-        alone = smc_log_prob(model, proposal, family.batch(tokens), 16, own)
+        alone = smc_log_prob(FilterSetting(model, proposal, family.batch(tokens), 16), own)
         assert torch.equal(alone.log_prob[0], both.log_prob[row])
         assert torch.equal(alone.effective[0], both.effective[row, : len(tokens)])
 
@@ -203,7 +206,7 @@ def test_resampling_helps_long_documents():
     batch = make_batch(*[tokens] * 12)
     uniforms = numbers(12, 32, proposal.draws(batch))
     plain, better = (
-        smc_log_prob(model, proposal, batch, 32, uniforms, 1.0, threshold).log_prob
+        smc_log_prob(FilterSetting(model, proposal, batch, 32, 1.0, threshold), uniforms).log_prob
         for threshold in (0.0, 0.5)
     )
     assert better.mean() > plain.mean()
@@ -359,9 +362,8 @@ def test_weighted_paths_have_the_joint_probabilities(
     proposal = Promising(proposal) if promising else proposal
     batch = family.batch(*[family.short] * count)
     uniforms = numbers(count, particles, numbers_needed(proposal, batch), seed=particles)
-    arguments = (model, proposal, batch, particles, uniforms, temperature, threshold)
-    found = smc_paths(*arguments)
-    again = smc_log_prob(*arguments)
+    setting = FilterSetting(model, proposal, batch, particles, temperature, threshold)
+    found, again = smc_paths(setting, uniforms), smc_log_prob(setting, uniforms)
     assert torch.equal(found.estimate.log_prob, again.log_prob)
     total = found.log_weights.logsumexp(1) - math.log(particles)
     torch.testing.assert_close(found.estimate.log_prob, total, rtol=0, atol=1e-12)
@@ -404,13 +406,13 @@ def test_the_inverse_is_unbiased_where_the_given_path_is_of_the_posterior(
     places = torch.multinomial(log_p.softmax(0), count, True, generator=generator)
     batch = family.batch(*[family.short] * count)
     uniforms = numbers(count, particles, numbers_needed(proposal, batch), seed=particles + 9)
-    arguments = (model, proposal, batch, particles, uniforms)
-    found = conditional_smc(*arguments, codes[places], 1.5, threshold)
+    setting = FilterSetting(model, proposal, batch, particles, 1.5, threshold)
+    found = conditional_smc(setting, uniforms, codes[places])
     ratios = (log_p.logsumexp(0) - found.log_prob).exp().numpy()
     error = ratios.std(ddof=1) / math.sqrt(count)
     assert error < 0.1
     assert abs(ratios.mean() - 1) < 4 * error
-    free = smc_log_prob(*arguments, 1.5, threshold).log_prob
+    free = smc_log_prob(setting, uniforms).log_prob
     assert found.log_prob.mean() > log_p.logsumexp(0) > free.mean()
 
 
@@ -420,7 +422,7 @@ def test_without_resampling_a_given_path_is_one_of_the_samples():
     model, proposal = family.pair()
     batch, codes = family.batch(family.short), joint(family, model)[0][[5]]
     uniforms = numbers(1, 6, numbers_needed(proposal, batch))
-    found = conditional_smc(model, proposal, batch, 6, uniforms, codes, 1.5, 0.0)
+    found = conditional_smc(FilterSetting(model, proposal, batch, 6, 1.5, 0.0), uniforms, codes)
     place = int(6 * uniforms[0, 6, len(family.short) - 1])
     owner = torch.zeros(6, dtype=torch.int64)
     with torch.no_grad():

@@ -20,30 +20,30 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.perplexities.documents import score_rows
-from beyond_perplexity.perplexities.summary import measure
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.scoring.speller.alphabet import Alphabet, code_points
-from beyond_perplexity.scoring.speller.building import (
+from beyond_perplexity.ngrams.character_ngrams import (
+    Alphabet,
+    NgramCounts,
+    Smoothing,
+    _log_likelihood,
+    code_points,
+    fit_smoothing,
+    probabilities,
+    word_events,
+)
+from beyond_perplexity.ngrams.spelling_model import (
     LEAST_HELD_OUT,
     ORDERS,
     UNTUNED,
-    build_speller,
-    sample_types,
-)
-from beyond_perplexity.scoring.speller.counts import NgramCounts, word_events
-from beyond_perplexity.scoring.speller.smoothing import (
-    Smoothing,
-    _log_likelihood,
-    fit_smoothing,
-    probabilities,
-)
-from beyond_perplexity.scoring.speller.speller import (
     CharacterModel,
     Speller,
+    build_speller,
     find_speller,
     load_speller,
+    sample_types,
 )
+from beyond_perplexity.perplexities.documents import score_rows
+from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.test_perplexity import Fixed
@@ -189,7 +189,7 @@ def test_order_and_neighbours_do_not_matter(monkeypatch):
         assert (CharacterModel(shuffled, THREE).log_probs(words) == expected).all()
     alone = np.concatenate([CharacterModel(TYPES, THREE).log_probs([word]) for word in words])
     assert (alone == expected).all()
-    module = "beyond_perplexity.scoring.speller.speller"
+    module = "beyond_perplexity.ngrams.spelling_model"
     monkeypatch.setattr(f"{module}.SPELLED_AT_ONCE", 7)
     monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", 4)
     assert (CharacterModel(TYPES, THREE).log_probs(words) == expected).all()

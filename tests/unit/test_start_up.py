@@ -1,32 +1,28 @@
 """What a job imports before it begins: each script no heavy library that it does not need.
 
 Oracle: the table below, of what each script works with; and `sys.modules` of a fresh interpreter
-that has imported it. Importing them takes, in seconds of a CPU: torch 0.9, Lightning 1.3,
-torchmetrics 1.8, transformers 0.5, SciPy's statistics 0.6 and optimization 0.3, pandas and
-matplotlib 0.3 each, NLTK and arviz-stats 0.7.
+that has imported it. Importing them takes, in seconds of a CPU: torch 0.9,
+transformers 0.5, SciPy's statistics 0.6 and optimization 0.3, pandas and matplotlib 0.3 each,
+NLTK and arviz-stats 0.7.
 """
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import pkgutil
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import beyond_perplexity.figures
 import beyond_perplexity.models
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.training.without_torchmetrics import stand_in
 from tests.unit.huggingface_models import make_gpt2
 
 HEAVY = {
-    *("torch", "lightning", "torchmetrics", "transformers", "pandas", "matplotlib", "scipy"),
+    *("torch", "transformers", "pandas", "matplotlib", "scipy"),
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
     *("jsonschema", "snakemake"),
 }
@@ -76,7 +72,7 @@ NEEDS = {
     "similarity": set(),
     "tabulate": {"pandas"},
     "tokenize": set(),
-    "train": {"torch", "lightning"},
+    "train": {"torch"},
     "train_evaluator": set(),
     "update_schema": set(),
     "verify_download": set(),
@@ -107,33 +103,13 @@ for name in names:
     found[name] = [library for library in heavy if library in sys.modules]
 print(json.dumps(found))
 """
-IMPORT_REAL = """
-import sys
-from beyond_perplexity.training.without_torchmetrics import lightning
-
-assert not {"torchmetrics", "transformers"} & set(sys.modules)
-try:
-    lightning.pytorch.core.module.Metric()
-except RuntimeError as error:
-    assert "import torchmetrics first" in str(error)
-else:
-    raise AssertionError("a metric that is none")
-import torchmetrics, torch
-
-mean = torchmetrics.MeanMetric()
-mean.update(torch.tensor([1.0, 3.0]))
-assert mean.compute() == 2
-from transformers import AutoConfig
-"""
-
-
 SCORE = """
 import sys
 from beyond_perplexity.__main__ import main
 
 main(["perplexity", "--model", sys.argv[1], "--text", sys.argv[2]])
 # What transformers brings itself is not ours to leave out.
-print({"pandas", "matplotlib", "lightning", "scipy.stats", "nltk"} & set(sys.modules) or "none")
+print({"pandas", "matplotlib", "scipy.stats", "nltk"} & set(sys.modules) or "none")
 """
 
 
@@ -171,35 +147,3 @@ def test_scoring_by_a_hugging_face_model_imports_little_but_its_library(tmp_path
 def test_gensims_stop_words_come_without_gensim() -> None:
     load = "from beyond_perplexity.tendencies.word_classes import load_stop_words as load; "
     assert python(f"import sys; {load}load('gensim'); print('gensim' in sys.modules)") == "False\n"
-
-
-def test_the_real_torchmetrics_can_be_imported_after_lightning() -> None:
-    python(IMPORT_REAL)
-
-
-def test_while_it_stands_in_nothing_is_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torchmetrics", raising=False)
-    with stand_in():
-        metric = importlib.import_module("torchmetrics").Metric
-        assert not isinstance(object(), metric)
-        with pytest.raises(RuntimeError, match="import torchmetrics first"):
-            metric()
-        assert importlib.util.find_spec("torchmetrics") is not None  # how packages are looked for
-        with pytest.raises(ModuleNotFoundError, match="is not a package"):
-            importlib.import_module("torchmetrics.metric")
-    assert "torchmetrics" not in sys.modules
-
-
-def test_the_stand_in_goes_when_an_import_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "torchmetrics", raising=False)
-    with pytest.raises(ModuleNotFoundError), stand_in():
-        importlib.import_module("torchmetrics.metric")
-    assert "torchmetrics" not in sys.modules
-
-
-def test_what_has_been_imported_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = ModuleType("torchmetrics")
-    monkeypatch.setitem(sys.modules, "torchmetrics", real)
-    with stand_in():
-        assert sys.modules["torchmetrics"] is real
-    assert sys.modules["torchmetrics"] is real

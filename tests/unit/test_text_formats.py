@@ -19,11 +19,15 @@ import pytest
 import yaml
 
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
+from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.suffixes import guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.sentence_files import read_sentence_texts, read_sentences
-from beyond_perplexity.ngrams.text import UnknownRule, WordIds
+from beyond_perplexity.ngrams.sentence_files import (
+    UnknownRule,
+    WordIds,
+    read_sentence_texts,
+    read_sentences,
+)
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.comparison_input import CompareOptions

@@ -39,12 +39,13 @@ from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.training import loop, resume
+from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.training import interruptions, loop
 from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
-from beyond_perplexity.training.resume import load_checkpoint, save_checkpoint
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
 CPU = torch.device("cpu")
@@ -73,17 +74,7 @@ def data(tmp_path_factory):
     texts = [
         " ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in zip(starts, sizes, strict=True)
     ]
-    splits = ["train"] * 60 + ["valid"] * 20
-    columns = {
-        "doc_id": list(range(80)),
-        "split": splits,
-        "title": [""] * 80,
-        "text": texts,
-        "n_tokens": [int(n) for n in sizes],
-    }
-    write_shard(folder / "documents.parquet", DOCUMENTS, columns, {})
-    ClosedVocabulary([f"w{i}" for i in range(9)], 1).save(folder / "vocabulary.json")
-    return folder
+    return write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
 
 
 def fit(data, output, checkpoints, config=CONFIG, seed=1):
@@ -160,7 +151,7 @@ def test_a_signal_at_any_moment_leaves_a_training_that_goes_on_alike(
     data, whole, tmp_path, monkeypatch, hook, call, number
 ):
     """Oracle: the training without interruption, bit for bit."""
-    calls, real = iter(range(1, 10_000)), getattr(loop.Trained, hook)
+    calls, real = iter(range(1, 10_000)), getattr(loop.Training, hook)
     batches = count_validation_batches(data, tmp_path)
     when = batches if call == "last" else call
 
@@ -170,7 +161,7 @@ def test_a_signal_at_any_moment_leaves_a_training_that_goes_on_alike(
         return real(self, *arguments)
 
     before = signal.getsignal(number)
-    monkeypatch.setattr(loop.Trained, hook, signalling)
+    monkeypatch.setattr(loop.Training, hook, signalling)
     with pytest.raises(SystemExit) as left:
         fit(data, tmp_path / "out", tmp_path / "ck")
     assert left.value.code == 128 + number
@@ -388,7 +379,7 @@ def test_two_checkpoints_are_kept(tmp_path):
 
 def test_two_trainings_share_their_checkpoints(tmp_path, monkeypatch):
     """As after a hard kill of Snakemake: both have written one before either gives it its name."""
-    both, read = Barrier(2), resume.content_hash
+    both, read = Barrier(2), interruptions.content_hash
 
     def wait_and_hash(path):
         both.wait(timeout=60)
@@ -398,7 +389,7 @@ def test_two_trainings_share_their_checkpoints(tmp_path, monkeypatch):
         save_checkpoint(tmp_path, step, {"a": torch.tensor([step])}, {"at": step})
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(resume, "content_hash", wait_and_hash)
+        patch.setattr(interruptions, "content_hash", wait_and_hash)
         list(pool.map(save, (1, 2)))
     tensors, state = load_checkpoint(tmp_path)
     assert (tensors["a"].item(), state["at"]) == (2, 2)

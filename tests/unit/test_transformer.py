@@ -93,17 +93,6 @@ def test_forward_equals_gpt2():
     torch.testing.assert_close(model(tokens)[..., 1:], expected[..., 1:], atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("changes", [{}, {"positions": "learned"}])
-@torch.no_grad()
-def test_steps_equal_forward_over_several_buckets(changes):
-    model, tokens = make(**changes), prefixes(length=70)
-    expected = model(tokens)
-    state = model.initial_state(3, 70)
-    for place in range(70):
-        logits, state = model.step(tokens[:, place], state)
-        torch.testing.assert_close(logits[:, 1:], expected[:, place, 1:], atol=1e-5, rtol=1e-5)
-
-
 @torch.no_grad()
 def test_rows_at_different_positions_step_together():
     model, tokens = make(), prefixes(length=40)
@@ -163,12 +152,3 @@ def test_too_long_contexts_are_refused():
         make().initial_state(2, 81)
     with pytest.raises(ValueError, match="81 tokens exceed the context of 80"):
         make()(torch.zeros(1, 81, dtype=torch.int64))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [({"width": 18}, "width: is 18"), ({"positions": "none"}, "one of 'sinusoidal', 'learned'")],
-)
-def test_wrong_options_are_named(changes, words):
-    with pytest.raises(InputError, match=words):
-        make(**changes)

@@ -36,8 +36,8 @@ from beyond_perplexity.commands import (
 from beyond_perplexity.contrastive import pairs, scores
 from beyond_perplexity.corpus import external
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
+from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.rows import TEXT_FORMATS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods as likelihoods
@@ -45,8 +45,11 @@ from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.ngrams import sentence_files
-from beyond_perplexity.ngrams.sentence_files import read_grouped_sentences, read_sentence_texts
-from beyond_perplexity.ngrams.text import UnknownRule
+from beyond_perplexity.ngrams.sentence_files import (
+    UnknownRule,
+    read_grouped_sentences,
+    read_sentence_texts,
+)
 from beyond_perplexity.perplexities import documents
 from beyond_perplexity.storage import table_files
 from beyond_perplexity.storage.accounts import Account, accounts, tell

@@ -9,10 +9,8 @@ from __future__ import annotations
 import shutil
 
 from beyond_perplexity.commands.run import remake_options
-from beyond_perplexity.storage.manifest import SKIPPED, read_notes
-from beyond_perplexity.storage.origins import describe_origin
-from beyond_perplexity.storage.outlived import RUN
-from beyond_perplexity.storage.verification import verify_tree
+from beyond_perplexity.storage.outputs import RUN, SKIPPED, read_notes
+from beyond_perplexity.storage.verification import describe_origin, verify_tree
 from tests.workflow.conftest import SMOKE
 
 

@@ -25,8 +25,14 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.ends import check_ends, counted_units
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
+from beyond_perplexity.models.latent import (
+    FILLING,
+    LatentModel,
+    Simulated,
+    check_ends,
+    counted_units,
+)
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
@@ -43,7 +49,6 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     TextStates,
     advance_mentions,
 )
-from beyond_perplexity.models.layers.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
@@ -198,7 +203,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
-        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
         encoded = self.encode(batch)
         return MentionParticles(
             EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
@@ -207,7 +212,7 @@ class EntityNLM(EntityModule, LatentModel):
     def extend(
         self, state: MentionParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, MentionParticles]:
-        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
         log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
@@ -215,7 +220,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_prob + words, state._replace(choices=choices)
 
     def finish(self, state: MentionParticles, time: int) -> Tensor:
-        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        """Read the end; see `importance.particle_runs.SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
         choices, owner = state.choices, state.choices.owner

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.models.class_softmax import to_rows
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.entitynlm import EntityNLM, MentionParticles
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
@@ -32,7 +33,6 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     split_mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_walks import EntityState, draw_category, take_code
-from beyond_perplexity.models.layers.class_softmax import to_rows
 from beyond_perplexity.models.optimal import Continuations, OptimalProposal
 
 _FACTOR, _SPREAD = 0x100000001B3, 0x1E3779B97F4A7C15  # to mix the bits of names
@@ -147,7 +147,7 @@ class OptimalEntities(OptimalProposal):
         return Continuations(origin, codes[origin, place], log_q[origin, place])
 
     def log_twist(self, state: NamedParticles, time: int) -> Tensor:
-        """Return log p(x_t | past), float64, (K,); see `importance.drawing.smc.Twisting`."""
+        """Return log p(x_t | past), float64, (K,); see `importance.particle_runs.Twisting`."""
         return self.weigh_choices(state, time).logsumexp(1)
 
     def weigh_choices(self, state: NamedParticles, time: int) -> Tensor:

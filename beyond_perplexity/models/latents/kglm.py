@@ -32,8 +32,13 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceBatch,
 )
 from beyond_perplexity.invariant_tensors import QUANTUM
-from beyond_perplexity.models.ends import check_ends, counted_units
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import (
+    FILLING,
+    LatentModel,
+    Simulated,
+    check_ends,
+    counted_units,
+)
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
@@ -53,9 +58,8 @@ from beyond_perplexity.models.latents.kglm_latents import (
 from beyond_perplexity.models.latents.kglm_simulation import simulate_links
 from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.layers.awd_lstm import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.models.losses import summed_cross_entropy
-from beyond_perplexity.models.read_tensors import TableHolder, check_whole
+from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words
 
@@ -113,7 +117,7 @@ class LinkParticles(NamedTuple):
         return self._replace(latents=self.latents.select(rows))
 
 
-class KGLM(LinkedWords, LatentModel, TableHolder):
+class KGLM(LinkedWords, LatentModel):
     """A distribution of documents and of their links to a knowledge graph.
 
     Latents are codes, one a token, as in `kglm_instances`: W = T.
@@ -147,13 +151,6 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
         ids = torch.full((self.graph.sizes["words"],), UNK, dtype=torch.int32)  # (W,)
         self.register_buffer("word_ids", ids)
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
-
-    def check_tables(self) -> None:
-        """Look through the tables that were read; see `TableHolder`."""
-        words = len(self.word_ids)
-        check_whole("word_ids", self.word_ids, 0, self.vocabulary_size, (words,))
-        least = min(FILLING, UNCOPIED)
-        check_whole("alias_words", self.alias_words, least, words, tuple(self.alias_words.shape))
 
     @classmethod
     def create(
@@ -237,7 +234,7 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
-        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
         encoded = self.prepare(batch)
         return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
@@ -245,7 +242,7 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
-        """Read a word with its code; see `importance.drawing.smc.SequentialModel`."""
+        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
         log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
@@ -257,7 +254,7 @@ class KGLM(LinkedWords, LatentModel, TableHolder):
 
     @torch.no_grad()
     def finish(self, state: LinkParticles, time: int) -> Tensor:
-        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        """Read the end; see `importance.particle_runs.SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)

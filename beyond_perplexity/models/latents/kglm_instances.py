@@ -34,13 +34,7 @@ from beyond_perplexity.corpus.latent_instances import (
     without_overlaps,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.read_tensors import (
-    TableHolder,
-    check_offsets,
-    check_rising,
-    check_whole,
-)
-from beyond_perplexity.storage.json_text import parse_json
+from beyond_perplexity.storage.inputs import parse_json
 from beyond_perplexity.vocabulary import SPECIAL_TOKENS, Vocabulary, split_words
 
 SIZES = (
@@ -89,7 +83,7 @@ def find_key(keys: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
     return place, keys[place] == wanted
 
 
-class KnowledgeGraph(nn.Module, TableHolder):
+class KnowledgeGraph(nn.Module):
     """Edges by subject (compressed sparse rows), embeddings and names; nothing of it is trained.
 
     `sizes`: the entries of `SIZES`; the tables are filled by `load_state_dict`.
@@ -122,18 +116,6 @@ class KnowledgeGraph(nn.Module, TableHolder):
         packed = {"names": "name_bytes", "relation_names": "relation_bytes", "words": "word_bytes"}
         for name, size in packed.items():
             self.register_buffer(name, torch.zeros(self.sizes[size], dtype=torch.uint8))
-
-    def check_tables(self) -> None:
-        """Look through the tables that were read; see `TableHolder`."""
-        count, edges = self.n_entities, self.sizes["edges"]
-        check_offsets("edge_offsets", self.edge_offsets, count, edges)
-        check_whole("edge_keys", self.edge_keys, 0, count * count, (edges,))
-        check_rising("edge_keys", self.edge_keys, strictly=False)
-        relations = self.sizes["relations"]
-        check_whole("edge_relations", self.edge_relations, 0, relations, (edges,))
-        owners = torch.repeat_interleave(self.degrees)  # (M,)
-        if not torch.equal(owners, torch.div(self.edge_keys, count, rounding_mode="floor")):
-            raise InputError("table 'edge_keys' does not fit 'edge_offsets'")
 
     @property
     def support(self) -> dict[str, Any]:

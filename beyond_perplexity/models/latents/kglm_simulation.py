@@ -24,7 +24,7 @@ from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS, UNSPELLED, Spellings
 from beyond_perplexity.models.latents.kglm_steps import TOKEN_DRAWS, LatentState, draw_links
 from beyond_perplexity.models.latents.kglm_words import LinkedWords
-from beyond_perplexity.models.layers.awd_lstm import AWDLSTM
+from beyond_perplexity.models.recurrent_layers import AWDLSTM
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
 _BLOCK = 64  # documents that are drawn side by side

@@ -64,7 +64,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
     StackMemory,
     share_prefixes,
 )
-from beyond_perplexity.models.layers.word_scores import Words, score_words
+from beyond_perplexity.models.word_scores import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -193,17 +193,17 @@ class RNNG(BinaryTreeModule, LatentModel):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
-        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
         return TreeParticles.of(self._network, batch, owner)
 
     def extend(
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
-        """Read a word with the REDUCEs before it; see `importance.drawing.smc.SequentialModel`."""
+        """Read a word with the REDUCEs before it; see `particle_runs.SequentialModel`."""
         return read_word(self._network, state, time, choice)
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
-        """Read the end; see `importance.drawing.smc.SequentialModel`."""
+        """Read the end; see `importance.particle_runs.SequentialModel`."""
         return read_end(self._network, state, time, self._counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.corpus.brackets import unescape
 from beyond_perplexity.corpus.latent_instances import (
     TOKENS,
     CorpusFiles,
@@ -21,8 +20,9 @@ from beyond_perplexity.corpus.latent_instances import (
     encode_words,
     find_classes,
 )
+from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.ends import counted_units
+from beyond_perplexity.models.latent import counted_units
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches

@@ -23,8 +23,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
-from beyond_perplexity.models.ends import check_ends
-from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
     ACTIONS,
     FIRST_LABEL,
@@ -57,7 +56,7 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     known_actions,
     readable_labelled_tree,
 )
-from beyond_perplexity.models.layers.word_scores import Words, score_words, word_log_probs
+from beyond_perplexity.models.word_scores import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 
@@ -127,18 +126,18 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `importance.drawing.smc.SequentialModel`."""
+        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
         reading = self.reading(batch)  # (B, T + 1, D)
         return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
 
     def extend(
         self, state: LabelledParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LabelledParticles]:
-        """Take the actions up to a word; see `importance.drawing.smc.SequentialModel`."""
+        """Take the actions up to a word; see `importance.particle_runs.SequentialModel`."""
         return read_actions(state, choice, self._score_actions)
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
-        """Close what is open; see `importance.drawing.smc.SequentialModel`."""
+        """Close what is open; see `importance.particle_runs.SequentialModel`."""
         return close_all(state, time, self._score_actions, self.options.count_eos)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:

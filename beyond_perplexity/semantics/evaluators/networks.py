@@ -22,8 +22,7 @@ from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, read_wei
 from beyond_perplexity.models.contract import TrainedModel, check_finite
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
-from beyond_perplexity.storage.lineage import note_read
-from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.provenance import content_hash, note_read
 
 GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`
 QUANTUM_OF_ROWS = 16

@@ -12,8 +12,7 @@ from typing import IO, Any, NamedTuple
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.inputs import PACKED, open_input
-from beyond_perplexity.storage.json_text import parse_object
+from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object
 
 # What the columns are called in the files of SNLI, MultiNLI and the STS benchmark.
 FIRST_NAMES = ("sentence1", "premise", "text1")

@@ -26,8 +26,8 @@ from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_for
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8, said
-from beyond_perplexity.storage.parquet_files import ParquetInput
 from beyond_perplexity.storage.provenance import content_hash, hash_bytes
+from beyond_perplexity.storage.shards import ParquetInput
 
 _KEPT = 100_000  # vectors of a text that stay in memory, so that frequent words are read once
 _HEADER = 64  # bytes: a line with two numbers is no longer

@@ -10,8 +10,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding.contexts import Contexts
-from beyond_perplexity.decoding.kernels import MASS_TOLERANCE, Drawn, Weights, block_sums, pick
+from beyond_perplexity.decoding.kernels import (
+    MASS_TOLERANCE,
+    Contexts,
+    Drawn,
+    Weights,
+    block_sums,
+    pick,
+)
 from beyond_perplexity.decoding.options import DecodingOptions
 
 LOOKS = False

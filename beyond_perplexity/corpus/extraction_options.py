@@ -1,0 +1,200 @@
+"""The options of the extraction of one corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from beyond_perplexity.corpus.formats import (
+    ANNOTATED_FORMATS,
+    FORMATS,
+    PARSERS,
+    formats_with,
+    options_of_formats,
+)
+from beyond_perplexity.corpus.normalization import Preprocessing
+from beyond_perplexity.corpus.split import SPLITS, SplitOptions
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
+
+_Class = TypeVar("_Class")
+
+STEPS_IN_PLACE = ("lower_case", "remove_accents")
+"""The cleaning steps of annotated formats: those that change a token and not the tokenization."""
+
+
+def _words_of_formats() -> str:
+    kinds = {kind: [] for kind in ("annotated", "other")}  # type: dict[str, list[str]]
+    for name, row in FORMATS.items():
+        kinds["annotated" if row.kind == "annotated" else "other"].append(f"{name} ({row.words})")
+    return (
+        f"{', '.join(kinds['other'])}; with tokens and annotations of their own, "
+        f"{', '.join(kinds['annotated'])}."
+    )
+
+
+def _with_formats(kind: type[_Class]) -> type[_Class]:
+    """Add the formats and their options, from the rows."""
+    fields: dict[str, tuple[Any, Any]] = {"format": (Literal[tuple(FORMATS)], MISSING)}
+    described = []
+    for name, option in options_of_formats().items():
+        least = {} if option.least is None else {"minimum": option.least}
+        fields[name] = (Annotated[option.hint, Limit(**least)], option.default)
+        owners = " and ".join(formats_with(name))
+        described.append(f"{name} : optional\n        For {owners}, {option.words}.")
+    words = {"formats": _words_of_formats(), "options": "\n    ".join(described)}
+    return add_fields(kind, fields, words)
+
+
+def _with_parsers(kind: type[_Class]) -> type[_Class]:
+    """Add the kinds of automatic trees, from the rows."""
+    words = "; ".join(f"{name}: {row.words}" for name, row in PARSERS.items())
+    return add_fields(kind, {"kind": (Literal[("none", *PARSERS)], "none")}, {"kinds": words})
+
+
+@dataclass(frozen=True)
+@_with_formats
+class SourceOptions:
+    """Section ``source``.
+
+    Parameters
+    ----------
+    format : str
+        <formats>
+    paths : list of str, or dict of split to list of str
+        The files in order (a pattern such as data/*.conll stands for all that match), or one list
+        per split (train, valid, test) for a corpus that is already split.
+    on_error : str
+        A truncated or wrongly encoded file is an error, or what was read is kept and the rest
+        counted. A single broken page is always a counted skip.
+    <options>
+    """
+
+    format: str
+    paths: list | dict
+    on_error: Literal["error", "skip"] = "error"
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Return an option of the format."""
+
+    def __post_init__(self) -> None:
+        for name, option in options_of_formats().items():
+            value = getattr(self, name)
+            formats = formats_with(name)
+            if value != option.default and self.format not in formats:
+                raise ValueError(f"{name} is for format {' and '.join(formats)} only")
+            if value is not None and option.least is not None and value < option.least:
+                raise ValueError(f"{name} is {value}, expected at least {option.least}")
+        if isinstance(self.paths, dict) and not set(self.paths) <= set(SPLITS):
+            raise ValueError(f"paths has the keys {', '.join(self.paths)}; allowed are {SPLITS}")
+        lists = self.paths.values() if isinstance(self.paths, dict) else [self.paths]
+        if not all(isinstance(paths, list) for paths in lists):
+            raise ValueError("paths of a split are a list of files")
+        names = [name for name, _ in self.files()]
+        if not names or not all(isinstance(name, str) for name in names):
+            raise ValueError("paths names no file, or something that is no file name")
+
+    def files(self) -> list[tuple[str, str | None]]:
+        """List the files with the split that they give, None where shares decide."""
+        if isinstance(self.paths, dict):
+            return [(path, split) for split in SPLITS for path in self.paths.get(split, [])]
+        return [(path, None) for path in self.paths]
+
+
+@dataclass(frozen=True)
+class DocumentOptions(Section):
+    """Section ``documents``.
+
+    Parameters
+    ----------
+    minimum_tokens : int
+        Shorter documents are left out and counted.
+    maximum_tokens : int or None
+        Longer documents are left out and counted; null keeps all.
+    deduplicate : bool
+        Keep the first of identical documents (after preprocessing) only.
+    """
+
+    minimum_tokens: Count = 1
+    maximum_tokens: Count | None = None
+    deduplicate: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.maximum_tokens is not None and self.maximum_tokens < self.minimum_tokens:
+            raise ValueError(f"maximum_tokens is {self.maximum_tokens}, below minimum_tokens")
+
+
+@dataclass(frozen=True)
+@_with_parsers
+class AutomaticTreeOptions(Section):
+    """Section ``trees``: automatic trees over the document's own tokens.
+
+    Parameters
+    ----------
+    kind : str
+        none keeps the trees that the source has. <kinds>.
+    maximum_tokens : int
+        Longer sentences get no tree and are counted.
+    """
+
+    kind: str = "none"
+    maximum_tokens: Count = 100
+
+
+def annotated_preprocessing(
+    source_format: str, values: Mapping[str, object]
+) -> Mapping[str, object]:
+    """Complete the section ``preprocessing`` of a format that has its own tokens."""
+    if source_format not in ANNOTATED_FORMATS:
+        return values
+    off: dict[str, object] = {
+        field.name: "none" if field.name == "tokenizer" else False
+        for field in fields(Preprocessing)
+        if field.name not in (*STEPS_IN_PLACE, "language")
+    }
+    for name, value in off.items():
+        if values.get(name, value) != value:
+            raise InputError(
+                f"preprocessing.{name}: a corpus of format {source_format} keeps the tokens of its "
+                f"annotation; only {' and '.join(STEPS_IN_PLACE)} apply to it; remove this key"
+            )
+    return {**values, **off}
+
+
+@dataclass(frozen=True)
+class ExtractionOptions:
+    """All options of the extraction of one corpus; see the classes of the fields."""
+
+    source: SourceOptions
+    preprocessing: Preprocessing
+    documents: DocumentOptions
+    split: SplitOptions
+    trees: AutomaticTreeOptions
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, object]) -> ExtractionOptions:
+        """Check and read the JSON object of a corpus."""
+        allowed = ("source", "preprocessing", "documents", "split", "trees")
+        for key in config:
+            if key not in allowed:
+                raise InputError(f"{key}: unknown key; allowed are {', '.join(allowed)}")
+        source = parse_options(SourceOptions, config.get("source", {}), "source")
+        if isinstance(source.paths, dict) and "split" in config:
+            raise InputError("split: source.paths already gives the splits; leave one of them out")
+        preprocessing = config.get("preprocessing", {})
+        if not isinstance(preprocessing, Mapping):
+            raise InputError(f"preprocessing: is {preprocessing!r}, expected an object of options")
+        trees = parse_options(AutomaticTreeOptions, config.get("trees", {}), "trees")
+        if trees.kind != "none" and FORMATS[source.format].treebank:
+            raise InputError(f"trees.kind: is {trees.kind}, but a treebank has trees; remove it")
+        return cls(
+            source,
+            Preprocessing.from_config(annotated_preprocessing(source.format, preprocessing)),
+            parse_options(DocumentOptions, config.get("documents", {}), "documents"),
+            parse_options(SplitOptions, config.get("split", {}), "split"),
+            trees,
+        )

@@ -1,1 +1,0 @@
-"""Models that were trained elsewhere, by Hugging Face's transformers."""

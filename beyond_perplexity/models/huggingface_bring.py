@@ -1,0 +1,263 @@
+"""Bring a Hugging Face model from a folder or from the hub, and try whether it can be used.
+
+Nothing of it is executed or unpickled: weights come from safetensors files only, and code that a
+repository brings is never run.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import State, check_finite
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.models.huggingface_model import HuggingFace, describe_config
+from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.options import parse_options
+from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.vocabulary import BOS
+
+# Without any of them transformers makes an empty tokenizer and says nothing.
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+PICKLES = ("pytorch_model*.bin", "*.pt", "*.pth", "*.ckpt")
+SAVE_TOKENIZER = "save the model's tokenizer to the folder, so that it has a tokenizer.json"
+USABLE = (
+    "those can that attend to a cache of keys and values and take position_ids, such as GPT-2, "
+    "Llama, Mistral, Qwen and Gemma"
+)
+
+# Whole pass and steps of a probe may differ by this share of the largest logit, and this much more.
+PROBE_TOLERANCE = 1e-3
+PROBE_LENGTH = 8
+
+
+@dataclass(frozen=True)
+class HuggingFaceOptions:
+    """Where a Hugging Face model comes from.
+
+    Attributes
+    ----------
+    path : str
+        A folder that `save_pretrained` wrote (config.json, safetensors weights, the tokenizer), or
+        the name of a model on the hub, which the training job fetches.
+    revision : str or None
+        Commit, branch or tag on the hub; null: the newest. The commit that was taken is written to
+        model.json. A folder has none.
+    """
+
+    path: str
+    revision: str | None = None
+
+
+def bring(
+    architecture: Mapping[str, Any], cleaning: Mapping[str, Any] | None
+) -> tuple[HuggingFace, HuggingFaceVocabulary, dict[str, Any]]:
+    """Take a model, in float32, with its tokenizer from a folder or from the hub.
+
+    The third result is its source: ``path``, ``revision`` (a commit of the hub, or None) and
+    ``weights`` (SHA-256 by file). Its texts are to be cleaned by `cleaning`; None: it is going to
+    write the corpus' tokens, having been trained on them.
+    """
+    options = parse_options(HuggingFaceOptions, architecture, "architecture")
+    folder, revision = find_folder(options)
+    weights = find_weights(folder)
+    brought = load_weights(folder)
+    check_finite(brought, weights[0] if len(weights) == 1 else folder)
+    vocabulary = load_tokenizer(folder, brought, cleaning)
+    model = HuggingFace(
+        vocabulary.size,
+        describe_config(brought.config),
+        vocabulary.special_ids,
+        vocabulary.impossible,
+        brought,
+    ).eval()
+    probe(model, brought, options.path)
+    hashes = {file.name: content_hash(file) for file in weights}
+    return model, vocabulary, {"path": options.path, "revision": revision, "weights": hashes}
+
+
+def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
+    """Return the model's folder and its commit (None for a folder of the user's)."""
+    folder = Path(options.path)
+    if folder.is_dir():
+        if options.revision is not None:
+            raise InputError("architecture.revision: belongs to a name on the hub, not to a folder")
+        return folder, None
+    try:
+        fetched = Path(
+            huggingface_hub.snapshot_download(
+                options.path,
+                revision=options.revision,
+                allow_patterns=list(FAMILIES[HuggingFace.family].files),
+            )
+        )
+    except Exception as error:  # of many kinds, by the library and by its HTTP client
+        raise InputError(
+            f"architecture.path: '{options.path}' is no folder, and no model of that name can be "
+            f"fetched from the hub ({_reason(error)}); check the path or the network"
+        ) from error
+    return fetched, fetched.name
+
+
+def find_weights(folder: Path) -> list[Path]:
+    """List the safetensors files of a model's folder."""
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder}: is no Hugging Face model, it has no config.json")
+    found = sorted(folder.glob("*.safetensors"))
+    if found:
+        return found
+    pickled = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
+    if pickled:
+        raise InputError(
+            f"{folder}: its weights are pickled ({pickled[0]}), which may run any code, and are "
+            "not read; save the model as safetensors (save_pretrained does) and give that folder"
+        )
+    raise InputError(f"{folder}: has no weights (*.safetensors)")
+
+
+def load_weights(folder: Path) -> PreTrainedModel:
+    """Load the causal language model of a folder, in float32."""
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            dtype=torch.float32,
+            output_loading_info=True,
+        )
+    except Exception as error:  # whatever the library meets in a foreign folder
+        raise InputError(
+            f"{folder}: holds no causal language model to load ({_reason(error)})"
+        ) from error
+    model: PreTrainedModel
+    model, report = loaded
+    lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
+    if lacking:
+        raise InputError(
+            f"{folder}: its weights do not fit config.json: {lacking[0]} is missing or has another "
+            f"shape, one of {len(lacking)}; is it the folder of a causal language model?"
+        )
+    if not isinstance(model.get_output_embeddings(), torch.nn.Linear):
+        raise InputError(f"{folder}: a {model.config.model_type} model has no linear output layer")
+    return model
+
+
+def load_tokenizer(
+    folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
+) -> HuggingFaceVocabulary:
+    """Make a vocabulary of the fast tokenizer; where none begins a document, its end does."""
+    if not any((folder / name).is_file() for name in TOKENIZERS):
+        raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True, use_fast=True
+        )
+        described = json.loads(tokenizer.backend_tokenizer.to_str())
+    except Exception as error:  # whatever the library meets in a foreign folder
+        raise InputError(
+            f"{folder}: holds no fast tokenizer to load ({_reason(error)}); {SAVE_TOKENIZER}"
+        ) from error
+    eos = _token_id(tokenizer, model, "eos")
+    bos = _token_id(tokenizer, model, "bos")
+    if eos is None:
+        raise InputError(
+            f"{folder}: no token ends a document (eos_token of the tokenizer, eos_token_id of the "
+            "model); such a model is no distribution over documents"
+        )
+    bos = eos if bos is None else bos
+    unk = tokenizer.unk_token_id
+    known = tokenizer.backend_tokenizer.get_added_tokens_decoder()
+    added = (index for index, token in known.items() if token.special)
+    special = {
+        "bos": bos,
+        "eos": eos,
+        "unk": None if unk in (bos, eos) else unk,
+        "all": sorted({*added, *tokenizer.all_special_ids}),
+    }
+    rows = model.get_output_embeddings().weight.shape[0]
+    try:
+        return HuggingFaceVocabulary(described, rows, special, cleaning)
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Return the first line of what a library says, which may be a page."""
+    return (str(error).strip() or repr(error)).splitlines()[0]
+
+
+def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
+    """Return a special token as the tokenizer names it, else as the model's configuration does."""
+    found = getattr(tokenizer, f"{name}_token_id")
+    if found is None:
+        found = getattr(model.config.get_text_config(), f"{name}_token_id", None)
+    if isinstance(found, list):
+        found = found[0] if found else None
+    return found
+
+
+@torch.no_grad()
+def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
+    """Try that our pass and our steps give the logits of the model's own forward pass."""
+    kind = brought.config.model_type
+    taken = inspect.signature(model.body.forward).parameters
+    if not {"position_ids", "past_key_values"} <= set(taken):
+        raise InputError(f"{name}: {kind} models cannot be stepped through here; {USABLE}")
+    length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
+    tokens = _probe_tokens(model, length)  # (2, T)
+    try:
+        truth = brought(input_ids=model.output.theirs[tokens], use_cache=False).logits.float()
+        truth = truth.index_select(-1, model.output.theirs)  # (2, T, V)
+        order = torch.arange(length) % (length - length // 3)  # (T,)
+        restarted = torch.stack([truth[0], truth[1, order]])  # (2, T, V)
+        found = {
+            "a whole pass": (model(tokens), truth),
+            "single steps": (_steps(model, tokens, order), restarted),
+        }
+    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
+        raise InputError(
+            f"{name}: {kind} models cannot be used here ({_reason(error)}); {USABLE}"
+        ) from error
+    allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
+    for how, (ours, theirs) in found.items():
+        possible = ours > -torch.inf  # (2, T, V)
+        worst = float((ours - theirs)[possible].abs().max())
+        if not worst <= allowed:
+            raise InputError(
+                f"{name}: {kind} models cannot be used here: the logits of {how} differ from the "
+                f"model's own by {worst:.2g}; {USABLE}"
+            )
+
+
+def _probe_tokens(model: HuggingFace, length: int) -> Tensor:
+    """Return two different documents of possible tokens, int64, (2, T)."""
+    ids = torch.arange(model.vocabulary_size)
+    possible = ids[~torch.isin(ids, model.output.impossible)]  # (N',)
+    chosen = torch.linspace(0, len(possible) - 1, 2 * length).long()  # (2 T,)
+    tokens = possible[chosen].view(length, 2).T.clone()  # (2, T)
+    tokens[:, 0] = BOS
+    return tokens
+
+
+def _steps(model: HuggingFace, tokens: Tensor, order: Tensor) -> Tensor:
+    """Return logits of single steps, (2, T, V); the second row restarts once, by the order (T,)."""
+    state: State = model.initial_state(2, tokens.shape[1])
+    logits = []
+    for step, place in enumerate(order.tolist()):
+        if step and not place:
+            state = state.reset(torch.tensor([1]))
+        newest = torch.stack([tokens[0, step], tokens[1, place]])  # (2,)
+        row_logits, state = model.step(newest, state)  # (2, V)
+        logits.append(row_logits)
+    return torch.stack(logits, 1)

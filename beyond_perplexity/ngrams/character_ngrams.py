@@ -1,0 +1,312 @@
+"""Symbols of a speller: the characters it has seen, the end of a word, and a way to all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from beyond_perplexity.errors import InputError
+
+# BEGIN is only ever a context: no word yields it.
+BEGIN, END, ESCAPE = 0, 1, 2
+N_MARKS = 3
+BLANK = 0x20
+
+# Of the lead bytes of UTF-8: the first code point of each, and the end of all. Surrogates
+# (U+D800 to U+DFFF) are no characters; they lie under the lead byte ED.
+_STARTS = np.array(
+    [
+        *range(0x80),
+        *(value << 6 for value in range(2, 32)),
+        0x800,
+        *(value << 12 for value in range(1, 16)),
+        0x10000,
+        *(value << 18 for value in range(1, 5)),
+        0x110000,
+    ]
+)
+_SURROGATES = (0xD800, 0xE000)
+
+
+def _leads(points: np.ndarray) -> np.ndarray:
+    return np.searchsorted(_STARTS, points, "right") - 1
+
+
+class Alphabet:
+    """The characters of words, and what a character costs that none of them has.
+
+    An escape is followed by the UTF-8 bytes of the character: the lead byte in proportion to one
+    more than the number of seen characters that begin with it (scripts come in blocks), each other
+    byte evenly among those that may follow, and the whole is renormalized to the characters that
+    have not been seen. So the probabilities of all unseen characters sum to 1, and each is above 0.
+
+    Parameters
+    ----------
+    words : sequence of str
+        Without blanks.
+
+    Attributes
+    ----------
+    size : int
+        Number of symbols that can follow a context: characters, `END`, `ESCAPE`.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._points = np.unique(code_points(words)[0])
+        seen = np.union1d(self._points, [BLANK])
+        sizes = np.diff(_STARTS)
+        sizes[_leads(np.array(_SURROGATES[:1]))] -= _SURROGATES[1] - _SURROGATES[0]
+        weights = np.bincount(_leads(self._points), minlength=len(sizes)) + 1.0
+        self._each = weights / weights.sum() / sizes
+        self._unseen = 1.0 - float(self._each[_leads(seen)].sum())
+        self.size = len(self._points) + 2
+
+    def symbols(self, points: np.ndarray) -> np.ndarray:
+        """Turn code points into symbols, int64; those never seen are `ESCAPE`."""
+        if not len(self._points):
+            return np.full(len(points), ESCAPE)
+        place = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
+        return np.where(self._points[place] == points, place + N_MARKS, ESCAPE)
+
+    def log_escape(self, points: np.ndarray) -> np.ndarray:
+        """Return log p of each code point given that it was never seen, nats."""
+        logs: np.ndarray = np.log(self._each[_leads(points)] / self._unseen)
+        return logs
+
+
+def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the code points of all characters, int64, and the number of each word's characters.
+
+    Raises `InputError` where something is no word: empty, with a blank, or no Unicode text.
+    """
+    lengths = np.fromiter(map(len, words), np.int64, len(words))
+    text = "".join(words)
+    if not lengths.all() or " " in text:
+        raise InputError("a speller spells words: neither an empty one nor one with a blank")
+    try:
+        held = text.encode("utf-32-le")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"a word has half a surrogate pair, U+{ord(text[error.start]):04X}; clean the text"
+        ) from error
+    return np.frombuffer(held, np.uint32).astype(np.int64), lengths
+
+
+class Events(NamedTuple):
+    """The predictions that spell words: each character and the end."""
+
+    text: np.ndarray  # symbols of all words, each between `BEGIN` and `END`, int64
+    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,)
+    depths: np.ndarray  # symbols before it in its word, `BEGIN` included, int64, shape (E,)
+    words: np.ndarray  # the word that it belongs to, int64, shape (E,)
+    # What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,)
+    log_escapes: np.ndarray
+
+    @property
+    def targets(self) -> np.ndarray:
+        """The predicted symbols, int64, shape (E,)."""
+        return self.text[self.places]
+
+    def cut(self, start: int, stop: int) -> Events:
+        """Return the predictions from one place to another."""
+        return Events(self.text, *(column[start:stop] for column in self[1:]))
+
+
+def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
+    """Lay out the predictions of words, in their order; raises as `code_points`."""
+    points, lengths = code_points(words)
+    ends = np.cumsum(lengths + 2)
+    text = np.full(int(ends[-1]) if len(ends) else 0, END)
+    begins = ends - lengths - 2
+    text[begins] = BEGIN
+    owner = np.repeat(np.arange(len(words)), lengths)
+    text[np.arange(len(points)) + 2 * owner + 1] = alphabet.symbols(points)
+    places = np.flatnonzero(text != BEGIN)
+    of = np.repeat(np.arange(len(words)), lengths + 1)
+    escapes = np.zeros(len(places))
+    unseen = points[alphabet.symbols(points) == ESCAPE]
+    escapes[text[places] == ESCAPE] = alphabet.log_escape(unseen)
+    return Events(text, places, places - begins[of], of, escapes)
+
+
+class LevelCounts(NamedTuple):
+    """What was counted of n-grams with a context of one length, for each of E predictions."""
+
+    once: np.ndarray  # occurrences of the n-gram, float64, shape (E,)
+    total: np.ndarray  # occurrences of its context; 0 where it never occurred
+    distinct: np.ndarray  # symbols that followed the context
+    continued: np.ndarray
+    continued_total: np.ndarray
+
+
+class _Level(NamedTuple):
+    contexts: np.ndarray  # sorted keys of contexts: shorter context and the symbol before it
+    grams: np.ndarray  # sorted keys of n-grams: context and target
+    counts: np.ndarray  # once, continued: (2, grams)
+    totals: np.ndarray  # once, continued, distinct: (3, contexts)
+
+
+def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Return the places of keys among sorted ones, −1 where they are not."""
+    if not len(keys):
+        return np.full(len(wanted), -1)
+    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[place] == wanted, place, -1)
+
+
+class NgramCounts:
+    """Counts of the n-grams of types, each type once, up to an order."""
+
+    def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
+        self.alphabet = alphabet
+        self.order = order
+        self._base = alphabet.size + N_MARKS
+        events = word_events(types, alphabet)
+        places, depths, targets = events.places, events.depths, events.targets
+        contexts, keys = np.zeros(len(places), np.int64), np.zeros(min(1, len(places)), np.int64)
+        self._levels: list[_Level] = []
+        for level in range(order):
+            grams, of = np.unique(contexts * self._base + targets, return_inverse=True)
+            older = depths > level
+            longer = np.unique(of[older] * self._base + events.text[places[older] - level - 1])
+            once = np.bincount(of, minlength=len(grams))
+            continued = np.bincount(longer // self._base, minlength=len(grams))
+            # What reaches the beginning of a word has nothing before it.
+            first = np.bincount(of[~older], minlength=len(grams))
+            counts = np.stack([once, continued + first])
+            context = grams // self._base
+            sums = [np.bincount(context, row, len(keys)) for row in counts]
+            distinct = np.bincount(context, minlength=len(keys))
+            self._levels.append(_Level(keys, grams, counts, np.stack([*sums, distinct])))
+            places, depths, targets = places[older], depths[older], targets[older]
+            wanted = contexts[older] * self._base + events.text[places - level - 1]
+            keys, contexts = np.unique(wanted, return_inverse=True)
+
+    def look_up(self, events: Events) -> list[LevelCounts]:
+        """Return the counts of predictions at each level, the shortest context first."""
+        contexts = np.zeros(len(events.places), np.int64)
+        found = []
+        for level, held in enumerate(self._levels):
+            if level:
+                older = (events.depths >= level) & (contexts >= 0)
+                before = events.text[np.maximum(events.places - level, 0)]
+                place = _find(held.contexts, contexts * self._base + before)
+                contexts = np.where(older, place, -1)
+            known = (contexts >= 0) & bool(len(held.contexts))
+            place = _find(held.grams, contexts * self._base + events.targets)
+            counts = held.counts[:, place] * (known & (place >= 0)) if len(held.grams) else None
+            once, continued = np.zeros((2, len(contexts))) if counts is None else counts
+            totals = np.zeros((3, len(contexts)))
+            totals[:, known] = held.totals[:, contexts[known]]
+            found.append(LevelCounts(once, totals[0], totals[2], continued, totals[1]))
+        return found
+
+
+# Both parameters stay inside these limits, so that every symbol keeps a probability above 0.
+DISCOUNTS = (1e-3, 1 - 1e-3)
+CONCENTRATIONS = (1e-3, 1e3)
+DIGITS = 4
+
+
+class Smoothing(NamedTuple):
+    """Weights of a smoothing."""
+
+    # d of each level, the shortest context first; its length is the order
+    discounts: tuple[float, ...]
+    concentrations: tuple[float, ...]  # a of each level
+
+    @property
+    def order(self) -> int:
+        """Length of the longest n-gram."""
+        return len(self.discounts)
+
+
+class _Step(NamedTuple):
+    p: np.ndarray
+    backing: np.ndarray  # dp / d(shorter p); 1 where the context was never seen
+    by_discount: np.ndarray
+    by_concentration: np.ndarray
+
+
+def _step(
+    held: LevelCounts, is_top: bool, discount: float, concentration: float, shorter: np.ndarray
+) -> _Step:
+    n, total = (held.once, held.total) if is_top else (held.continued, held.continued_total)
+    room = total + concentration
+    mass = (discount * held.distinct + concentration) / room
+    p = np.maximum(n - discount, 0) / room + mass * shorter
+    known = total > 0
+    return _Step(
+        np.where(known, p, shorter),
+        np.where(known, mass, 1.0),
+        known * (held.distinct * shorter - (n > discount)) / room,
+        known * (shorter - p) / room,
+    )
+
+
+def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> list[_Step]:
+    shorter, steps = np.full(len(levels[0].once), 1 / size), []
+    for level, (d, a) in enumerate(zip(*smoothing, strict=True)):
+        steps.append(_step(levels[level], level == smoothing.order - 1, d, a, shorter))
+        shorter = steps[-1].p
+    return steps
+
+
+def probabilities(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> np.ndarray:
+    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0.
+
+    Over all symbols after one context they sum to 1.
+    """
+    return _steps(levels, smoothing, size)[-1].p
+
+
+def _log_likelihood(
+    levels: Sequence[LevelCounts], smoothing: Smoothing, size: int
+) -> tuple[float, np.ndarray]:
+    """Return the sum of log p and its gradient by discounts, then concentrations."""
+    steps = _steps(levels, smoothing, size)
+    slope = 1 / steps[-1].p
+    by = []
+    for step in reversed(steps):
+        # Not @: the sums of a BLAS depend on its threads.
+        sides = (step.by_discount, step.by_concentration)
+        by.append([float((slope * side).sum()) for side in sides])
+        slope = slope * step.backing
+    return float(np.log(steps[-1].p).sum()), np.array(by[::-1]).T.ravel()
+
+
+def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoothing:
+    """Choose the weights that give held-out words the highest probability.
+
+    Parameters
+    ----------
+    levels : sequence of LevelCounts
+        Of the held-out words' predictions; at least `order` of them.
+    order : int
+    size : int
+        Number of symbols.
+
+    Returns
+    -------
+    Smoothing
+        A local maximum, found by L-BFGS-B from one start; rounded to `DIGITS` decimals.
+    """
+    from scipy.optimize import minimize
+
+    def loss(logits: np.ndarray) -> tuple[float, np.ndarray]:
+        d, a = 1 / (1 + np.exp(-logits[:order])), np.exp(logits[order:])
+        value, slope = _log_likelihood(levels, Smoothing(tuple(d), tuple(a)), size)
+        scale = len(levels[0].once)
+        return -value / scale, -slope * np.concatenate([d * (1 - d), a]) / scale
+
+    low, high = np.log(CONCENTRATIONS)
+    edge = np.log(DISCOUNTS[1] / DISCOUNTS[0])
+    bounds = [(-edge, edge)] * order + [(low, high)] * order
+    found = minimize(loss, np.zeros(2 * order), jac=True, method="L-BFGS-B", bounds=bounds).x
+    d, a = 1 / (1 + np.exp(-found[:order])), np.exp(found[order:])
+    return Smoothing(
+        tuple(np.round(np.clip(d, *DISCOUNTS), DIGITS).tolist()),
+        tuple(np.round(np.clip(a, *CONCENTRATIONS), DIGITS).tolist()),
+    )

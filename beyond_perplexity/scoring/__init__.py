@@ -1,1 +1,0 @@
-"""Perplexity: scores of documents, and the definitions that they are summed up in."""

@@ -28,7 +28,7 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import MEASURES
-from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
+from beyond_perplexity.semantics.paired_scores import EXCESS_KIND
 from beyond_perplexity.semantics.scored_pairs import rank_surplus
 
 

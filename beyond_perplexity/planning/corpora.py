@@ -34,7 +34,8 @@ class Corpora:
     def __init__(self, config: Config, results: str) -> None:
         self.config = config
         self.results = results
-        self.downloads = dict(self._remote_locations())
+        remote = [place for place in self.locations() if isinstance(place, dict)]
+        self.downloads = {place["sha256"]: place for place in remote}
 
     def locations(self) -> Iterable[str | dict[str, str]]:
         """Yield every path, or address, that the configuration names."""
@@ -46,11 +47,6 @@ class Corpora:
         for evaluator in self.config["evaluators"].values():
             yield from evaluator_locations(evaluator)
         yield self.config["tendencies"]["stop_words"]
-
-    def _remote_locations(self) -> Iterable[tuple[str, dict[str, str]]]:
-        for location in self.locations():
-            if isinstance(location, dict):
-                yield location["sha256"], location
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
         """Return where a location is on this machine: itself, or its place among the downloads."""

@@ -62,12 +62,10 @@ class EmbeddingPlan:
             model = source.split("/")[0]
             shards = self._samples.shards(model)
             if model != EXTERNAL and self._options:
-                shards = shards[: -(-self._options["documents"] // self._per_shard())]
+                per_shard = self._config["generation"]["documents_per_shard"]
+                shards = shards[: -(-self._options["documents"] // per_shard)]
             found += [f"<results>/samples/{source}/{shard}.parquet" for shard in shards]
         return found
-
-    def _per_shard(self) -> int:
-        return int(self._config["generation"]["documents_per_shard"])
 
     def vocabulary_files(self, corpus: str) -> list[str]:
         """List the files of the words that bodies of text are compared in."""

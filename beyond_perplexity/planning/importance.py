@@ -85,18 +85,13 @@ class ImportancePlan:
 
     def data(self) -> dict[str, str]:
         """Say in words what each latent model is evaluated on, and which caps it has."""
-        split = self.options["split"]
-        return {
-            name: f"{corpus} ({split}), "
-            + (describe_annotation(self._row(name).needs, self._corpora[corpus]) or "words alone")
-            + self._caps(name)
-            for name in self.models()
-            if (corpus := self.corpus(name))
-        }
-
-    def _caps(self, model: str) -> str:
-        found = caps(self._models[model])
-        return f", caps: {', '.join(found)}" if found else ""
+        found = {}
+        for name in self.models():
+            corpus, held = self.corpus(name), caps(self._models[name])
+            words = describe_annotation(self._row(name).needs, self._corpora[corpus])
+            limits = f", caps: {', '.join(held)}" if held else ""
+            found[name] = f"{corpus} ({self.options['split']}), {words or 'words alone'}{limits}"
+        return found
 
     def _row(self, model: str) -> Family:
         return FAMILIES[self._models[model]["family"]]

@@ -44,15 +44,12 @@ class RelationPlan:
 
     def corpora(self) -> list[str]:
         """List the corpora on which several models have measures besides perplexity."""
+        found = {corpus: self.inputs(corpus) for corpus in self._config["corpora"]}
         return [
             corpus
-            for corpus in self._config["corpora"]
-            if len(self.models(corpus)) >= _LEAST_MODELS and self._others(corpus)
+            for corpus, files in found.items()
+            if len(files.pop("perplexities")) >= _LEAST_MODELS and any(files.values())
         ]
-
-    def _others(self, corpus: str) -> list[str]:
-        found = self.inputs(corpus)
-        return [file for kind, files in found.items() if kind != "perplexities" for file in files]
 
     def inputs(self, corpus: str) -> dict[str, list[str]]:
         """Return the files of every kind of measure of a corpus."""

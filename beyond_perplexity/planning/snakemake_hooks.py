@@ -214,7 +214,8 @@ def _settle_locks(boot: str, results: str) -> str:
         if len(dead) < len(ours):
             return AT_WORK
         if not dead or not known or not _all_in(results):
-            return NOT_KNOWN.format(_unlock_command())
+            command = [sys.executable, "-m", "snakemake", *sys.argv[1:], "--unlock"]
+            return NOT_KNOWN.format(shlex.join(command))
         shutil.rmtree(LOCKS)
     for path in dead:
         path.unlink()
@@ -239,10 +240,6 @@ def _all_in(results: str) -> bool:
     """Return whether all outputs that are locked lie in a folder."""
     locked = [file.read_text(encoding="utf-8") for file in LOCKS.glob("*.output.lock")]
     return all(Path(line).is_relative_to(results) for text in locked for line in text.splitlines())
-
-
-def _unlock_command() -> str:
-    return shlex.join([sys.executable, "-m", "snakemake", *sys.argv[1:], "--unlock"])
 
 
 _TERMINAL = "DefaultStreamHandler"  # what Snakemake calls its own

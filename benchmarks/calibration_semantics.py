@@ -16,7 +16,7 @@ import numpy as np
 
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
-from beyond_perplexity.semantics.summary import Fraction, fraction_intervals
+from beyond_perplexity.semantics.model_measures import Fraction, fraction_intervals
 
 RATE, FLOOR = 0.35, 0.2  # share of words that are right, and of those that are by chance
 RESAMPLES = 199

@@ -1,37 +1,78 @@
-"""The note of a measured row: facts that are written one after the other and told apart again.
+"""What a test found, why it was not made, and the prose of both where it is printed.
 
-A fact holds no separator: words that it names have no blanks.
+Tables hold a reason as a code and its numbers, a JSON object; it becomes words where it is shown.
 """
 
 from __future__ import annotations
 
-_BETWEEN = "; "
-REASON_FOLLOWS = "no verdict: "  # a reason follows
-EXCHANGE = "exchanged: "  # what a test exchanged follows
-_NAMED = 'word "'  # of a largest difference
-_TOO_FEW = " cannot give p < "  # what draws are too few for
+import json
+import math
+from typing import Any
+
+DIFFERS, ALIKE, WITHOUT_VERDICT, UNTESTED = (
+    "differs",
+    "no difference found",
+    "no verdict",
+    "not tested",
+)
+REASON_TEXTS = {
+    "unlike_groups": "{first:.1f} documents a group in the reference and {second:.1f} in the "
+    "samples: groups whose sizes differ by more than a factor of {factor} are not exchangeable",
+    "few_groups": "{effective:.1f} effective groups in the {text}, fewer than {least}",
+    "few_embedded_groups": "{effective:.1f} effective groups among the embedded documents of the "
+    "{text}, fewer than {least}",
+    "few_documents": "{n} documents of the reference, fewer than {least}",
+    "few_sample_groups": "{n} groups of samples, fewer than {least}",
+    "few_at_lengths": "{note} ({there} of the reference), fewer than {least}",
+    "clustered": "its expectation depends on the reference's groups, which the samples do not have",
+    "lengths_not_kept": "the numbers of types depend on lengths, which swaps do not keep",
+    "longer_documents": "every document of one text is longer than the other text",
+    "few_vectors": "fewer than two documents of a text have a vector",
+    "not_counted": "{why}",
+}
+# What units other than documents are exchanged.
+EXCHANGED = {
+    "documents": "documents",
+    "groups": "whole groups",
+    "swaps": "groups of the reference with as many single samples",
+    "draws": "one document per group of the samples with single documents, mean over {n} draws",
+    "one_draw": "one document per group of the samples with single documents, one draw",
+    "some_draws": "one document per group of the samples with single documents",
+}
 
 
 def joined_facts(*facts: str) -> str:
     """Write a note of facts; empty ones are left out."""
-    return _BETWEEN.join(filter(None, facts))
+    return "; ".join(filter(None, facts))
 
 
 def facts_of(note: str) -> list[str]:
     """Take a note apart."""
-    return note.split(_BETWEEN) if note else []
+    return note.split("; ") if note else []
 
 
-def names_word(fact: str) -> bool:
-    """Tell the word of a largest difference."""
-    return fact.startswith(_NAMED)
+def is_known(value: Any) -> bool:
+    """Tell a cell of a table that is neither null nor NaN."""
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
 
 
-def is_exchange(fact: str) -> bool:
-    """Tell what a test exchanged."""
-    return fact.startswith(EXCHANGE)
+def reason(code: str, **numbers: object) -> str:
+    """Write why there is no verdict: a code of `REASON_TEXTS` and its numbers, as JSON."""
+    return json.dumps({"code": code, **numbers}, ensure_ascii=False)
 
 
-def draws_too_few(fact: str) -> bool:
-    """Tell that a star needs more draws."""
-    return _TOO_FEW in fact and not names_word(fact)
+def reason_text(held: str) -> str:
+    """Say a `reason` in words; empty where there is none."""
+    numbers = json.loads(held) if held else {"code": ""}
+    return REASON_TEXTS[numbers["code"]].format(**numbers) if held else ""
+
+
+def no_verdict_text(held: str) -> str:
+    """Say a `reason` where nothing else says that there is no verdict; empty for none."""
+    return held and f"{WITHOUT_VERDICT}: {reason_text(held)}"
+
+
+def exchanged_text(exchanged: str) -> str:
+    """Say what a test exchanged: a key of `EXCHANGED` with, of draws, their number behind it."""
+    scheme, _, n = exchanged.partition(" ")
+    return exchanged and f"exchanged: {EXCHANGED[scheme].format(n=n)}"

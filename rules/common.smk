@@ -16,11 +16,14 @@ from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
-from beyond_perplexity.planning.job_lines import print_job_lines
-from beyond_perplexity.planning.notes import take_over, watch
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.run_record import RunRecord
 from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, summarize_run
+from beyond_perplexity.planning.snakemake_hooks import (
+    RunRecord,
+    print_job_lines,
+    take_over,
+    watch,
+)
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
 from beyond_perplexity.report import TABLES

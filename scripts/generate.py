@@ -8,6 +8,8 @@ sampling is all that it can, and log p of its words alone is not known (null).
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, THREADS, CommandParser, output_file
@@ -15,8 +17,9 @@ from beyond_perplexity.decoding.generation import (
     generate,
     set_precision,
     simulate_texts,
+    to_simulated_table,
+    to_table,
     write_samples,
-    write_simulated,
 )
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import run_command
@@ -63,12 +66,13 @@ def main() -> None:
     purpose = f"generate/{given.name}"
     if isinstance(model, LatentModel):
         simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
-        write_simulated(given.output, simulated, given.count, record)
+        write_samples(given.output, simulated, given.count, to_simulated_table, record)
         return
     memory = given.memory_mb and given.memory_mb * 10**6
     arguments = {"batch_size": given.batch_size, "memory": memory, **numbers}
     documents = generate(model, options, purpose=purpose, **arguments)
-    write_samples(given.output, documents, given.count, vocabulary, record)
+    table = partial(to_table, vocabulary=vocabulary)
+    write_samples(given.output, documents, given.count, table, record)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,7 @@ from beyond_perplexity.storage.inputs import unreadable
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Parameters
-    ----------
-    arguments : sequence of str, optional
-        The options; those of the process by default.
-    """
+    """Run the command."""
     parser = CommandParser(description=__doc__)
     parser.add_argument(
         "--benchmarks",

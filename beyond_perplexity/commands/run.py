@@ -118,7 +118,7 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
         )
     from snakemake.cli import get_argument_parser
 
-    from beyond_perplexity.planning.reading import read_configuration
+    from beyond_perplexity.planning.configuration_file import read_configuration
 
     known, _ = get_argument_parser().parse_known_args(options)
     paths = named or [os.path.join(known.directory or ".", CONFIG)]

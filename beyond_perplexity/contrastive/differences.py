@@ -18,7 +18,6 @@ from beyond_perplexity.contrastive.entropy import (
     MEASURED_UNITS,
     ContrastSums,
     entropy_of,
-    few_groups,
     is_clear,
     ratios,
     unclear_base,
@@ -161,7 +160,7 @@ def _compare(columns: _Columns, unit: str, tests: ContrastTests) -> Iterator[_Ro
                 "level": level,
             }
             found = entropy_of(lost[:, one] - lost[:, two], columns.size)
-            yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, few_groups(found))
+            yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
             if tests.base_level in columns.lost and level != tests.base_level:
                 base = columns.lost[tests.base_level][:, (one, two)]
                 at_both = given | {"base_level": tests.base_level}
@@ -177,10 +176,10 @@ def _ratio_difference(
     )
     found = jackknife_interval(first - second, without_first - without_second, size)
     clear = all(is_clear(entropy_of(base[:, side], size)) for side in (0, 1))
-    unclear = "" if clear or few_groups(found) else unclear_base(given["base_level"])
+    unclear = "" if clear or found.few_groups() else unclear_base(given["base_level"])
     if not clear:
         found = found._replace(low=math.nan, high=math.nan)
-    return _row(given, CONTRASTIVE_RATIO, found, None, joined_facts(few_groups(found), unclear))
+    return _row(given, CONTRASTIVE_RATIO, found, None, joined_facts(found.few_groups(), unclear))
 
 
 def _row(
@@ -190,10 +189,7 @@ def _row(
     p_value: float | None,
     note: str,
 ) -> _Row:
-    known = {
-        name: value if math.isfinite(value) else None
-        for name, value in (("value", found.value), ("low", found.low), ("high", found.high))
-    }
+    known = found.columns("value", "low", "high")
     empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)
     own = {"measure": measure, "p_value": p_value, "groups": found.groups, "note": note}
     return {**empty, **given, **known, **own}

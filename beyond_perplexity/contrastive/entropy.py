@@ -210,25 +210,9 @@ def _deviation(values: np.ndarray) -> float | None:
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _limits(found: RatioInterval) -> _Row:
-    known = math.isfinite(found.value)
-    return {
-        "value": _number(found.value),
-        "low": _number(found.low) if known else None,
-        "high": _number(found.high) if known else None,
-        "groups": found.groups,
-        "groups_effective": found.effective,
-    }
-
-
-def few_groups(found: RatioInterval) -> str:
-    """Say that there is no interval, where there is none."""
-    few = found.effective < EFFECTIVE_GROUPS
-    return f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else ""
+    groups = {"groups": found.groups, "groups_effective": found.effective}
+    return {**found.columns("value", "low", "high"), **groups}
 
 
 def is_clear(found: RatioInterval) -> bool:
@@ -307,7 +291,7 @@ def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Ro
                 yield _ratio_row(sums, (base_level, level), (columns[base_level], column), size)
     if not sums.sentence_level:
         found = entropy_of(*sum_groups(sums.groups, -sums.scores, sums.size(unit)))
-        note = joined_facts(_impossible(sums, None), few_groups(found), facts)
+        note = joined_facts(_impossible(sums, None), found.few_groups(), facts)
         yield {"measure": SENTENCE_CROSS_ENTROPY, **_limits(found), "draws": 0, "note": note}
 
 
@@ -315,7 +299,7 @@ def _entropy_row(
     sums: ContrastSums, level: float, lost: np.ndarray, size: np.ndarray, facts: str
 ) -> _Row:
     found, draws = entropy_of(lost, size), sums.levels[level].draws
-    note = joined_facts(_impossible(sums, level), few_groups(found), facts)
+    note = joined_facts(_impossible(sums, level), found.few_groups(), facts)
     known = math.isfinite(found.value)
     return {
         "measure": CONTRASTIVE_ENTROPY,
@@ -346,7 +330,7 @@ def _ratio_row(
     enough = found.effective >= EFFECTIVE_GROUPS
     note = joined_facts(
         _impossible(sums, level) or _impossible(sums, base_level),
-        few_groups(found),
+        found.few_groups(),
         unclear_base(base_level) if enough and not clear else "",
     )
     return {

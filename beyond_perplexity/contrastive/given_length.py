@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, ratio_interval, sum_groups
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, finite, ratio_interval, sum_groups
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.inference.weight_diagnostics import (
@@ -171,8 +171,8 @@ class GivenLength:
             "interval": interval,
             "bound": BOUND,
             "perplexity_given_length_debiased": _power(debiased),
-            "standard_error_text": _finite(of_text.standard_error),
-            "standard_error_samples": _finite(self._error_of_draws),
+            "standard_error_text": finite(of_text.standard_error),
+            "standard_error_samples": finite(self._error_of_draws),
             "log_prob_given_length": float(-of_text.value * words),
             "words": words,
             "sentences": len(held.lengths),
@@ -196,10 +196,10 @@ class GivenLength:
             "ess_min": float(ess.min()),
             "ess_median": float(np.median(ess)),
             "sentences_few_effective": int(self.counts[ess < LEAST_EFFECTIVE].sum()),
-            "pareto_k_max": _finite(known.max()) if len(known) else None,
-            "pareto_k_threshold": _finite(limit),
+            "pareto_k_max": finite(known.max()) if len(known) else None,
+            "pareto_k_threshold": finite(limit),
             "sentences_pareto_k_above": int(self.counts[k_hat > limit].sum()),
-            "log_z_growth_per_word": _finite(growth),
+            "log_z_growth_per_word": finite(growth),
         }
 
 
@@ -227,11 +227,7 @@ def describe_given_length(summary: dict[str, Any]) -> list[str]:
 
 def _power(exponent: float) -> float | None:
     """Return the exponential; None where it is no finite number."""
-    return _finite(math.exp(exponent)) if exponent < 700 else None
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return finite(math.exp(exponent)) if exponent < 700 else None
 
 
 def _nullable(values: Sequence[float] | np.ndarray) -> list[float | None]:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import ndtri
 
-from beyond_perplexity.contrastive.entropy import entropy_of, few_groups
+from beyond_perplexity.contrastive.entropy import entropy_of
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
@@ -250,4 +250,4 @@ def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
         if len(words[0]) == len(good)
         else None,
     }
-    return row | {"note": joined_facts(*notes, few_groups(found))}
+    return row | {"note": joined_facts(*notes, found.few_groups())}

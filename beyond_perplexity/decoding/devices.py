@@ -12,6 +12,10 @@ import torch
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.vocabulary import BOS
 
+_logger = logging.getLogger(__name__)
+Function = Callable[[], None]
+
+
 SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
 VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
 
@@ -59,9 +63,9 @@ def free_memory(device: torch.device, memory: int | None = None) -> int:
 
 
 def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
-    """Return about what one row of a batch needs: the model's state, and the work on its logits.
+    """Return about what a row of a batch needs.
 
-    The state is measured on one row, after a step: some states grow as they go.
+    Its state, measured after a step, and its logits.
     """
     with torch.inference_mode():
         first = torch.full((1,), BOS, device=model.device)  # (1,)
@@ -78,11 +82,6 @@ def fitting_rows(
     while rows > 1 and rows > room:
         rows //= 2
     return rows
-
-
-_logger = logging.getLogger(__name__)
-
-Function = Callable[[], None]
 
 
 class CudaRecorder:

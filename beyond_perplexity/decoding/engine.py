@@ -22,7 +22,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
 
@@ -58,10 +58,6 @@ class DrawnDocument(NamedTuple):
     log_prob: float
     log_prob_decoding: float
     finished: bool
-
-
-def _independent_rows(device: torch.device) -> AbstractContextManager[object]:
-    return sdpa_kernel(SDPBackend.MATH) if device.type == "cpu" else nullcontext()
 
 
 class Engine(ABC):
@@ -132,20 +128,14 @@ class Engine(ABC):
 
     @abstractmethod
     def _extend(self) -> Tensor:
-        """Make one step with all rows; return which slots' documents end, bool, (S,).
-
-        What a document came to is in its room when it ends.
-        """
+        """Make one step with all rows; return which slots' documents end, bool, (S,)."""
 
     @abstractmethod
     def _collect(self, doc_ids: np.ndarray, rooms: Tensor) -> list[DrawnDocument]:
         """Copy the ended documents of the given rooms (N,) to the host."""
 
     def documents(self, first: int, count: int) -> Iterator[DrawnDocument]:
-        """Generate `count` documents from the id `first` on, in the order of their ids.
-
-        Those that end before an earlier one wait in memory.
-        """
+        """Generate documents in the order of their ids; what ends before an earlier one waits."""
         self._waiting: Iterable[int] = range(first, first + count)
         self._open = count  # documents that the host has not picked up
         early: dict[int, DrawnDocument] = {}
@@ -159,10 +149,7 @@ class Engine(ABC):
 
     @torch.inference_mode()
     def _round_trip(self) -> list[DrawnDocument]:
-        """Pick up what has ended, and set the device to work on the next steps.
-
-        A GPU is at work on them while the host goes on with the documents.
-        """
+        """Pick up what has ended, and set the device to work on the next steps meanwhile."""
         documents: list[DrawnDocument] = []
         failure = ""
         try:
@@ -267,9 +254,9 @@ class Engine(ABC):
         self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
 
     def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
-        """Drop free slots once half of all are free; put like lengths together where that pays.
+        """Drop free slots once half of all are free.
 
-        `lengths` and `held` are int64 and bool, (S,).
+        Put like lengths, (S,), together where that pays.
         """
         state, slots, size = self._state, len(held), self._round(self._open)
         ordered = state.likes_order and self.device.type == "cpu"
@@ -294,7 +281,8 @@ class Engine(ABC):
         """Make as many steps as there are between two looks of the host."""
         if not self._open:
             return
-        with _independent_rows(self.device):
+        alike = sdpa_kernel(SDPBackend.MATH) if self.device.type == "cpu" else nullcontext()
+        with alike:  # rows do not depend on each other
             for _ in range(self._interval):
                 self.state = self._state.limit(self._longest)
                 self._longest = min(self._longest + 1, self.maximum_length - 1)

@@ -25,6 +25,8 @@ from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.vocabulary import Vocabulary
 
+SIMULATED_AT_ONCE = 256  # documents
+ROWS_OF_WRITE = 4096  # documents of a write
 MOST_ROWS = {"cpu": 128, "cuda": 1024}  # more are not faster
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -95,17 +97,11 @@ def generate(
     batch_size: int | str = "auto",
     memory: int | None = None,
 ) -> Iterator[DrawnDocument]:
-    """Draw documents ``first`` to ``first + count - 1``, in the order of their ids.
-
-    See `make_engine`.
-    """
+    """Draw documents from the id `first` on, in the order of their ids; see `make_engine`."""
     if first < 0 or count < 0:
         raise InputError(f"first, count: are {first} and {count}, expected no negative number")
     machine = make_engine(model.eval(), options, seed, purpose, maximum_length, batch_size, memory)
     return machine.documents(first, count)
-
-
-SIMULATED_AT_ONCE = 256  # documents
 
 
 def simulate_texts(
@@ -136,14 +132,10 @@ def simulate_texts(
 
 
 _Document = TypeVar("_Document", DrawnDocument, Simulated)
-ROWS_OF_WRITE = 4096  # documents of a write
 
 
 def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
-    """Turn documents into rows of ``samples``.
-
-    `n_tokens` counts the model's tokens without ``</s>``.
-    """
+    """Turn documents into rows of ``samples``; `n_tokens` counts without ``</s>``."""
     ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
     columns = {
         "doc_id": ids,
@@ -156,31 +148,11 @@ def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.T
     return pa.table(columns, TEXT_SAMPLES)
 
 
-def write_samples(
-    path: str | os.PathLike[str],
-    documents: Iterable[DrawnDocument],
-    count: int,
-    vocabulary: Vocabulary,
-    record: dict[str, object],
-) -> None:
-    """Write a shard of `count` samples in the order of their ids, with a progress bar."""
-    _write(path, documents, count, lambda batch: to_table(batch, vocabulary), record)
-
-
-def write_simulated(
-    path: str | os.PathLike[str],
-    documents: Iterable[Simulated],
-    count: int,
-    record: dict[str, object],
-) -> None:
-    """Write a shard of documents that a model with latent variables has generated.
+def to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
+    """Turn documents of a model with latent variables into rows of ``samples``.
 
     ``n_tokens`` counts words; log p of the words alone, a sum over all latents, is null.
     """
-    _write(path, documents, count, _to_simulated_table, record)
-
-
-def _to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
     columns = {
         "doc_id": [one.instance.instance_id for one in documents],
         "text": [" ".join(one.words) for one in documents],
@@ -192,13 +164,14 @@ def _to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
     return pa.table(columns, TEXT_SAMPLES)
 
 
-def _write(
+def write_samples(
     path: str | os.PathLike[str],
     documents: Iterable[_Document],
     count: int,
     to_rows: Callable[[Sequence[_Document]], pa.Table],
     record: dict[str, object],
 ) -> None:
+    """Write a shard of `count` samples in the order of their ids, with a progress bar."""
     stream = iter(tqdm(documents, total=count, unit="document", mininterval=2))
     with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         while batch := list(islice(stream, ROWS_OF_WRITE)):

@@ -115,10 +115,7 @@ def _block(weight: Tensor, block: Tensor) -> Tensor:
 
 
 def pick(weights: Weights, uniform: Tensor) -> Tensor:
-    """Draw one token of each row, int64 (B,), by the inverse CDF in the order of ids.
-
-    `uniform` is float64, (B,), in [0, 1). In a row without any weight the token means nothing.
-    """
+    """Draw one token of each row, int64 (B,), by the inverse CDF in the order of ids."""
     rows = torch.arange(len(uniform), device=uniform.device)  # (B,)
     cumulative = weights.sums.double().cumsum(-1)  # (B, blocks)
     block = search_cdf(cumulative, uniform[:, None])[:, 0]  # (B,)
@@ -281,9 +278,9 @@ class Contexts:
         return by_score[self.owner[by_score].argsort(stable=True)]
 
     def keep_to_mass(self, score: Tensor, mass: float) -> tuple[Tensor, Tensor]:
-        """Keep the first entries by falling score (N,) that reach a share of their context.
+        """Rank the entries (N,) of each context by falling score.
 
-        Returns the ranking, int64, (N,), and, in this order, which are kept, bool, (N,).
+        Return which reach a share of it.
         """
         order = self.ranking(score)  # (N,)
         weight = self.weight[order]  # (N,)

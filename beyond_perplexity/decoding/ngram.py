@@ -129,10 +129,7 @@ class BeamEngine(beam.BeamEngine):
 def _distinct_entries(
     table: ContextTable, low: Tensor, high: Tensor, numbers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Draw entries without replacement: a number counts what is left, and skips what was drawn.
-
-    `low`, `high` are (R,), `numbers` (R, k); the result int64 and bool, (R, k).
-    """
+    """Draw entries without replacement, int64 and bool, (R, k): a number skips what was drawn."""
     starts = torch.full_like(numbers, torch.inf)  # (R, k): of drawn entries, rising
     sizes = torch.zeros_like(numbers)  # (R, k): their weights
     entries, valid = [], []

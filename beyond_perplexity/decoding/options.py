@@ -121,8 +121,5 @@ class DecodingOptions:
 
 
 def parse_decoding(values: object, where: str = "decoding") -> DecodingOptions:
-    """Read the options of a decoding from ``{"kind": ..., ...}``.
-
-    `where` names the object in errors.
-    """
+    """Read the options of a decoding from ``{"kind": ..., ...}``, which errors call `where`."""
     return parse_options(DecodingOptions, values, where)

@@ -19,10 +19,7 @@ from beyond_perplexity.invariant_tensors import uniforms
 
 
 class Window:
-    """The random numbers of the next W steps of every room's document, `width` a step.
-
-    Keys of the streams are seed, purpose and the document's id.
-    """
+    """The random numbers of the next W steps of every room's document, `width` a step."""
 
     def __init__(
         self, seed: int, purpose: str, rooms: int, steps: int, width: int, device: torch.device
@@ -41,11 +38,7 @@ class Window:
         self._host_base[rooms] = -self._steps
 
     def cover(self, items: np.ndarray, done: np.ndarray, ahead: int) -> None:
-        """Make sure that the numbers of the next `ahead` steps (W at most) are there.
-
-        `items`, int64, (P,): the documents, negative for none; `done`, (P,): steps made with
-        each.
-        """
+        """Make sure that the numbers of `ahead` steps (W at most) after `done`, (P,), are there."""
         stale = np.flatnonzero((items >= 0) & (done + ahead > self._host_base + self._steps))
         if not len(stale):
             return
@@ -63,9 +56,9 @@ class Window:
         self._base[:-1].copy_(torch.from_numpy(self._host_base))
 
     def at(self, rooms: Tensor, steps: Tensor) -> Tensor:
-        """Return the numbers of a step of some rooms' documents, float64, (S, width).
+        """Return the numbers of a step of rooms' documents, float64, (S, width).
 
-        `rooms` and `steps` are int64, (S,); room P stands for none.
+        Room P stands for none.
         """
         inside = (steps - self._base[rooms]).clamp_(0, self._steps - 1)  # (S,)
         return self._values[rooms, inside]
@@ -105,10 +98,9 @@ class Rooms:
         return len(self.items)
 
     def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
-        """Give rooms of the queue to slots that want one, (S,), without the host.
+        """Give rooms of the queue to slots that want one, without the host.
 
-        Returns rooms, int64, and bool, (S,), where they mean something: not at the end of the
-        queue.
+        Rooms and whether, (S,).
         """
         place = self._head + wanting.cumsum(0) - 1  # (S,)
         got = wanting & (place < self._tail)  # (S,)
@@ -117,11 +109,7 @@ class Rooms:
         return rooms, got
 
     def look(self, rooms: Tensor, steps: Tensor) -> np.ndarray:
-        """Read at once from the device what the host has to know.
-
-        Return rooms to be picked up, (N,). `rooms` and `steps`, int64, (S,), are the room of each
-        slot and the steps made with its document.
-        """
+        """Read at once from the device what the host has to know; return rooms to pick up, (N,)."""
         parts = [self._head, rooms, steps, self.done[:-1].long()]
         head, seen, made, done = np.split(
             torch.cat(parts).cpu().numpy(), np.cumsum([1, len(rooms), len(rooms)])

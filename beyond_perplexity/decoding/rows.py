@@ -19,10 +19,7 @@ _HERE = "beyond_perplexity.decoding"
 
 
 class Number(NamedTuple):
-    """An option of a decoding: its type, its default, and which values it takes.
-
-    `words` and `expected` say so for the documentation and for the message about a wrong one.
-    """
+    """An option of a decoding: its type, default, and which values it takes, also in words."""
 
     kind: type[int] | type[float]
     default: float

@@ -61,11 +61,7 @@ class TokenDraw(NamedTuple):
 
 
 def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> TokenDraw:
-    """Draw the next token of each row from logits, float32, (B, V), overwritten.
-
-    `uniform` is float64, (B,), in [0, 1). Of beam sampling it is one draw from the distribution
-    of a beam.
-    """
+    """Draw the next token of each row from logits, float32, (B, V), which are overwritten."""
     weights = unnormalized(logits, options.temperature, options.unknown == "exclude")
     token, mass = load_kind(options.kind).draw(weights, uniform, options)  # (B,), (B,)
     log_prob = weights.log_probs(token[:, None])[:, 0]  # (B,)

@@ -18,7 +18,6 @@ from beyond_perplexity.figures.labels import RAW_READING, Labels, parse_source
 from beyond_perplexity.figures.numbers import STAR_NOTE, shown
 from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
 from beyond_perplexity.figures.verdicts import (
-    DIFFERS,
     WITHHELD,
     beyond_floor,
     effect_table,
@@ -27,6 +26,7 @@ from beyond_perplexity.figures.verdicts import (
     verdict_mark,
 )
 from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.verdicts import DIFFERS
 
 # The distance of each tendency, in [0, 1], 0 for equal distributions.
 EFFECTS = {

@@ -8,88 +8,42 @@ from typing import Any
 import pandas as pd
 
 from beyond_perplexity.figures.numbers import shown, shown_range, stars
-from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts
-from beyond_perplexity.verdicts import (
-    REASON_FOLLOWS,
-    draws_too_few,
-    facts_of,
-    is_exchange,
-    joined_facts,
-    names_word,
-)
+from beyond_perplexity.inference.holm_adjustment import draw_warning
+from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts, verdict_of
+from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT, is_known, joined_facts, reason_text
 
 _DISTANCES = {(name, row.distance) for name, row in TENDENCIES.items() if row.distance}
 WITHHELD = "†"
-DIFFERS, ALIKE, WITHOUT_VERDICT, UNTESTED = (
-    "differs",
-    "no difference found",
-    "no verdict",
-    "not tested",
-)
-
-
-def _is_known(value: Any) -> bool:
-    return value is not None and not pd.isna(value)
-
-
-def _facts(note: Any) -> list[str]:
-    return facts_of(note) if _is_known(note) else []
 
 
 def reason_withheld(row: Mapping[Any, Any]) -> str:
-    """Return why a test was not made, by the note of its row.
+    """Say why a test of a row of schema ``tendencies`` was not made, in words.
 
-    Parameters
-    ----------
-    row : mapping
-        Of the schema ``tendencies``.
-
-    Returns
-    -------
-    str
-        Empty where it was made, where nobody asked for it, and where the row compares no texts.
+    Empty where it was made, where nobody asked for it, and where the row compares no texts.
     """
-    first, *further = _facts(row["note"]) or [""]
-    tested = _is_known(row["p_value"]) or not compares_texts(row["measure"])
-    if tested or not first.startswith(REASON_FOLLOWS):
+    tested = is_known(row["p_value"]) or not compares_texts(row["measure"])
+    if tested or not is_known(row["reason"]):
         return ""
-    rest = (fact for fact in further if not names_word(fact))
-    return joined_facts(first.removeprefix(REASON_FOLLOWS), *rest)
+    # The note of a largest difference names its word, which says nothing of the test.
+    named = row["measure"].startswith("max_difference") or not is_known(row["note"])
+    return joined_facts(reason_text(row["reason"]), "" if named else row["note"])
 
 
 def note_alone(row: Mapping[Any, Any]) -> str:
-    """Return what a note says beside what a page says once, and the reason of no verdict.
-
-    That is what was exchanged, and that permutations are too few for a star.
-    """
-    if reason_withheld(row):
-        return ""
-    told = (fact for fact in _facts(row["note"]) if not (draws_too_few(fact) or is_exchange(fact)))
-    return joined_facts(*told)
+    """Return the note of a row whose verdict is not withheld."""
+    return row["note"] if is_known(row["note"]) and not reason_withheld(row) else ""
 
 
-def too_few_permutations(notes: Iterable[str | None]) -> str:
-    """Return the warning that no star can appear, as the notes of the rows have it, or nothing."""
-    found = (fact for note in notes for fact in _facts(note) if draws_too_few(fact))
-    return next(found, "")
+def too_few_permutations(rows: Iterable[Mapping[Any, Any]]) -> str:
+    """Say that no star can appear, by the families of the tests and their draws, or nothing."""
+    drawn = ((row["family"], row["draws"]) for row in rows if is_known(row["draws"]))
+    found = (draw_warning(int(family), int(draws), "permutations") for family, draws in drawn)
+    return next(filter(None, found), "")
 
 
 def verdict(row: Mapping[Any, Any]) -> str:
-    """Say what the test of a row found, by its adjusted p-value alone.
-
-    Parameters
-    ----------
-    row : mapping
-        Of the schema ``tendencies``.
-
-    Returns
-    -------
-    str
-        One of `DIFFERS`, `ALIKE`, `WITHOUT_VERDICT`, `UNTESTED`.
-    """
-    if _is_known(row["p_adjusted"]) and compares_texts(row["measure"]):
-        return DIFFERS if stars(row["p_adjusted"]) else ALIKE
-    return WITHOUT_VERDICT if reason_withheld(row) else UNTESTED
+    """Say what the test of a row found, by its adjusted p-value alone."""
+    return verdict_of(row["measure"], row["p_value"], row["p_adjusted"], row["reason"])
 
 
 def verdict_mark(row: Mapping[Any, Any]) -> str:
@@ -110,7 +64,7 @@ def beyond_floor(row: Mapping[Any, Any]) -> int:
     int
         0 inside the band, or where there is none.
     """
-    if not (_is_known(row["floor_low"]) and _is_known(row["floor_high"])):
+    if not (is_known(row["floor_low"]) and is_known(row["floor_high"])):
         return 0
     distance = row["floor"] + row["excess"]
     return int(distance > row["floor_high"]) - int(distance < row["floor_low"])

@@ -73,20 +73,16 @@ def _single(codes: np.ndarray) -> bool:
     return effective_groups(sizes) >= NEARLY_SINGLE * len(codes)
 
 
-def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> str:
-    """Say why groups of two texts are not exchangeable: other sizes; empty where they are."""
+def unlike_groups(groups: Groups, n_documents: tuple[int, int]) -> tuple[float, float] | None:
+    """Return the mean group sizes of two texts that are too unlike to be exchanged; else None."""
     if groups[0] is None or groups[1] is None:
-        return ""
+        return None
     first, second = (
         n / max(len(np.unique(held)), 1)
         for held, n in zip((groups[0], groups[1]), n_documents, strict=True)
     )
-    if max(first, second) <= SIZE_RATIO * min(first, second):
-        return ""
-    return (
-        f"{first:.1f} documents a group in the reference and {second:.1f} in the samples: groups "
-        f"whose sizes differ by more than a factor of {SIZE_RATIO} are not exchangeable"
-    )
+    alike = max(first, second) <= SIZE_RATIO * min(first, second)
+    return None if alike else (first, second)
 
 
 def effective_groups(weights: np.ndarray) -> float:

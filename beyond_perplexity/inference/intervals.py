@@ -44,6 +44,20 @@ class RatioInterval(NamedTuple):
     groups: int
     effective: float
 
+    def columns(self, *names: str) -> dict[str, float | None]:
+        """Return value, low and high as columns of a table; null where one is not finite."""
+        return dict(zip(names, map(finite, self[:3]), strict=True))
+
+    def few_groups(self) -> str:
+        """Say that there is no interval, where there are too few groups."""
+        few = self.effective < EFFECTIVE_GROUPS
+        return f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else ""
+
+
+def finite(value: float) -> float | None:
+    """Return a number for a table: null where it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
 
 def sum_groups(groups: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
     """Sum columns over groups.

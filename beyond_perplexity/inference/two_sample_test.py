@@ -21,6 +21,7 @@ from beyond_perplexity.inference.exchanged_units import (
 )
 from beyond_perplexity.inference.histogram_draws import DocumentCells, exchanged_cells
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.thresholds import SIZE_RATIO
 
 # Takes the support (C,) and how much weighs on each value on either side, (..., C); returns (...,).
 Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -171,8 +172,11 @@ def permutation_test(
         None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
     )
     held = alike_groups((first, second), (len(x), len(y)))
-    if reason := unlike_groups(held, (len(x), len(y))):
-        raise ValueError(reason)
+    if sizes := unlike_groups(held, (len(x), len(y))):
+        raise ValueError(
+            f"{sizes[0]:.1f} documents a group of x and {sizes[1]:.1f} of y: groups whose sizes "
+            f"differ by more than a factor of {SIZE_RATIO} are not exchangeable"
+        )
     scheme = scheme_of(held)
     if scheme == "draws":
         assert held[1] is not None

@@ -31,7 +31,7 @@ from beyond_perplexity.semantics.scored_pairs import (
     ScoredPair,
     choose_measure,
     read_scored_pairs,
-    score_text_pairs,
+    score_pairs,
 )
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
@@ -78,9 +78,8 @@ def similarity(given: SimilarityOptions) -> Result:
         judge = load_evaluator(_options_of(given), device=given.device)
     chosen = choose_measure(judge, given.measure)
     with torch_kept(given.threads):
-        blocks = list(score_text_pairs(_pairs(given), judge, chosen, given.tokenized))
-    scores = np.concatenate([block[0] for block in blocks])
-    people = None if given.gold is None else np.concatenate([block[1] for block in blocks])
+        scored = score_pairs(judge, _pairs(given), given.tokenized)
+    scores, people = scored.values[chosen], None if given.gold is None else scored.gold
     table = _score_table(scores, people)
     if output is not None:
         _write(output, table)
@@ -145,7 +144,7 @@ def _options_of(given: SimilarityOptions) -> dict[str, Any]:
 def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     """Return the options of an evaluator of a configuration."""
     # Late, as only this needs what checks a configuration.
-    from beyond_perplexity.planning.reading import read_configuration
+    from beyond_perplexity.planning.configuration_file import read_configuration
     from beyond_perplexity.planning.run import Run
     from beyond_perplexity.planning.validation import validate
 

@@ -25,6 +25,9 @@ from beyond_perplexity.storage.outputs import atomic_path, write_json
 from beyond_perplexity.storage.provenance import content_hash, note_read
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
 _Model = TypeVar("_Model", bound=TrainedModel)
 
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
@@ -36,10 +39,7 @@ def save_tensors(
     metadata: dict[str, str] | None = None,
     name: Callable[[Path], Path] | None = None,
 ) -> None:
-    """Write named tensors to a safetensors file, atomically; shared memory is written twice.
-
-    `name` is that of `atomic_path`.
-    """
+    """Write named tensors to a safetensors file, atomically; shared memory is written twice."""
     whole = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with atomic_path(path, name) as temporary:
         safetensors.torch.save_file(whole, temporary, metadata)
@@ -124,10 +124,7 @@ def load_any(
 def read_weights(
     path: Path, kind: type[_Model], config: Mapping[str, Any], description: str
 ) -> _Model:
-    """Read the weights of a model of some class and config, or say in one line what does not fit.
-
-    `description` is the name of the file that `config` is from.
-    """
+    """Read the weights of a model of some class and config, or say in a line what does not fit."""
     try:
         model = kind.from_tensors(config, safetensors.torch.load_file(path))
     except Exception as error:  # whatever a foreign description makes torch raise
@@ -163,9 +160,6 @@ def choose_device(device: str | torch.device) -> torch.device:
     if chosen.type == "cuda" and not torch.cuda.is_available():
         raise InputError("device: cuda was asked for, but torch sees no GPU here; use cpu or auto")
     return chosen
-
-
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 class OpenedModel(NamedTuple):

@@ -24,9 +24,9 @@ SCORES_AT_ONCE = 1 << 22
 
 
 def class_ends(words: int, classes: int) -> list[int]:
-    """Cut words, sorted by falling frequency, into classes; return the place after each.
+    """Cut words by falling frequency into classes of equal sums of √frequency.
 
-    By Zipf's law classes that grow linearly have equal sums of the square roots of frequencies.
+    Return their ends.
     """
     return sorted({-(-words * k * k // classes**2) for k in range(1, classes + 1)})
 

@@ -120,9 +120,9 @@ class GatedConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(2 * outputs))
 
     def matrix(self) -> Tensor:
-        """Return the kernel as a map of windows, (K C, 2 C'): to values, then gates.
+        """Return the kernel as a map of windows, oldest position first, (K C, 2 C').
 
-        A window holds positions before channels, the oldest position first.
+        Values, then gates.
         """
         kernel = self.direction  # (2 C', C, K)
         if self.length is not None:
@@ -152,9 +152,7 @@ class GatedConvolution(nn.Module):
 class CNN(FactoredNetwork):
     """Embedding, gated convolutions with residual connections, output layer.
 
-    The contract's `context_length` is None: there is no limit to a prefix, only to what is seen.
-
-    Parameters and errors are those of `FactoredNetwork`; the options are `CNNOptions`.
+    Any length of prefix.
     """
 
     family = "cnn"

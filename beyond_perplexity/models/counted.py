@@ -54,10 +54,7 @@ class SparseCountedModel(CountedModel):
 
     @abstractmethod
     def find_contexts(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes that training has seen by tokens (B,): contexts (B,), and the state.
-
-        Drawn prefixes have been seen: nothing else has a probability.
-        """
+        """Advance B prefixes that were seen by tokens (B,): contexts (B,), and the state."""
 
 
 class UnnormalizedModel(ConfiguredModel):
@@ -85,7 +82,7 @@ class UnnormalizedModel(ConfiguredModel):
     def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Put a word, of (B,), to the end of each sentence.
 
-        Return the change of its log score, too. That is float64, (B,), nats.
+        Change of log score, float64, and state.
         """
 
     @abstractmethod

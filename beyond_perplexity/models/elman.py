@@ -145,10 +145,7 @@ class ClassOutput(OutputLayer):
         return torch.cat(inside, -1) + classes.log_softmax(-1)[..., self.class_of]  # (..., V)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Return log p, float64, (N,), of targets (N,), for features (N, D).
-
-        Only the class that a target is in is computed.
-        """
+        """Return log p, float64, of targets (N,), computing only the classes that they are in."""
         order, parts = self._by_class(features, targets)
         inside = []
         for rows, goals, weight, bias, impossible in parts:

@@ -32,10 +32,7 @@ class OutputLayer(nn.Module, ABC):
 
     @abstractmethod
     def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return −Σ log p of targets (N,), nats, float32 scalar, for features (N, D).
-
-        On a CPU `dtype` is that of the operands of the products.
-        """
+        """Return −Σ log p of targets (N,), nats, float32; `dtype` is of the products on a CPU."""
 
 
 def impossible_ids(open_vocabulary: bool) -> Tensor:
@@ -100,9 +97,9 @@ class FactoredModel(LanguageModel):
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+        """Advance B prefixes by tokens (B,), without dropout.
 
-        There is no dropout. The state may be overwritten.
+        Features (B, D), and the new state.
         """
 
     def forward(self, tokens: Tensor) -> Tensor:

@@ -156,11 +156,7 @@ def load_weights(folder: Path) -> PreTrainedModel:
 def load_tokenizer(
     folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
 ) -> HuggingFaceVocabulary:
-    """Make the vocabulary of a model from the fast tokenizer in its folder.
-
-    A model without a token for the beginning of a document is given the one for its end, as the
-    models are trained that separate documents by one token.
-    """
+    """Make a vocabulary of the fast tokenizer; where none begins a document, its end does."""
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
     try:
@@ -181,11 +177,13 @@ def load_tokenizer(
         )
     bos = eos if bos is None else bos
     unk = tokenizer.unk_token_id
+    known = tokenizer.backend_tokenizer.get_added_tokens_decoder()
+    added = (index for index, token in known.items() if token.special)
     special = {
         "bos": bos,
         "eos": eos,
         "unk": None if unk in (bos, eos) else unk,
-        "all": sorted(_special_ids(tokenizer)),
+        "all": sorted({*added, *tokenizer.all_special_ids}),
     }
     rows = model.get_output_embeddings().weight.shape[0]
     try:
@@ -207,13 +205,6 @@ def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
     if isinstance(found, list):
         found = found[0] if found else None
     return found
-
-
-def _special_ids(tokenizer: Any) -> set[int]:
-    added = tokenizer.backend_tokenizer.get_added_tokens_decoder()
-    return {index for index, token in added.items() if token.special} | set(
-        tokenizer.all_special_ids
-    )
 
 
 @torch.no_grad()
@@ -260,10 +251,7 @@ def _probe_tokens(model: HuggingFace, length: int) -> Tensor:
 
 
 def _steps(model: HuggingFace, tokens: Tensor, order: Tensor) -> Tensor:
-    """Return the logits of single steps, (2, T, V), for documents (2, T).
-
-    The second row makes its steps in the order (T,), which comes back to 0 once.
-    """
+    """Return logits of single steps, (2, T, V); the second row restarts once, by the order (T,)."""
     state: State = model.initial_state(2, tokens.shape[1])
     logits = []
     for step, place in enumerate(order.tolist()):

@@ -52,10 +52,7 @@ LIMITS = ("max_position_embeddings", "sliding_window", "window_size", "attention
 
 
 class RowCache(Cache):
-    """Keys and values of B rows of different lengths, as the models of transformers use a cache.
-
-    A row needs `room` positions at most; memory grows with the longest prefix up to there.
-    """
+    """Keys and values of B rows of different lengths, of `room` positions at most; it grows."""
 
     def __init__(self, room: int) -> None:
         super().__init__(layers=[])
@@ -291,9 +288,9 @@ class HuggingFace(FactoredModel):
         return HuggingFaceState(RowCache(maximum_length), lengths, 0)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, HuggingFaceState]:
-        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+        """Advance B prefixes by the tokens (B,).
 
-        The caches of `state` are overwritten.
+        Features (B, D), and the new state, in the same caches.
         """
         assert isinstance(state, HuggingFaceState)
         lengths, bucket = state.lengths, (state.longest // CACHE_STEP + 1) * CACHE_STEP

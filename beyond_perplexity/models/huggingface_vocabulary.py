@@ -127,7 +127,7 @@ class HuggingFaceVocabulary(Vocabulary):
         return [self._ours[np.array(encoding.ids, np.int64)] for encoding in encodings]
 
     def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
-        """Turn texts that are cut between words into ids, one array a piece; see `Vocabulary`.
+        """Encode texts cut between words.
 
         A token belongs to the piece that its last character is in.
         """

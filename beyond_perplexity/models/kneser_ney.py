@@ -132,10 +132,7 @@ class KneserNey(CountedModel):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> KneserNey:
-        """Estimate a model from a stream of documents, which is not held.
-
-        See `CountedModel.fit`.
-        """
+        """Estimate a model from a stream of documents, which is not held."""
         model = cls(vocabulary_size, architecture, open_vocabulary)
         counts = count_parts(join_sentences(batches), model.options.order)
         if counts is None:

@@ -144,11 +144,7 @@ def summed_cross_entropy(
     impossible: Tensor,
     dtype: torch.dtype,
 ) -> Tensor:
-    """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device.
-
-    Arguments and result are those of `chunked_cross_entropy`, which serves the CPU; elsewhere
-    `dtype` has no effect.
-    """
+    """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device."""
     if features.device.type == "cpu":
         wide = features.float()  # (N, D)
         return chunked_cross_entropy(wide, weight, bias, targets, impossible, dtype)

@@ -36,10 +36,7 @@ class WalkState(Protocol):
 
 
 class Continuations(NamedTuple):
-    """What may follow hypotheses, (X,) each.
-
-    The hypothesis, z of the word, log q, nats, float64.
-    """
+    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
 
     origin: Tensor
     code: Tensor

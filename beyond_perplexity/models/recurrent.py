@@ -161,10 +161,7 @@ class RecurrentModel(FactoredNetwork):
 
 
 class LSTM(RecurrentModel):
-    """A stack of LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates).
-
-    A state consists of the hidden and the cell vectors. The options are `RecurrentOptions`.
-    """
+    """LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates); hidden and cell vectors."""
 
     family = "lstm"
     kind = nn.LSTM
@@ -183,10 +180,7 @@ class LSTM(RecurrentModel):
 
 
 class GRU(RecurrentModel):
-    """A stack of GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN.
-
-    A state consists of the hidden vectors. The options are `RecurrentOptions`.
-    """
+    """GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN."""
 
     family = "gru"
     kind = nn.GRU

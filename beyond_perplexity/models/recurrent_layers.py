@@ -97,10 +97,7 @@ class AWDLSTM(nn.Module):
         )
 
     def forward(self, embedded: Tensor) -> tuple[Tensor, Tensor]:
-        """Map (B, P, E) to the last layer's output with dropout, (B, P, width), and a penalty.
-
-        The penalty is a scalar, in nats a token, 0 outside training.
-        """
+        """Map (B, P, E) to the output with dropout, (B, P, width), and a penalty, nats a token."""
         options = self.options
         stream = drop(embedded, options.dropout, self.training, True)  # (B, P, E)
         raw = stream

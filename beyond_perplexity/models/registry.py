@@ -57,9 +57,9 @@ def find_engines(family: str) -> ModuleType | None:
 def build(
     config: Mapping[str, Any], vocabulary_size: int, open_vocabulary: bool = False
 ) -> LanguageModel:
-    """Make an untrained model of ``family`` and ``architecture`` over all V ids.
+    """Make an untrained model.
 
-    An open vocabulary (BPE) has no unknown words: ``<unk>`` gets no probability.
+    Where the vocabulary is open (BPE), ``<unk>`` gets no probability.
     """
     kind: Callable[..., LanguageModel] = find_language_model(config.get("family"))
     return kind(vocabulary_size, config.get("architecture", {}), open_vocabulary)

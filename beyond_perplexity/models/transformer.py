@@ -227,10 +227,7 @@ def attend_once(query: Tensor, keys: Tensor, values: Tensor, visible: Tensor) ->
 
 
 class Transformer(FactoredNetwork):
-    """A stack of blocks between an embedding with positions and the output layer.
-
-    Parameters and errors are those of `FactoredNetwork`; the options are `TransformerOptions`.
-    """
+    """A stack of blocks between an embedding with positions and the output layer."""
 
     family: ClassVar[str] = "transformer"
     options_kind: ClassVar[type[TransformerOptions]] = TransformerOptions
@@ -306,9 +303,9 @@ class Transformer(FactoredNetwork):
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
-        """Advance B prefixes by the tokens (B,): features (B, D), and the new state.
+        """Advance B prefixes by the tokens (B,).
 
-        The caches of `state` are overwritten.
+        Features (B, D), and the new state, in the same caches.
         """
         assert isinstance(state, TransformerState)
         places = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
@@ -337,9 +334,9 @@ class Transformer(FactoredNetwork):
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return the position table of Vaswani et al. (2017), section 3.5: float32, (length, width).
+    """Return the sines, then cosines of Vaswani et al.
 
-    The sines are in the first half of the columns, the cosines in the second.
+    (2017), section 3.5: float32, (length, width).
     """
     places = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
     rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))

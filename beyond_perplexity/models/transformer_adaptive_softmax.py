@@ -147,10 +147,7 @@ class AdaptiveSoftmax(OutputLayer):
         return torch.cat(parts, -1)  # (..., V)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Return log p, float64, (N,), of targets (N,), for features (N, D).
-
-        Only the tails that the targets are in are computed, and only at these positions.
-        """
+        """Return log p, float64, (N,), computing only the tails that the targets (N,) are in."""
         entries = self._head_entries(targets)  # (N,)
         result = chosen_log_probs(self._head(features), entries)  # (N,)
         for tail, rows, inside in self._tail_targets(targets):
@@ -231,10 +228,7 @@ class AdaptiveTransformerOptions(TransformerOptions):
 
 
 class AdaptiveTransformer(Transformer):
-    """A Transformer whose logits are the normalized log probabilities of an adaptive softmax.
-
-    Parameters and errors are those of `Transformer`, with `AdaptiveTransformerOptions`.
-    """
+    """A Transformer whose logits are the normalized log probabilities of an adaptive softmax."""
 
     family: ClassVar[str] = "transformer-adaptive-softmax"
     options_kind: ClassVar[type[TransformerOptions]] = AdaptiveTransformerOptions

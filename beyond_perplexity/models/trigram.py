@@ -98,10 +98,7 @@ class Trigram(SparseCountedModel):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> Trigram:
-        """Count the trigrams of a stream of documents.
-
-        Memory grows with the number of distinct ones.
-        """
+        """Count the trigrams of a stream of documents; memory grows with the distinct ones."""
         model = cls(vocabulary_size, architecture, open_vocabulary)
         keys, counts = _count_stream(batches, vocabulary_size)  # (N,), (N,)
         if not len(keys):
@@ -172,9 +169,9 @@ class Trigram(SparseCountedModel):
         return logits
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of prefixes (B, T): log probabilities, float32, (B, T, V).
+        """Score every next token of prefixes (B, T), float32, (B, T, V).
 
-        After a context that was not seen all of them are minus infinity.
+        −inf after unseen contexts.
         """
         previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)

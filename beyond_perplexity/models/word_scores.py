@@ -25,10 +25,7 @@ LOGITS_AT_ONCE = 1 << 26  # logits of a chunk that training holds at most
 
 
 class Words(NamedTuple):
-    """The words to score, one a position.
-
-    Ids from ``</s>`` up, int64, (N,), and where it may come.
-    """
+    """The words to score, one a position: ids from ``</s>`` up, (N,), and where it may come."""
 
     targets: Tensor
     may_end: Tensor

@@ -21,15 +21,7 @@ DIFFERENCES = "differences"  # the name of a file among those of models
 
 
 class ContrastivePlan:
-    """The contrastive entropy of a validated configuration.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-        The models of the run.
-    """
+    """The contrastive entropy of a validated configuration."""
 
     def __init__(self, config: Config, models: Models) -> None:
         self._config = config
@@ -187,18 +179,7 @@ def _first_closed(config: Config, corpus: str) -> str | None:
 
 
 def check_contrastive(config: Config) -> None:
-    """Check section ``contrastive`` against the others.
-
-    Parameters
-    ----------
-    config : dict
-        With all defaults; models of sentences are told, in place, what is a sentence.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check section ``contrastive``; models of sentences are told, in place, what is a sentence."""
     given = config["contrastive"]
     _share_sentences(config)
     from_text = _from_text(given)

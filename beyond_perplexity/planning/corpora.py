@@ -26,19 +26,9 @@ STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})
 
 
 class Corpora:
-    """The corpora of a run, and the other files that it reads from outside.
+    """The corpora of a run, and the other files from outside.
 
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    results : str
-        The folder of everything the run makes.
-
-    Attributes
-    ----------
-    downloads : dict of str to dict
-        Every address of the run by the SHA-256 of its content.
+    `downloads` by the SHA-256 of a content.
     """
 
     def __init__(self, config: Config, results: str) -> None:
@@ -173,13 +163,7 @@ def location_name(location: str | Mapping[str, str]) -> str:
 
 
 def check_text_formats(config: Config) -> None:
-    """Check that files of texts are of the formats that the configuration gives them.
-
-    Raises
-    ------
-    InputError
-        When a suffix tells another format than text, or a field is named of plain text.
-    """
+    """Check that files of texts are of the formats that the configuration gives them."""
     for name, corpus in config["corpora"].items():
         source = corpus["source"]
         for location in _flat(source["paths"]):

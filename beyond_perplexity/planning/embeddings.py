@@ -18,17 +18,7 @@ KEY = "tendencies.embedding"
 
 
 class EmbeddingPlan:
-    """The comparison of documents by their vectors.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    samples : Samples
-        The bodies of text of the run.
-    evaluators : EvaluatorPlan
-        Its evaluators.
-    """
+    """The comparison of documents by their vectors."""
 
     def __init__(self, config: Config, samples: Samples, evaluators: EvaluatorPlan) -> None:
         self._config, self._samples, self._evaluators = config, samples, evaluators
@@ -114,13 +104,7 @@ class EmbeddingPlan:
 
 
 def check_embedding(config: Config) -> None:
-    """Check key ``tendencies.embedding`` against the evaluators.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check key ``tendencies.embedding`` against the evaluators."""
     given = config["tendencies"]["embedding"]
     if given is None:
         return

@@ -26,29 +26,14 @@ LEAVE_OUT, FAIL = "leave-out", "error"
 
 
 class EvaluatorPlan:
-    """The evaluators of a run.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-    corpora : Corpora
-        Knows where downloads are.
-    """
+    """The evaluators of a run."""
 
     def __init__(self, config: Config, models: Models, corpora: Corpora) -> None:
         self.config = config
         self._models, self._corpora = models, corpora
 
     def resolve(self, name: str) -> str | None:
-        """Return the evaluator that stands for a name: itself, its stand-in; None: left out.
-
-        Raises
-        ------
-        InputError
-            When its package is not installed and that is an error.
-        """
+        """Return the evaluator that stands for a name: itself, its stand-in; None: left out."""
         return _resolve(self.config, name)
 
     def used(self) -> list[str]:
@@ -105,13 +90,7 @@ class EvaluatorPlan:
         return self._corpora.local_path(value) if is_address else value
 
     def table(self, name: str) -> str:
-        """Return the evaluator whose word vectors one reads, or what stands in for it.
-
-        Raises
-        ------
-        InputError
-            When that one is left out.
-        """
+        """Return the evaluator whose word vectors one reads, or what stands in for it."""
         return _table(self.config, name)
 
     def files(self, name: str) -> list[str]:
@@ -249,13 +228,7 @@ def _table(config: Config, name: str) -> str:
 
 
 def check_evaluators(config: Config) -> None:
-    """Check section ``evaluators`` against the others.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check section ``evaluators`` against the others."""
     known = config["evaluators"]
     for name, given in known.items():
         key = f"evaluators.{name}"

@@ -10,9 +10,8 @@ from typing import Any
 from beyond_perplexity.importance.estimator_registry import estimator_code
 from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
-from beyond_perplexity.planning.caps import caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json
+from beyond_perplexity.planning.parameters import as_json, caps
 
 REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
 # A flag for every way to draw, for the command of a rule whose parameters have these names.
@@ -29,13 +28,7 @@ CHOICES, CHOOSING_SPLIT = "choices", "valid"
 
 
 class ImportancePlan:
-    """The importance sampling of a validated configuration.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    """
+    """The importance sampling of a validated configuration."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._corpora: Mapping[str, Any] = config["corpora"]

@@ -20,18 +20,9 @@ LEAST_REPLICATES = 10  # of few samples; a density needs 8
 class Requirement(NamedTuple):
     """What a need of a family means for a corpus.
 
-    Attributes
-    ----------
-    what : str
-        What messages call it.
-    formats : tuple of str
-        Formats of sources that have it.
-    made_by : tuple of str
-        Section, key and value of a corpus whose annotation is made by a program, or from links.
-    made, held : str
-        How reports call what is made, and what the corpus brings.
-    advice : str
-        What else can be done where it is missing.
+    `what` is its name in messages, `formats` those of sources that have it, `made_by` is section,
+    key and value of a corpus whose annotation is made by a program or from links; reports call it
+    `made`, else `held`. `advice` says what else can be done where it is missing.
     """
 
     what: str
@@ -190,17 +181,8 @@ def _check_beside(name: str, config: Config) -> None:
 def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
     """Check models with latent variables, proposals and importance sampling.
 
-    Parameters
-    ----------
-    config : dict
-        With all defaults; proposals get, in place, the options that they share with their models.
-    definitions : dict
-        The definitions of the schema, which know the defaults of the architectures.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
+    Proposals get, in place, the options that they share with their models; `definitions` of the
+    schema know the defaults of the architectures.
     """
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind == "latent":

@@ -14,23 +14,20 @@ from beyond_perplexity.models.families import (
     is_taken_as_it_is,
     training_modules,
 )
-from beyond_perplexity.planning.defaults import with_defaults, without_defaults
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.parameters import Config, as_json, split_unit
+from beyond_perplexity.planning.parameters import (
+    Config,
+    as_json,
+    split_unit,
+    with_defaults,
+    without_defaults,
+)
 
 WAKE_CODE = "beyond_perplexity/training/wake.py"
 
 
 class Models:
-    """The models and proposals of a run.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    importance : ImportancePlan
-        Knows the proposals.
-    """
+    """The models and proposals of a run."""
 
     def __init__(self, config: Config, importance: ImportancePlan) -> None:
         self.config = config

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
+import yaml
+
 from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.storage.fingerprint import ROOT
 
 Config = Mapping[str, Any]
 
@@ -37,3 +42,54 @@ def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
     source = config["corpora"][corpus]["source"]
     of_trees: bool = source["format"] == "penn" and source.get("document") == "tree"
     return of_trees if given is None else bool(given)
+
+
+@cache
+def _definitions() -> Mapping[str, Any]:
+    text = (ROOT / "rules" / "config.schema.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))[
+        "$defs"
+    ]
+    return found
+
+
+def with_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the defaults of their definition in the schema, where there is such."""
+    return {**_defaults(name), **given}
+
+
+def without_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options without those that have the default of their definition anyway."""
+    defaults = _defaults(name)
+    return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
+
+
+def _defaults(name: str) -> dict[str, Any]:
+    properties = _definitions().get(name, {}).get("properties", {})
+    return {
+        key: held.get("x-default", held.get("default"))
+        for key, held in properties.items()
+        if "x-default" in held or "default" in held
+    }
+
+
+_CAP = "maximum_"  # begins the name of an option of an architecture that is a cap
+_PIECE = "maximum_length"  # of training, in which ``maximum_steps`` and the like are no caps
+
+
+def caps(options: Mapping[str, Any]) -> list[str]:
+    """Name the caps of a model of section ``models`` with their values, defaults among them.
+
+    Such as ``training.maximum_length 512``. Latent models are trained on whole instances and
+    counted ones are not trained in pieces: they have none of the latter, nor has one that is
+    taken as it is.
+    """
+    family, given = options["family"], options.get("training", {})
+    row = FAMILIES[family]
+    held = with_defaults(f"architecture-{family}", options.get("architecture", {}))
+    found = {key: value for key, value in held.items() if key.startswith(_CAP)}
+    if row.kind in ("trained", "unnormalized") or (row.kind == "brought" and given):
+        training = with_defaults(row.training.partition(":")[2], given)
+        if _PIECE in training:
+            found[f"training.{_PIECE}"] = training[_PIECE]
+    return [f"{key} {value}" for key, value in found.items()]

@@ -24,6 +24,7 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
+from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.planning.job_costs import (
     PLAN_FILE,
     PlannedJob,
@@ -31,7 +32,6 @@ from beyond_perplexity.planning.job_costs import (
     fit_finished,
     plan_content,
 )
-from beyond_perplexity.planning.reading import read_configuration
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, SUMMARY_TITLE
 from beyond_perplexity.planning.validation import validate

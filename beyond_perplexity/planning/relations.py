@@ -16,18 +16,7 @@ _LEVEL = 0.3  # where nothing is contrasted
 
 
 class RelationPlan:
-    """Which measures of a validated configuration are related.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-    embeddings : EmbeddingPlan
-        Knows where the measures of generated text are.
-    contrastive : ContrastivePlan
-    semantics : SemanticsPlan
-    """
+    """Which measures of a validated configuration are related."""
 
     def __init__(
         self,

@@ -22,25 +22,7 @@ from beyond_perplexity.planning.semantics import SemanticsPlan
 class Run:
     """A validated configuration, seen as the jobs and files it stands for.
 
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-
-    Attributes
-    ----------
-    results : str
-        The folder of everything the run makes.
-    contrastive : ContrastivePlan
-    corpora : Corpora
-    embeddings : EmbeddingPlan
-    evaluators : EvaluatorPlan
-    importance : ImportancePlan
-    models : Models
-    relations : RelationPlan
-    samples : Samples
-    semantics : SemanticsPlan
-    report : Report
+    One attribute a stage.
     """
 
     def __init__(self, config: Config) -> None:
@@ -63,11 +45,6 @@ def prepare_environment(folder: str | Path) -> None:
     """Let jobs find this Python first, and the scripts from whatever folder they run in.
 
     A folder ``scripts`` there is not taken for ours.
-
-    Parameters
-    ----------
-    folder : path
-        The folder of the Snakefile.
     """
     for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
         entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]

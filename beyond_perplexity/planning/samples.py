@@ -14,15 +14,7 @@ from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 
 class Samples:
-    """What the models of a run write, and the samples that were brought.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-        The models of the run.
-    """
+    """What the models of a run write, and the samples that were brought."""
 
     def __init__(self, config: Config, models: Models) -> None:
         self.config = config

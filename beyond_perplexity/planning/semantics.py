@@ -22,19 +22,7 @@ _FILES = ("differences", "correlations")
 
 
 class SemanticsPlan:
-    """The semantic evaluation of a validated configuration.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration after `validation.validate`.
-    models : Models
-        The models of the run.
-    evaluators : EvaluatorPlan
-        Its evaluators.
-    corpora : Corpora
-        Knows where downloads are.
-    """
+    """The semantic evaluation of a validated configuration."""
 
     def __init__(
         self, config: Config, models: Models, evaluators: EvaluatorPlan, corpora: Corpora
@@ -189,18 +177,7 @@ class SemanticsPlan:
 
 
 def check_semantics(config: Config) -> None:
-    """Check section ``semantics`` against the others.
-
-    Parameters
-    ----------
-    config : dict
-        With all defaults.
-
-    Raises
-    ------
-    InputError
-        Names the key, what is wrong with it and what is allowed.
-    """
+    """Check section ``semantics`` against the others."""
     given = config["semantics"]
     for name in given["evaluators"]:
         require("semantics.evaluators", name, config["evaluators"], "evaluator")

@@ -24,11 +24,11 @@ from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
-from beyond_perplexity.planning.foreign_values import check_path, check_paths, check_values
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.semantics import check_semantics
@@ -308,20 +308,7 @@ def _check_sources(config: Config) -> None:
 
 
 def validate(config: dict[str, Any], schema_path: str | Path) -> None:
-    """Check a configuration, fill in its defaults and expand patterns of paths, in place.
-
-    Parameters
-    ----------
-    config : dict
-        The configuration as read from YAML.
-    schema_path : path
-        The JSON schema, in YAML.
-
-    Raises
-    ------
-    InputError
-        Names the path of the key, what is wrong with it and what is allowed.
-    """
+    """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
     text = Path(schema_path).read_text(encoding="utf-8")
     schema = yaml.load(text, Loader=_Loader)
     validator = _filling_validator()(schema)

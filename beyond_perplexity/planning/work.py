@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.planning.defaults import with_defaults
+from beyond_perplexity.planning.parameters import with_defaults
 from beyond_perplexity.planning.run import Run
 
 Wildcards = Mapping[str, str]

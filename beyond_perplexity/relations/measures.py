@@ -125,10 +125,6 @@ def _agreeing(drawn: np.ndarray, value: float) -> np.ndarray:
     return np.where(drawn == 0, 0.5, np.sign(drawn) == np.sign(value))
 
 
-def _normal(value: float) -> float:
-    return 0.5 * math.erfc(-value / math.sqrt(2))
-
-
 class _Orders:
     """Pairs of models with a finite perplexity, in its order."""
 
@@ -180,7 +176,7 @@ class _Orders:
             value = known[second] - known[first]
             errors = [rows[name]["error"] for name in (first, second)]
             spread = math.hypot(*errors) if None not in errors else 0.0
-            own = _normal(abs(value) / spread) if spread else math.nan
+            own = 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
             chances = (sure.mean(), own, sure.mean() * own)
             place = (first, second)
             yield self._row(measure, decoding, place, (gap, value), self.few, chances, False)

@@ -78,12 +78,9 @@ def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndar
     """
     for first in range(0, resamples, _BLOCK):
         rows = range(first, min(resamples, first + _BLOCK))
-        yield np.stack([_drawn(groups, row, seed) for row in rows])
-
-
-def _drawn(groups: int, row: int, seed: int) -> np.ndarray:
-    drawn = stream(seed, "relations/documents", row).integers(0, groups, groups)
-    return np.bincount(drawn, minlength=groups).astype(float)
+        rngs = (stream(seed, "relations/documents", row) for row in rows)
+        drawn = [np.bincount(rng.integers(0, groups, groups), minlength=groups) for rng in rngs]
+        yield np.stack(drawn).astype(float)
 
 
 def resampled_values(

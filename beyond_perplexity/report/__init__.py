@@ -172,7 +172,7 @@ TABLES: Rows[Exhibit] = {
         optional=("choices",),
     ),
     "importance/table_costs": Exhibit(
-        "report.importance_costs:costs_table",
+        "report.importance_choice:costs_table",
         ("estimates", "costs"),
         "Equal cost",
         "How far every bound is from the best of its model, what it cost, and how many samples a "
@@ -180,7 +180,7 @@ TABLES: Rows[Exhibit] = {
         "run." + TERMS_OF_ESTIMATES,
     ),
     "importance/table_advice": Exhibit(
-        "report.importance_costs:advice_table",
+        "report.importance_choice:advice_table",
         ("estimates", "costs", "choices"),
         "Which estimator to use",
         "A line a model: estimator, proposal, temperature and K, and what a standard error of 0.01 "
@@ -243,7 +243,7 @@ TABLES: Rows[Exhibit] = {
         ),
     ),
     "contrastive/table_1": Exhibit(
-        "report.contrastive_findings:readings_table",
+        "report.contrastive_readings:readings_table",
         ("contrast_differences",),
         "What contrastive entropy and its ratio say of pairs",
         "The model of the row against that of the column, by the rule of the paper's Table 1. Only "
@@ -284,7 +284,7 @@ TABLES: Rows[Exhibit] = {
         "length stands beside.",
     ),
     "contrastive/partition": Exhibit(
-        "report.contrastive_partition:partition_table",
+        "report.contrastive_pairs:partition_table",
         ("partitions", "given_lengths"),
         "The partition function of models of sentences",
         "log Z by length, estimated by importance sampling with a model of the run as proposal: a "
@@ -328,7 +328,7 @@ TABLES: Rows[Exhibit] = {
         "floor), above it, and of words drawn from the model.",
     ),
     "semantics/differences": Exhibit(
-        "report.semantic_differences:semantic_differences_table",
+        "report.semantic_evaluators:semantic_differences_table",
         ("semantic_differences",),
         "Differences of models in measures of meaning",
         "Differences of all pairs of models on the same sentences, with their intervals; "

@@ -83,7 +83,7 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     ]
     heads += [Column("Smallest shift"), Column("Documents"), Column("Cut")]
     reasons = "; ".join(dict.fromkeys(filter(None, withheld)))
-    few = too_few_permutations(rows["note"])
+    few = too_few_permutations(rows.to_dict("records"))
     note = " ".join(
         filter(None, [_NOTE, f"{STAR_NOTE}.", few and f"{few}.", reasons and _withheld(reasons)])
     )

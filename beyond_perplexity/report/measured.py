@@ -28,16 +28,36 @@ from beyond_perplexity.figures.verdicts import (
 )
 from beyond_perplexity.report.layout import Column, Table
 from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
-from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import (
     SHARE_NOUNS,
     SHARES,
+    TEXT,
     compares_texts,
     is_distance,
     of_counts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.text_comparison import TEXT
+
+
+class _Share(NamedTuple):
+    title: str
+    heading: str = ""  # of a column; empty for what only the page of a comparison shows
+
+
+# By the measure; the human text's own ends in ``_reference``.
+_TOLD = {
+    "unknown_share": _Share("Tokens read as unknown", "read as unknown"),
+    "unfinished_share": _Share("Documents that did not end by themselves", "unfinished"),
+    "duplicate_share": _Share("Documents that repeat an earlier one", "duplicates"),
+    "training_8grams": _Share(
+        "8 tokens in a row that stand in the training text", "copied 8-grams"
+    ),
+    "cut_share": _Share("Documents cut at the longest length"),
+    "fragment_share": _Share("Fragments: documents without the end of a sentence"),
+}
+TEXT_TITLES = {measure: share.title for measure, share in _TOLD.items()}
+TEXT_SHARES = {measure: share.heading for measure, share in _TOLD.items() if share.heading}
+
 
 OWN, PAPER = "this run", "published"
 PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
@@ -333,7 +353,7 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
 def _note(specification: Specification, found: _Found) -> str:
     said = [specification.note, FLOOR_NOTE if specification.human == FLOOR else ""]
     if any(compares_texts(column.measure) for column in specification.columns):
-        few = too_few_permutations(row["note"] for row in found.values())
+        few = too_few_permutations(found.values())
         said += [f"{STAR_NOTE}.", few and f"{few}."]
     said += [TEXT_NOTE]
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))

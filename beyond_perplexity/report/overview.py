@@ -18,7 +18,7 @@ from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimator_registry import load_estimators
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
-from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.report.tables import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.tendency_findings import (
     LAWS_OF_UNITS,
     Compared,

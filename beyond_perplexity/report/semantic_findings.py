@@ -20,7 +20,7 @@ from beyond_perplexity.figures.measure_names import (
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_published import (
+from beyond_perplexity.report.semantic_tables import (
     PUBLISHED_SEMANTICS,
     published_lower,
     published_wins,

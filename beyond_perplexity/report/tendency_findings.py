@@ -11,18 +11,11 @@ import pandas as pd
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import shown, shown_range, shown_share, shown_signed
-from beyond_perplexity.figures.verdicts import (
-    DIFFERS,
-    WITHOUT_VERDICT,
-    beyond_floor,
-    effect_table,
-    verdict,
-    verdict_mark,
-)
+from beyond_perplexity.figures.verdicts import beyond_floor, effect_table, verdict, verdict_mark
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.report.text_shares import TEXT_SHARES
-from beyond_perplexity.tendencies.definitions import TENDENCIES
-from beyond_perplexity.tendencies.text_comparison import TEXT
+from beyond_perplexity.report.measured import TEXT_SHARES
+from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT
+from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT
 
 LAWS_OF_UNITS = {
     "document": (

@@ -20,7 +20,7 @@ from beyond_perplexity.schemas.columns import (
 PREDICTED, SAMPLED, CONTINUED = "predicted", "sampled", "continued"
 PARTNER_OF = {PREDICTED: "partner", SAMPLED: "sampled_partner", CONTINUED: "continued_partner"}
 SPREAD = "spread"
-# In SEMANTICS alone: what is sampled, less half its spread; see `semantics/summary.py`.
+# In SEMANTICS alone: what is sampled, less half its spread; see `semantics/model_measures.py`.
 PROPER = "proper"
 WORDS_EVALUATOR = "words"
 

@@ -29,6 +29,8 @@ TENDENCY_MEASURES = columns(
     int64s("groups_reference"),
     strings("note"),
     floats("p_value_law", "floor_low", "floor_high", "value_all"),
+    strings("verdict", "reason", "exchanged"),
+    int64s("family", "draws"),
     strings("vocabulary"),
 )
 

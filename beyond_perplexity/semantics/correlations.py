@@ -19,8 +19,7 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.intervals import jackknife_interval
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.intervals import finite, jackknife_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, SEMANTIC_CORRELATIONS
 from beyond_perplexity.semantics.differences import model_values
 from beyond_perplexity.semantics.paired_scores import PairedScores, SentenceValues
@@ -102,9 +101,7 @@ def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray)
         return {"value": value, "low": value, "high": value, "note": "one follows from the other"}
     found = jackknife_interval(math.atanh(value), np.arctanh(without), sizes)
     if math.isnan(found.low):
-        few = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
-        once = "a measure varies in few documents: no interval"
-        note = few if found.effective < EFFECTIVE_GROUPS else once
+        note = found.few_groups() or "a measure varies in few documents: no interval"
         return {"value": value, "low": None, "high": None, "note": note}
     return {"value": value, "low": math.tanh(found.low), "high": math.tanh(found.high), "note": ""}
 
@@ -135,8 +132,7 @@ def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
                 held = average_ranks(columns) if ranks else columns
                 value = float(correlation_matrix(held)[0, 1])
             low, high = few_items_interval(value, len(shared), ranks=ranks)
-            numbers = {"value": value, "low": low, "high": high}
-            known = {k: v if math.isfinite(v) else None for k, v in numbers.items()}
+            known = {"value": finite(value), "low": finite(low), "high": finite(high)}
             yield {
                 **_pair(first, second),
                 "method": method,

@@ -21,14 +21,12 @@ from beyond_perplexity.inference.sign_flips import (
     flipped_sums,
     sign_flip_p_values,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
-_FEW = f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval"
 _Row = dict[str, Any]
 
 
@@ -141,24 +139,19 @@ def _family(held: Mapping[ScoreKey, GroupSums], tests: SemanticTests) -> Iterato
 
 def _row(key: ScoreKey, sums: GroupSums, pair: tuple[int, int], p_value: float) -> _Row:
     found = _difference(sums, *pair)
-    few = found.effective < EFFECTIVE_GROUPS
     total = sums.sentences + sums.left_out
     left_out = f"{sums.left_out:,} of {total:,} sentences left out: a model has no value"
-    number = {
-        name: value if math.isfinite(value) else None
-        for name, value in (("value", found.value), ("low", found.low), ("high", found.high))
-    }
     return {
         **key._asdict(),
         "first": sums.models[pair[0]],
         "second": sums.models[pair[1]],
-        **number,
+        **found.columns("value", "low", "high"),
         "p_value": p_value,
         "p_adjusted": None,
         "sentences": sums.sentences,
         "groups": found.groups,
         "groups_effective": found.effective,
-        "note": joined_facts(_FEW if few else "", left_out if sums.left_out else ""),
+        "note": joined_facts(found.few_groups(), left_out if sums.left_out else ""),
     }
 
 

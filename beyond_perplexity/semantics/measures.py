@@ -47,7 +47,7 @@ class Measure(NamedTuple):
         which it knows none leaves the value undefined. None: is of no prediction.
     by_place : bool
         Whether it adds up inner products of the words of each place. Then what samples score, less
-        half of what they score among themselves, is a proper scoring rule; see `summary`.
+        half of what they score among themselves, is a proper scoring rule; see `model_measures`.
     reaches : bool
         Whether identical texts have the most of all texts.
     floor : str

@@ -159,10 +159,6 @@ def _share(flags: NDArray[np.bool_], groups: NDArray[np.int64]) -> RatioInterval
     return RatioInterval(share, middle - half, middle + half, math.nan, len(sums), size)
 
 
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
-
-
 def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.int64]) -> _Row:
     """Return how far a change is on the way to an unrelated sentence, with an interval."""
     names = ("effect", "effect_low", "effect_high")
@@ -174,7 +170,7 @@ def _effect(values: Floats, own: Floats, unrelated: Floats, groups: NDArray[np.i
     if sizes.sum() <= NOTICED * known.sum():
         return dict.fromkeys(names)
     found = ratio_interval(sums, sizes)
-    return dict(zip(names, (found.value, _number(found.low), _number(found.high)), strict=True))
+    return found.columns(*names)
 
 
 def _probe_row(
@@ -195,14 +191,12 @@ def _probe_row(
     sums, sizes = sum_groups(groups, values[known], np.ones(int(known.sum())))
     found = ratio_interval(sums, sizes)
     noticed = _share(values[known] < own[known] - NOTICED, groups)
-    row |= {"value": found.value, "low": _number(found.low), "high": _number(found.high)}
+    row |= found.columns("value", "low", "high")
     if probe != _IDENTICAL:
-        limits = (_number(noticed.low), _number(noticed.high))
-        row |= {"noticed": noticed.value, "noticed_low": limits[0], "noticed_high": limits[1]}
+        row |= noticed.columns("noticed", "noticed_low", "noticed_high")
         row |= _effect(values, own, scores[_UNRELATED], sentences.groups)
-    few = found.effective < EFFECTIVE_GROUPS
     note = joined_facts(
-        f"fewer than {EFFECTIVE_GROUPS} effective groups: no interval" if few else "",
+        found.few_groups(),
         "" if MEASURES[measure].reaches else "identical texts need not have the most",
     )
     return row | {"groups": found.groups, "note": note}

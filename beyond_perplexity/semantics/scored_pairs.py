@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,12 +18,17 @@ import pyarrow as pa
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
+from beyond_perplexity.inference.intervals import finite
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.accounts import NAMES, Account
 from beyond_perplexity.verdicts import joined_facts
+
+_BATCH = 512  # pairs that are scored at once
+# The measure that is taken where an evaluator has several and none is named.
+_FIRST_CHOICES = ("average", "head", "similarity", "inner_scaled")
 
 
 class ScoredPair(NamedTuple):
@@ -41,7 +46,7 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
     ----------
     path : path
         Separated by tabs where the line of names has one, and then without quotes; else by commas,
-        with texts in double quotes where they have commas. packed or not. The first
+        with texts in double quotes where they have commas. Packed or not. The first
         two columns are the texts; a quoted text keeps to its line.
     gold : str, optional
         Name of the column of scores; None: there is none.
@@ -121,9 +126,6 @@ def _pair(fields: list[str], names: list[str], column: int | None, place: str) -
     return ScoredPair(fields[0], fields[1], gold)
 
 
-_BATCH = 512  # pairs that are scored at once
-
-
 class HumanScored(NamedTuple):
     """Pairs of a file as people and an evaluator score them."""
 
@@ -132,27 +134,26 @@ class HumanScored(NamedTuple):
     values: dict[str, Floats]
 
 
-def clean_texts(evaluator: Evaluator, texts: Sequence[str]) -> list[str]:
-    """Turn raw texts into what an evaluator reads."""
-    return list(texts) if evaluator.texts == "raw" else evaluator.cleaning.apply(texts)
+def score_pairs(
+    evaluator: Evaluator, pairs: Iterable[ScoredPair], tokenized: bool = False
+) -> HumanScored:
+    """Score raw pairs of texts; some numbers of each are held.
 
-
-def score_pairs(evaluator: Evaluator, pairs: Iterable[ScoredPair]) -> HumanScored:
-    """Score pairs of raw texts; some numbers of each are held."""
+    For an evaluator that reads tokens they are cleaned as it says, unless `tokenized`: one of the
+    run as its corpus, word vectors and official encoders by the default steps of corpora (the
+    latter with their upper case).
+    """
     stream, gold = iter(pairs), [np.zeros(0)]
     values: dict[str, list[Floats]] = {name: [np.zeros(0)] for name in evaluator.measures}
     while batch := list(islice(stream, _BATCH)):
-        first = clean_texts(evaluator, [pair.first for pair in batch])
-        second = clean_texts(evaluator, [pair.second for pair in batch])
-        for name, found in evaluator.score(list(zip(first, second, strict=True))).items():
+        texts = [text for pair in batch for text in (pair.first, pair.second)]
+        if not tokenized and evaluator.texts == "tokens":
+            texts = evaluator.cleaning.apply(texts)
+        for name, found in evaluator.score([*zip(texts[::2], texts[1::2], strict=True)]).items():
             values[name].append(found)
         gold.append(np.array([pair.gold for pair in batch]))
     joined = {name: np.concatenate(parts) for name, parts in values.items()}
     return HumanScored(np.concatenate(gold), joined)
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
@@ -164,8 +165,8 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
     row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
     for name, correlate in (("pearson", pearson), ("spearman", spearman)):
         found = correlate(gold[known], values[known])
-        limits = _number(found.low), _number(found.high)
-        row |= {name: _number(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
+        limits = finite(found.low), finite(found.high)
+        row |= {name: finite(found.value), f"{name}_low": limits[0], f"{name}_high": limits[1]}
     few = known.sum() < EFFECTIVE_GROUPS
     note = joined_facts(
         f"fewer than {EFFECTIVE_GROUPS} pairs: no interval" if few else "",
@@ -208,11 +209,6 @@ def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table
     return pa.concat_tables(tables)
 
 
-BLOCK_OF_PAIRS = 2048
-# The measure that is taken where an evaluator has several and none is named.
-_FIRST_CHOICES = ("average", "head", "similarity", "inner_scaled")
-
-
 def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
     """Return the measure that is wanted, or the one that says most of two texts as they are.
 
@@ -224,21 +220,3 @@ def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
         allowed = ", ".join(evaluator.measures)
         raise InputError(f"measure: is {wanted!r}; this evaluator has {allowed}")
     return wanted
-
-
-def score_text_pairs(
-    pairs: Iterator[ScoredPair], evaluator: Evaluator, measure: str, tokenized: bool = False
-) -> Iterator[tuple[Floats, Floats]]:
-    """Score raw pairs of texts block by block: scores and gold, float64 (N,).
-
-    For an evaluator that reads tokens they are cleaned as it says, unless `tokenized`: one of the
-    run as its corpus, word vectors and official encoders by the default steps of corpora (the
-    latter with their upper case). NaN where a score is undefined, or people gave none.
-    """
-    stream = iter(pairs)
-    while block := list(islice(stream, BLOCK_OF_PAIRS)):
-        texts = [text for pair in block for text in (pair.first, pair.second)]
-        if not tokenized:
-            texts = clean_texts(evaluator, texts)
-        both = list(zip(texts[::2], texts[1::2], strict=True))
-        yield evaluator.score(both)[measure], np.array([pair.gold for pair in block])

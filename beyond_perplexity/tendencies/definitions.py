@@ -7,15 +7,28 @@ a document's tokens is a row here and a module with the test of its class.
 from __future__ import annotations
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference.holm_adjustment import draw_warning
+from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.verdicts import (
+    ALIKE,
+    DIFFERS,
+    UNTESTED,
+    WITHOUT_VERDICT,
+    exchanged_text,
+    is_known,
+    joined_facts,
+    no_verdict_text,
+)
 
 TendencyKind = Literal[
     "ranks", "types", "words", "length", "share", "embedding", "vocabulary", "text"
 ]
 LENGTH = "length"
 EMBEDDING = "embedding"
+TEXT = "text"  # what is described and not tested
 _CLASSES = "beyond_perplexity.tendencies.word_classes"
 DISTANCE_NAMES = {
     "ks": "KS",
@@ -99,7 +112,7 @@ TENDENCIES = {
     ),
     EMBEDDING: Tendency("Embeddings", "embedding", "mmd"),
     "vocabulary": Tendency("Vocabulary", "vocabulary"),
-    "text": Tendency("Text", "text"),
+    TEXT: Tendency("Text", "text"),
 }
 
 
@@ -139,6 +152,15 @@ def is_distance(measure: str) -> bool:
     return measure.startswith(DISTANCES) and not measure.startswith(LAWS)
 
 
+def verdict_of(measure: str, p_value: Any, p_adjusted: Any, reason: Any) -> str:
+    """Say what a test found, by its adjusted p-value alone: one of the words of `verdicts`."""
+    if not compares_texts(measure):
+        return UNTESTED
+    if is_known(p_adjusted):
+        return DIFFERS if p_adjusted < VERDICT_LEVELS[0] else ALIKE
+    return WITHOUT_VERDICT if is_known(reason) and reason and not is_known(p_value) else UNTESTED
+
+
 class MeasureRow(NamedTuple):
     """One measure of one tendency; NaN where a number is not defined; see `measures`."""
 
@@ -151,12 +173,41 @@ class MeasureRow(NamedTuple):
     p_adjusted: float = math.nan
     floor: float = math.nan
     excess: float = math.nan
-    note: str = ""
+    fact: str = ""  # what else is to be said of the value
     p_value_law: float = math.nan
     floor_low: float = math.nan
     floor_high: float = math.nan
-    withheld: bool = False  # no test of this measure gives a verdict; the note says why
     value_all: float = math.nan  # of all documents, where `value` is at the floor's size
+    reason: str = ""  # why no test of this measure gives a verdict; see `verdicts.reason`
+    exchanged: str = ""  # what a test exchanged, where it is not documents
+    family: int = 0  # tests that its p-value is adjusted for
+    draws: int = 0  # permutations of a test
+
+    @property
+    def withheld(self) -> bool:
+        """Whether no test of this measure gives a verdict."""
+        return bool(self.reason)
+
+    @property
+    def verdict(self) -> str:
+        """What the test found."""
+        return verdict_of(self.measure, self.p_value, self.p_adjusted, self.reason)
+
+    @property
+    def note(self) -> str:
+        """All that is to be said of the row, in words."""
+        few = draw_warning(self.family, self.draws, "permutations") if self.draws else ""
+        why = no_verdict_text(self.reason) or exchanged_text(self.exchanged)
+        return joined_facts(why, self.fact, few)
+
+    def cells(self) -> dict[str, object]:
+        """Return the cells of the row in a table of schema ``tendencies``: None for what is not."""
+        held = {**self._asdict(), "note": self.fact, "verdict": self.verdict}
+        texts = ("note", "reason", "exchanged", "family", "draws")
+        return {
+            name: None if not is_known(x) or (name in texts and not x) else x
+            for name, x in held.items()
+        }
 
     @property
     def key(self) -> MeasureKey:

@@ -44,7 +44,7 @@ from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
-from beyond_perplexity.verdicts import REASON_FOLLOWS
+from beyond_perplexity.verdicts import reason
 
 
 def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
@@ -233,8 +233,8 @@ def _heaps_rows(pair: BodyPair, tendency: str, options: MeasurementOptions) -> I
             yield MeasureRow(tendency, f"heaps_{parameter}{suffix}", value, *limits)
 
 
-def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str, bool]:
-    """Describe the lengths that both texts have, and say whether they carry a verdict."""
+def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str, str]:
+    """Describe the lengths that both texts have; else the reason that they are too few."""
     reference, samples = (paired.cells.totals(x) for x in (paired.reference, paired.samples))
     shared = (reference > 0) & (samples > 0)
     here, there = int(samples[shared].sum()), int(reference[shared].sum())
@@ -243,11 +243,8 @@ def _shared_lengths(paired: type_token.PairedCells, n_samples: int) -> tuple[str
         f"{lengths} shared length{'s' if lengths != 1 else ''} with {here} of {n_samples} documents"
     )
     if min(here, there) >= DOCUMENTS_AT_LENGTHS:
-        return note, True
-    return (
-        f"{REASON_FOLLOWS}{note} ({there} of the reference), fewer than {DOCUMENTS_AT_LENGTHS}",
-        False,
-    )
+        return note, ""
+    return "", reason("few_at_lengths", note=note, there=there, least=DOCUMENTS_AT_LENGTHS)
 
 
 def type_token_rows(
@@ -283,8 +280,8 @@ def type_token_rows(
             )
             row = row._replace(p_value_law=monte_carlo_p(value, drawn))
         else:
-            note, sound = _shared_lengths(paired, pair.samples.n_documents)
-            row = row._replace(note=note, withheld=not sound)
+            fact, why = _shared_lengths(paired, pair.samples.n_documents)
+            row = row._replace(fact=fact, reason=why)
         yield row
 
 

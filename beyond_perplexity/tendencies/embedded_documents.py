@@ -21,6 +21,7 @@ from beyond_perplexity.inference.exchanged_units import (
     scheme_of,
     unlike_groups,
 )
+from beyond_perplexity.inference.thresholds import SIZE_RATIO
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
@@ -28,7 +29,7 @@ from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_dis
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.pairs import first_documents, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
-from beyond_perplexity.verdicts import REASON_FOLLOWS
+from beyond_perplexity.verdicts import reason
 
 
 class TextEncoder(Protocol):
@@ -163,13 +164,6 @@ def _drawn(places: np.ndarray, size: int, seed: int, body: int) -> np.ndarray:
     return np.sort(stream(seed, _PURPOSE, body).choice(places, size, replace=False))
 
 
-def _in_random_groups(groups: np.ndarray, share: float, seed: int, body: int) -> np.ndarray:
-    """Return the documents of a random share of the groups (D,), one at least: places."""
-    names = np.unique(groups)
-    order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
-    return np.flatnonzero(np.isin(groups, names[order[: max(1, round(share * len(names)))]]))
-
-
 def chosen_documents(
     n_documents: tuple[int, int], groups: Groups, most: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -192,7 +186,10 @@ def chosen_documents(
     for body, own in enumerate(groups):
         if shares[body] < share:
             codes = places[body] if own is None else own
-            places[body] = _in_random_groups(codes, shares[body] / share, seed, body)
+            names = np.unique(codes)
+            order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
+            kept = max(1, round(shares[body] / share * len(names)))
+            places[body] = np.flatnonzero(np.isin(codes, names[order[:kept]]))
     sizes = [round(share * len(held)) for held in places]
     first, second = (_drawn(places[body], sizes[body], seed, body) for body in (0, 1))
     return first, second
@@ -263,7 +260,6 @@ def embedded_pair(
 ) -> EmbeddedPair:
     """Embed random documents of two texts, at most so many of each; see `chosen_documents`."""
     groups = alike_groups(groups, n_documents)
-    unlike = unlike_groups(groups, n_documents)
     places = chosen_documents(n_documents, groups, most, seed)
     reference, samples = (
         embedded_documents(
@@ -271,7 +267,10 @@ def embedded_pair(
         )
         for body in (0, 1)
     )
-    return EmbeddedPair.of(reference, samples, None, f"{REASON_FOLLOWS}{unlike}" if unlike else "")
+    sizes, why = unlike_groups(groups, n_documents), ""
+    if sizes is not None:
+        why = reason("unlike_groups", first=sizes[0], second=sizes[1], factor=SIZE_RATIO)
+    return EmbeddedPair.of(reference, samples, None, why)
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text

@@ -15,13 +15,13 @@ embedded, cut        documents that were embedded, share of them of which the en
                      beginning alone (and each with _reference)
 ==================== =============================================================================
 
-Groups against independent documents are swapped as for the largest difference (`inference.units`).
-That is sound here, unlike for the total variation: with d_g the difference of the sums over group g
-and its pseudo-group, the squared distance is |sum d_g|^2 up to a factor, a swap changes the sign of
-d_g, and what remains besides the constant sum |d_g|^2 are products of independent terms of mean 0,
-of which random signs keep mean and variance: a degenerate U-statistic under a wild bootstrap
-(Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton 2014). It is asymptotic in the
-number of groups.
+Groups against independent documents are swapped as for the largest difference
+(`inference.exchanged_units`). That is sound here, unlike for the total variation: with d_g the
+difference of the sums over group g and its pseudo-group, the squared distance is |sum d_g|^2 up to
+a factor, a swap changes the sign of d_g, and what remains besides the constant sum |d_g|^2 are
+products of independent terms of mean 0, of which random signs keep mean and variance: a degenerate
+U-statistic under a wild bootstrap (Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton
+2014). It is asymptotic in the number of groups.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, Embedd
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import Shift
-from beyond_perplexity.tendencies.tested_rows import EXCHANGED, adjusted_rows, few_blocks
+from beyond_perplexity.tendencies.tested_rows import adjusted_rows, few_blocks
 from beyond_perplexity.tendencies.topic_shifts import MMD, TopicShift, TopicSwapShift
-from beyond_perplexity.verdicts import REASON_FOLLOWS, draws_too_few, facts_of, joined_facts
+from beyond_perplexity.verdicts import joined_facts, reason
 
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 
@@ -123,8 +123,8 @@ def no_verdict(pair: EmbeddedPair) -> str:
         if groups is not None:
             found = effective_groups(group_sums(groups, np.ones(len(groups))))
         if found < EFFECTIVE_GROUPS:
-            held = f"{found:.1f} effective groups among the embedded documents of the {name}"
-            return f"{REASON_FOLLOWS}{held}, fewer than {EFFECTIVE_GROUPS}"
+            numbers = {"effective": found, "text": name, "least": EFFECTIVE_GROUPS}
+            return reason("few_embedded_groups", **numbers)
     return ""
 
 
@@ -133,16 +133,16 @@ def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -
         return row
     if row.value == 0:
         return row._replace(p_value=1.0)
-    if reason := no_verdict(pair):
-        return row._replace(note=joined_facts(reason, row.note), withheld=True)
+    if why := no_verdict(pair):
+        return row._replace(reason=why)
     scheme, observed = scheme_of(pair.groups), row.value
     if scheme == "draws":
         observed, null = averaged_distances(pair, permutations, seed)
     else:
         null = randomized_distances(pair, permutations, seed)
     p_value = permutation_p(observed, null)
-    told = "" if scheme == "documents" else EXCHANGED[scheme]
-    return row._replace(p_value=p_value, note=joined_facts(told, row.note))
+    told = {"documents": "", "draws": "some_draws"}.get(scheme, scheme)
+    return row._replace(p_value=p_value, exchanged=told)
 
 
 def _drawn(text: EmbeddedText, name: str) -> str:
@@ -170,7 +170,7 @@ def embedding_rows(
     estimate = unbiased_square(pair.kernel, len(pair.reference), pair.groups)
     low, high = estimate.limits(options.confidence)
     facts = joined_facts(*(_drawn(text, name) for name, text in texts.items()))
-    row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, note=facts)
+    row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, fact=facts)
     row = _tested(row, pair, options.permutations, seed)
     if floor is not None:
         row = row.above(floor)
@@ -183,7 +183,7 @@ def embedding_rows(
         yield MeasureRow(EMBEDDING, f"embedded{suffix}", float(len(text)))
         cut = text.cut / (len(text) + text.left_out)
         note = f"{text.left_out} documents left out, without a vector" if text.left_out else ""
-        yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, note=note)
+        yield MeasureRow(EMBEDDING, f"cut{suffix}", cut, fact=note)
 
 
 def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor | None:
@@ -225,8 +225,7 @@ def _between(kernel: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> 
 
 def without_vectors() -> MeasureRow:
     """Return the row of a body that has no two documents with a vector, or no human text has."""
-    note = f"{REASON_FOLLOWS}fewer than two documents of a text have a vector"
-    return MeasureRow(EMBEDDING, MMD, math.nan, note=note, withheld=True)
+    return MeasureRow(EMBEDDING, MMD, math.nan, reason=reason("few_vectors"))
 
 
 def rows_of_pair(
@@ -281,14 +280,9 @@ _OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabular
 
 
 def _measured(record: dict[str, object]) -> MeasureRow:
-    kept = {
-        name: math.nan if record[name] is None else record[name]
-        for name in MeasureRow._fields
-        if name in record and name not in ("note", "withheld")
-    }
-    facts = facts_of(str(record["note"] or ""))
-    note = joined_facts(*(fact for fact in facts if not draws_too_few(fact)))
-    return MeasureRow(**kept, note=note)  # type: ignore[arg-type]
+    held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}
+    anew = {"fact": record["note"] or "", "family": 0, "draws": 0}
+    return MeasureRow(**{"value": math.nan, **held, **anew})  # type: ignore[arg-type]
 
 
 def joined_measures(
@@ -301,12 +295,8 @@ def joined_measures(
     old = [_measured(record) for record in table.to_pylist()]
     every = adjusted_rows([*old, *rows], permutations, bodies)
     first = table.slice(0, 1).to_pylist()[0]
-    columns: dict[str, list[object]] = {name: [first[name]] * len(every) for name in _OF_BODY}
-    columns["note"] = [row.note or None for row in every]
-    for name in set(TENDENCY_MEASURES.names) - set(columns):
-        values = [getattr(row, name) for row in every]
-        columns[name] = [None if isinstance(x, float) and math.isnan(x) else x for x in values]
-    return pa.table({name: columns[name] for name in TENDENCY_MEASURES.names}, TENDENCY_MEASURES)
+    of_body = {name: first[name] for name in _OF_BODY}
+    return pa.Table.from_pylist([row.cells() | of_body for row in every], TENDENCY_MEASURES)
 
 
 def of_source(table: pa.Table, source: str) -> pa.Table:

@@ -237,11 +237,8 @@ def _split_words(
 
 
 def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:
-    return {key: floor_of(drawn) for key, drawn in draws.items() if _is_known(key, drawn)}
-
-
-def _is_known(key: MeasureKey, drawn: np.ndarray) -> bool:
-    return is_distance(key[1]) and not bool(np.all(np.isnan(drawn)))
+    known = (key for key in draws if is_distance(key[1]))
+    return {key: floor_of(draws[key]) for key in known if not np.all(np.isnan(draws[key]))}
 
 
 def reference_floors(

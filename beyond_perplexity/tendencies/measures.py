@@ -1,15 +1,17 @@
 """The table of tendencies of samples against a reference.
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
-(`inference.limits`); `p_value` the test named below, one-sided for a distance and two-sided for a
-signed difference, empty with the reason in `note` where there is no sound one; `p_adjusted` is
-adjusted for all tests of the body (`inference.multiple`); `p_value_law` the Monte Carlo test of a
-fitted law, which says nothing of the reference; `floor`, `floor_low` and `floor_high` what two
-human texts as large are apart, and `excess` = `value` - `floor`. Where the floor is of halves of
-the reference (`inference.halves`), `value` is the distance at their size and `value_all` that of
-all documents, which limits and p-values are of. `n_reference` and `n_samples` count documents,
-`groups_reference` the reference's groups; `vocabulary` names the closed vocabulary that both texts
-are read in.
+(`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
+a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the body
+(`tested_rows`), each of so many `draws`; `verdict` says what was found. Where there is no sound
+test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `exchanged` says what a test
+exchanged in the place of documents, `note` what else is to be known of the value. `p_value_law` is
+the Monte Carlo test of a fitted law, which says nothing of the reference; `floor`, `floor_low` and
+`floor_high` what two human texts as large are apart, and `excess` = `value` - `floor`. Where the
+floor is of halves of the reference (`inference.halves`), `value` is the distance at their size and
+`value_all` that of all documents, which limits and p-values are of. `n_reference` and `n_samples`
+count documents, `groups_reference` the reference's groups; `vocabulary` names the closed vocabulary
+that both texts are read in.
 
 ==================== ==================== ========================================================
 tendency             measure              meaning (p-value)
@@ -19,7 +21,7 @@ and frequencies of the same tokens
 rank_frequency       zipf_s_reference     ... to the reference
 rank_frequency       zipf_s_split         exponent with ranks and frequencies of different halves
 of the samples; its interval names that at these ranks
-(`zipf_split`)
+(`power_laws`)
 rank_frequency       zipf_s_split_reference: ... of the reference
 rank_frequency       zipf_ranks           ranks that it is fitted to; no fit below 30 in a half
 rank_frequency       zipf_ranks_reference: ... of the reference
@@ -48,18 +50,17 @@ vocabulary           novel_types          share of the samples' types that the r
 vocabulary           coverage             share of the reference's tokens whose type the samples
 have
 embedding            mmd and what stands beside it: where documents are embedded, see
-`embeddings.measures`
+`embedding_measures`
 ==================== ==================== ========================================================
 
-Values and limits of rank_frequency and unigram are at equal tokens (`equal_tokens`), those of all
+Values and limits of rank_frequency and unigram are at equal tokens (`word_distances`), those of all
 others and all p-values of all documents. Randomizations exchange documents, or groups of them
-(`inference.units`). A value that is not defined (no tokens, a single length, ...) is null. The
-reduction of a type-token curve to its mean is defined in `type_token`.
+(`inference.exchanged_units`). A value that is not defined (no tokens, a single length, ...) is
+null. The reduction of a type-token curve to its mean is defined in `type_token`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -132,11 +133,6 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
     yield from _vocabulary_rows(*pair.bodies)
 
 
-def _above_floor(row: MeasureRow, floors: Mapping[MeasureKey, Floor]) -> MeasureRow:
-    floor = floors.get(row.key)
-    return row if floor is None else row.above(floor)
-
-
 def measure_rows(
     pair: BodyPair,
     options: MeasurementOptions,
@@ -155,11 +151,8 @@ def measure_rows(
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed, _units(pair, seed), null_draws)
     rows = adjusted_rows([*rows, *others], options.permutations, bodies)
-    return [_above_floor(row, floors or {}) for row in rows]
-
-
-def _known(number: float) -> float | None:
-    return None if math.isnan(number) else number
+    known = floors or {}
+    return [row.above(known[row.key]) if row.key in known else row for row in rows]
 
 
 def measure_table(
@@ -169,20 +162,14 @@ def measure_table(
 
     `vocabulary` names the closed vocabulary that both sides are read in.
     """
-    n = len(rows)
-    columns: dict[str, list[object]] = {
-        "source": [source] * n,
-        "n_reference": [pair.reference.n_documents] * n,
-        "n_samples": [pair.samples.n_documents] * n,
-        "groups_reference": [pair.n_groups(0)] * n,
-        "note": [row.note or None for row in rows],
-        "vocabulary": [vocabulary] * n,
+    of_body = {
+        "source": source,
+        "n_reference": pair.reference.n_documents,
+        "n_samples": pair.samples.n_documents,
+        "groups_reference": pair.n_groups(0),
+        "vocabulary": vocabulary,
     }
-    schema = TENDENCY_MEASURES
-    for name in set(schema.names) - set(columns):
-        values = [getattr(row, name) for row in rows]
-        columns[name] = [_known(x) if isinstance(x, float) else x for x in values]
-    return pa.table({name: columns[name] for name in schema.names}, schema)
+    return pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
 
 
 def measured_tendencies(

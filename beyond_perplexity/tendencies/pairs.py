@@ -156,13 +156,6 @@ def paired(
         yield replace(pair, documents=documents, groups=groups)
 
 
-def _draw_documents(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
-    """Draw documents of a histogram without replacement, or all where it has no more."""
-    size = min(size, int(histogram.counts.sum()))
-    drawn = rng.multivariate_hypergeometric(histogram.counts, size)
-    return Histogram(histogram.keys[drawn > 0], drawn[drawn > 0])
-
-
 @contextmanager
 def subset(
     pair: BodyPair, sizes: list[int], place: int, number: int, seed: int
@@ -180,7 +173,11 @@ def subset(
     chosen = np.where(first.next_block(total) <= place, 1, -1)
     whole = np.zeros(pair.reference.n_documents, int)
     histograms = {
-        name: _draw_documents(held, sizes[place], stream(seed, f"subset/{name}/{place}", number))
+        name: split_histogram(
+            held,
+            [min(sizes[place], int(held.counts.sum()))],
+            stream(seed, f"subset/{name}/{place}", number),
+        )[0]
         for name, held in pair.samples.histograms.items()
     }
     with pair.documents.selected((whole, chosen)) as documents:

@@ -284,13 +284,6 @@ def rank_order(counts: np.ndarray, ranks: int | None, rng: np.random.Generator) 
     return kept[np.argsort(keys)]
 
 
-def _exchanged(
-    first: np.ndarray, second: np.ndarray, ranks: int | None, rng: np.random.Generator
-) -> tuple[Halves, tuple[np.ndarray, np.ndarray]]:
-    orders = rank_order(first, ranks, rng), rank_order(second, ranks, rng)
-    return Halves((second[orders[0]], first[orders[1]])), orders
-
-
 def split_fit(
     documents: DocumentCounts,
     body: int,
@@ -311,8 +304,9 @@ def split_fit(
     second = ~first
     second[n] = False
     codes = np.where(units < 0, n, units)
-    counts = documents.sums_of(body, np.stack([first, second], axis=1), codes)
-    halves, orders = _exchanged(counts[:, 0], counts[:, 1], ranks, rng)
+    in_first, in_second = documents.sums_of(body, np.stack([first, second], axis=1), codes).T
+    orders = rank_order(in_first, ranks, rng), rank_order(in_second, ranks, rng)
+    halves = Halves((in_second[orders[0]], in_first[orders[1]]))
     s = math.nan if halves.too_few else halves.exponent
     if not math.isfinite(s):
         return SplitFit(halves, orders, *(math.nan,) * 3)

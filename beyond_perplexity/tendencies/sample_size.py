@@ -8,7 +8,7 @@ percentile; `p_value` is the median of the permutation tests against the referen
 band of no width. Subsets overlap, the more the closer they come to all samples: there the band is
 narrower than that of independent samples of n documents. `floor`, with `floor_low` and
 `floor_high`, says how far n documents of further human text are from the reference (see
-`inference.floors`): what is not above it at n says nothing.
+`human_baselines`): what is not above it at n says nothing.
 
 Documents are read once, by `pairs.paired`, for all of this and for the table of measures.
 """
@@ -53,19 +53,16 @@ def _summary(values: Sequence[float]) -> tuple[float, float, float, float]:
         return float(np.nanmean(values)), float(np.nanmedian(values)), float(low), float(high)
 
 
-def _is_of_samples(row: MeasureRow) -> bool:
-    return not row.measure.endswith("_reference") or row.measure.startswith("ks_")
-
-
 def _records(
     n: int, rows: Iterable[MeasureRow], floors: Mapping[MeasureKey, Floor]
 ) -> list[dict[str, object]]:
     """Summarize the rows of all subsets of n documents."""
     values: dict[MeasureKey, list[float]] = defaultdict(list)
     p_values: dict[MeasureKey, list[float]] = defaultdict(list)
-    for row in filter(_is_of_samples, rows):
-        values[row.tendency, row.measure].append(row.value)
-        p_values[row.tendency, row.measure].append(row.p_value)
+    for row in rows:
+        if row.measure.startswith("ks_") or not row.measure.endswith("_reference"):
+            values[row.key].append(row.value)
+            p_values[row.key].append(row.p_value)
     records: list[dict[str, object]] = []
     for key, drawn in values.items():
         mean, _, low, high = _summary(drawn)
@@ -113,9 +110,5 @@ def sample_sizes(
             floors = smaller_floors(further, n, tokens, drawn, seed)
         records += _records(n, found[n], floors)
     whole = {row.key: Floor(row.floor, row.floor_low, row.floor_high) for row in rows}
-    return _table([*records, *_records(total, rows, whole)], source)
-
-
-def _table(records: Sequence[Mapping[str, object]], source: str) -> pa.Table:
-    schema = SAMPLE_SIZE
-    return pa.Table.from_pylist([{**record, "source": source} for record in records], schema)
+    records += _records(total, rows, whole)
+    return pa.Table.from_pylist([{**record, "source": source} for record in records], SAMPLE_SIZE)

@@ -1,10 +1,10 @@
-"""Samples with groups against single documents: measures averaged over draws of one document each.
+"""P-values of the rows that compare two texts, adjusted, or the reason why there is none.
 
-See `inference.units` for the draws and for what a randomization swaps. Every draw is a pair of
-texts of its own, which is measured and randomized as any other; then measures are averaged over
-draws, those of the texts and those of each randomization. Types by length are of the first draw
-alone, which is exact: at single lengths there are so few documents that their average would reject
-up to 10% at .05 with 60 groups.
+Where the samples alone have groups, measures are averaged over draws of one document of each group.
+
+Primary tests of a body are its distances to the reference. Further tests of the same null are
+children of one of them: a child is rejected only together with its parent, so a false rejection of
+a child is one of the parent, and the error over all is that of the primary tests.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from beyond_perplexity.inference.exchanged_units import (
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS
+from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, GROUP_DRAWS, SIZE_RATIO
 from beyond_perplexity.tendencies.definitions import SIGNED, MeasureKey, MeasureRow, compares_texts
 from beyond_perplexity.tendencies.document_measures import cell_comparisons, randomized_documents
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import observed_words, randomized_words
-from beyond_perplexity.verdicts import EXCHANGE, REASON_FOLLOWS, joined_facts
+from beyond_perplexity.verdicts import exchanged_text, joined_facts, no_verdict_text, reason
 
 _Draws = dict[MeasureKey, np.ndarray]
 
@@ -95,21 +95,12 @@ def _mean(found: list[np.ndarray]) -> np.ndarray:
 
 
 _TVD = ("unigram", "tvd")
-# What swaps of groups with independent documents have no sound test for.
-_CLUSTERED = "its expectation depends on the reference's groups, which the samples do not have"
-_LENGTHS = "the numbers of types depend on lengths, which swaps do not keep"
 _TYPES = {(tendency, "ks_empirical") for tendency in HISTOGRAM_OF}
+# What swaps of groups with independent documents have no sound test for, and why.
 _NO_SWAPS = {
-    **dict.fromkeys(_TYPES, _LENGTHS),
-    ("rank_frequency", "ks_empirical"): _CLUSTERED,
-    ("unigram", "tvd_1000"): _CLUSTERED,
-}
-# What units other than documents are, as the notes of their tests say it.
-EXCHANGED = {
-    "groups": f"{EXCHANGE}whole groups",
-    "swaps": f"{EXCHANGE}groups of the reference with as many single samples",
-    "documents": f"{EXCHANGE}documents",
-    "draws": f"{EXCHANGE}one document per group of the samples with single documents",
+    **dict.fromkeys(_TYPES, "lengths_not_kept"),
+    ("rank_frequency", "ks_empirical"): "clustered",
+    ("unigram", "tvd_1000"): "clustered",
 }
 # Measure -> the measure of the same tendency whose child it is.
 PARENTS = {SIGNED: "ks", "tvd_1000": "tvd", "max_difference_known": "max_difference"}
@@ -119,11 +110,11 @@ NullDrawer = Callable[[BodyPair, MeasurementOptions, int], Mapping[MeasureKey, n
 
 
 def without_verdict(pair: BodyPair) -> str:
-    """Say why the groups of a pair allow no verdict at all; empty when they do."""
+    """Return the reason why the groups of a pair allow no verdict at all; empty when they do."""
     if pair.documents is None:
         return ""
-    if reason := unlike_groups(pair.groups, pair.n_documents):
-        return f"{REASON_FOLLOWS}{reason}"
+    if unlike := unlike_reason(pair.groups, pair.n_documents):
+        return unlike
     if scheme_of(pair.groups) == "draws":
         return few_blocks(group_draws(pair, 0))
     names = ("reference", "samples")
@@ -131,26 +122,31 @@ def without_verdict(pair: BodyPair) -> str:
         if groups is not None:
             n = effective_groups(group_sums(groups, lengths))
             if n < EFFECTIVE_GROUPS:
-                found = f"{n:.1f} effective groups in the {name}"
-                return f"{REASON_FOLLOWS}{found}, fewer than {EFFECTIVE_GROUPS}"
+                return reason("few_groups", effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
 
 
+def unlike_reason(groups: Groups, n_documents: tuple[int, int]) -> str:
+    """Return the reason that groups of two texts are too unlike to be exchanged, or nothing."""
+    if (sizes := unlike_groups(groups, n_documents)) is None:
+        return ""
+    return reason("unlike_groups", first=sizes[0], second=sizes[1], factor=SIZE_RATIO)
+
+
 def few_blocks(draws: GroupDraws) -> str:
-    """Say that draws of one document per group are of too few units; empty where they are not."""
+    """Return the reason that draws of one document per group are of too few units, or nothing."""
     if draws.blocks >= EFFECTIVE_GROUPS:
         return ""
-    what = "documents of the reference"
-    if draws.blocks < draws.n_reference:
-        what = "groups of samples"
-    return f"{REASON_FOLLOWS}{draws.blocks} {what}, fewer than {EFFECTIVE_GROUPS}"
+    code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
+    return reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS)
 
 
 def exchanged_told(pair: BodyPair, given: Groups) -> str:
     """Say what the tests of a pair exchange, or why there are none; `given` are its own groups."""
-    if reason := without_verdict(pair):
-        return reason
-    told = EXCHANGED[scheme_of(pair.groups)]
+    if held := without_verdict(pair):
+        return no_verdict_text(held)
+    scheme = scheme_of(pair.groups)
+    told = exchanged_text("some_draws" if scheme == "draws" else scheme)
     names = ("reference", "samples")
     for body, codes in enumerate(given):
         if codes is not None and pair.groups[body] is None:
@@ -179,13 +175,12 @@ def tested_rows(
     observed = values | observed_words(pair, units, options)
     observed = {key: value for key, value in observed.items() if key in values}
     if observed and not any(observed.values()):
-        return [
-            row._replace(p_value=1.0) if row.key in observed and _can(row.key, pair) else row
-            for row in rows
-        ]
-    reason = without_verdict(pair)
-    if reason:
-        return [_withheld(row, reason) if row.key in observed else row for row in rows]
+        # To randomize words the documents are needed.
+        words = () if pair.documents is not None else ("rank_frequency", "unigram")
+        equal = {key for key in observed if key[0] not in words}
+        return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
+    if why := without_verdict(pair):
+        return [row._replace(reason=why) if row.key in observed else row for row in rows]
     scheme = scheme_of(pair.groups)
     swaps = scheme == "swaps"
     if scheme == "draws":
@@ -201,34 +196,24 @@ def tested_rows(
         if row.withheld:
             row = row._replace(p_value=float("nan"))
         elif swaps and row.key in _NO_SWAPS:
-            row = _withheld(row, f"{REASON_FOLLOWS}{_NO_SWAPS[row.key]}")
+            row = row._replace(reason=reason(_NO_SWAPS[row.key]))
         elif row.key in p_values:
-            note = _with_units(row, scheme)
-            row = row._replace(p_value=p_values[row.key], note=note)
+            row = _with_units(row._replace(p_value=p_values[row.key]), scheme)
         tested.append(row)
     return tested
 
 
-def _with_units(row: MeasureRow, scheme: Scheme) -> str:
-    """Add to a note what was exchanged, where it is not documents."""
+def _with_units(row: MeasureRow, scheme: Scheme) -> MeasureRow:
+    """Add what was exchanged, where it is not documents."""
     if scheme == "documents":
-        return row.note
-    how = EXCHANGED[scheme]
+        return row
     if scheme == "swaps" and row.key == _TVD:
-        how = _HELD_OUT
+        return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
+    exchanged: str = scheme
     if scheme == "draws":
-        how += ", one draw" if row.key in _TYPES else f", mean over {GROUP_DRAWS} draws"
+        exchanged = "one_draw" if row.key in _TYPES else f"draws {GROUP_DRAWS}"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
-    return joined_facts(how, told, row.note)
-
-
-def _can(key: MeasureKey, pair: BodyPair) -> bool:
-    """Say whether a measure can be randomized: words need the documents."""
-    return pair.documents is not None or key[0] not in ("rank_frequency", "unigram")
-
-
-def _withheld(row: MeasureRow, reason: str) -> MeasureRow:
-    return row._replace(note=joined_facts(reason, row.note), withheld=True)
+    return row._replace(exchanged=exchanged, fact=joined_facts(told, row.fact))
 
 
 def _p_values(
@@ -262,16 +247,15 @@ def adjusted_p_values(
 def adjusted_rows(
     rows: Sequence[MeasureRow], permutations: int, bodies: int = 1
 ) -> list[MeasureRow]:
-    """Fill in the adjusted p-values of a body's rows, and say where no star can appear."""
+    """Fill in the adjusted p-values of a body's rows, and what says which stars can appear."""
     adjusted = adjusted_p_values({row.key: row.p_value for row in rows}, bodies)
-    warning = star_warning(rows, permutations, bodies)
-    found = []
-    for row in rows:
-        if row.key in adjusted:
-            note = joined_facts(row.note, warning)
-            row = row._replace(p_adjusted=adjusted[row.key], note=note)
-        found.append(row)
-    return found
+    family = _family(rows, bodies)
+    return [
+        row._replace(p_adjusted=adjusted[row.key], family=family, draws=permutations)
+        if row.key in adjusted
+        else row
+        for row in rows
+    ]
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
@@ -279,6 +263,10 @@ def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1)
 
     `bodies` is the number of bodies of text whose tests are one family.
     """
+    return draw_warning(_family(rows, bodies), permutations, "permutations")
+
+
+def _family(rows: Sequence[MeasureRow], bodies: int) -> int:
+    """Count the primary tests of so many bodies of text with these rows."""
     tested = {row.key: row.p_value for row in rows if not math.isnan(row.p_value)}
-    size = bodies * sum(_parent(key, tested) == key for key in tested)
-    return draw_warning(size, permutations, "permutations")
+    return bodies * sum(_parent(key, tested) == key for key in tested)

@@ -32,7 +32,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
+from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
@@ -44,9 +44,8 @@ from beyond_perplexity.tendencies.tokens import (
     tokenize_batch,
 )
 from beyond_perplexity.tendencies.word_classes import ClassOptions
-from beyond_perplexity.verdicts import REASON_FOLLOWS
+from beyond_perplexity.verdicts import reason
 
-TEXT = "text"
 GRAM_DOCUMENTS = 10_000
 _GRAMS = 4_000_000
 _FILTER_BITS = 24
@@ -261,9 +260,9 @@ class TextComparison:
         place = list(self.views).index(vocabulary)
         reference, samples = (shares[place] for shares in self._copied)
         rows = text_rows(bodies, self._facts, (reference, samples))
-        note = f"{REASON_FOLLOWS}{self.classes.stop_words.missing}"
+        why = reason("not_counted", why=self.classes.stop_words.missing)
         return rows + [
-            MeasureRow(name, row.distance, math.nan, note=note, withheld=True)
+            MeasureRow(name, row.distance, math.nan, reason=why)
             for name, row in SHARES.items()
             if resolve_name(row.word_class)(self.classes) is None
         ]

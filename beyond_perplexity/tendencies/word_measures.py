@@ -37,6 +37,7 @@ from beyond_perplexity.tendencies.word_distances import (
     unigram_distances,
 )
 from beyond_perplexity.tendencies.zipf_law import law_p
+from beyond_perplexity.verdicts import reason
 
 _Draws = dict[str, np.ndarray]
 _RANKS = "rank_frequency"
@@ -225,7 +226,7 @@ def _law_rows(
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
-        rows.append(row._replace(note=_too_few_ranks(fit)))
+        rows.append(row._replace(fact=_too_few_ranks(fit)))
         rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", fit.halves.n_ranks))
     p_values = {
         name: law_p(
@@ -263,9 +264,9 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
     equal = equal_tokens(pair, seed)
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
-        note = "no verdict: every document of one text is longer than the other text"
+        why = reason("longer_documents")
         compared = observed_words(pair, None, options)
-        yield from (MeasureRow(*key, math.nan, note=note, withheld=True) for key in compared)
+        yield from (MeasureRow(*key, math.nan, reason=why) for key in compared)
         return
     resampled: _Draws = {}
     if pair.documents is not None:
@@ -283,7 +284,7 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
     for name, value in values.items():
         law = laws.get(name, math.nan)
         note = "" if math.isnan(law) else _LAW_NOTE
-        yield row(_RANKS, name, value)._replace(p_value_law=law, note=note)
+        yield row(_RANKS, name, value)._replace(p_value_law=law, fact=note)
     yield from fits
     found = _distances(counts[0][:, None], counts[1][:, None], unknown)
     for name, (distance,) in found.items():
@@ -293,5 +294,5 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
             made = made._replace(low=held.lower_limit(options.confidence))
         elif name.startswith("max_difference"):
             without = unknown if name == "max_difference_known" else None
-            made = made._replace(note=_named(pair, counts, without))
+            made = made._replace(fact=_named(pair, counts, without))
         yield made

@@ -53,26 +53,12 @@ def fit_files(
 ) -> None:
     """Train a model on the split ``train``, watch the split ``valid``, and write its folder.
 
-    Parameters
-    ----------
-    documents : path
-        Of schema ``documents``; families with latent variables find the other tables beside it.
-    vocabulary : path or None
-        None for a family that brings its own.
-    config : dict
-        ``family``, ``architecture``, ``training``.
-    seed : int
-        Of initial weights, order of documents and dropout.
-    device : torch.device
-    output : path
-        The model folder, with ``training.parquet`` in it.
-    checkpoints : path
-        Each unfinished training has a subfolder of its own, named by the hash of everything that
-        determines it, so that nothing stale is ever taken up.
-    preprocessing : dict, optional
-        How the documents were cleaned; kept in the model folder, for other texts.
-    wake : path, optional
-        Folder of the trained model that a proposal learns from after its fit to the annotation.
+    Families with latent variables find the other tables of the corpus beside `documents`; a
+    family that brings its own vocabulary takes none. Each unfinished training has a subfolder of
+    `checkpoints`, named by the hash of everything that determines it, so that nothing stale is
+    ever taken up. `preprocessing`, how the documents were cleaned, is kept in the model folder
+    for other texts. `wake` is the folder of the trained model that a proposal learns from after
+    its fit to the annotation.
     """
     unknown = set(config) - set(CONFIG_KEYS)
     if unknown:
@@ -122,10 +108,7 @@ class Brought(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitting:
-    """One training: what it is made of and where its checkpoints are.
-
-    `wake` is the folder of the model that a proposal learns from afterwards, if any.
-    """
+    """One training: what it is made of, where its checkpoints are, whom to learn from later."""
 
     config: Mapping[str, Any]
     code: str
@@ -221,7 +204,9 @@ def _vocabulary(
 def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     family = registry.find(job.config.get("family"))
     if issubclass(family, CountedModel):
-        return _fit_counted(job, family)
+        documents, options = job.store("train").batches(), job.config.get("architecture", {})
+        model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
+        return model, measure_untrained(model.to(job.device), job.store("valid"))
     fitted: tuple[TrainedModel, TrainingResult] = resolve_name(LEARN)(job, family)
     return fitted
 
@@ -248,12 +233,6 @@ def _describe_wake(job: Fitting, result: TrainingResult | None) -> dict[str, Any
         "best_step": result.best_step,
         "steps": result.steps,
     }
-
-
-def _fit_counted(job: Fitting, family: type[CountedModel]) -> tuple[TrainedModel, TrainingResult]:
-    documents, options = job.store("train").batches(), job.config.get("architecture", {})
-    model = family.fit(documents, job.vocabulary.size, options, job.open_vocabulary)
-    return model, measure_untrained(model.to(job.device), job.store("valid"))
 
 
 def measure_untrained(model: LanguageModel, valid: TokenStore) -> TrainingResult:

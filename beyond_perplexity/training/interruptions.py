@@ -86,9 +86,9 @@ def save_checkpoint(
 
 
 def load_checkpoint(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Read the newest checkpoint that is whole; None when there is none.
+    """Read the newest checkpoint that is whole, passing over others with a warning.
 
-    A file whose content is not what its name says is passed over with a warning in the log.
+    None: none is.
     """
     for path in reversed(_checkpoints(folder)):
         try:

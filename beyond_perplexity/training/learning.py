@@ -37,6 +37,11 @@ from beyond_perplexity.training.loop import TrainingResult, train
 from beyond_perplexity.training.options import ContrastiveTrainingOptions
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 
+# Training sentences whose contrastive entropy, always with the same distortions, the training
+# curve has: under one set of weights, which that of the sentences of an epoch would not be.
+WATCHED = 1000
+
+
 # By name: the jobs of proposals without it do not depend on it.
 TRAIN_AWAKE = "beyond_perplexity.training.wake:train_awake"
 
@@ -119,17 +124,9 @@ def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     return model, train(model, sources, options, job.seed, job.folder, job.device)
 
 
-# Training sentences whose contrastive entropy, always with the same distortions, the training
-# curve has: under one set of weights, which that of the sentences of an epoch would not be.
-WATCHED = 1000
-
-
 @dataclass(frozen=True)
 class ContrastBatch:
-    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length.
-
-    What stands behind a sentence's end has no meaning.
-    """
+    """Sentences, int64, (B, T), of `lengths`, (B,), each with a distortion of the same length."""
 
     tokens: Tensor
     distorted: Tensor

@@ -89,10 +89,7 @@ def train(
 
 @contextmanager
 def repeatable_sums(device: torch.device) -> Iterator[None]:
-    """Add up gradients in one order on a CPU: its threads otherwise do in that of their arrival.
-
-    On a GPU it does nothing: there several operations have no such way.
-    """
+    """Add up gradients in one order on a CPU, not as threads arrive; a GPU has no such way."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(before or device.type == "cpu")
     try:
@@ -335,9 +332,9 @@ class Progress:
 
 
 class Rounds:
-    """Batches of the training split, a round at a time, and of the validation split.
+    """Batches of the training split, a round at a time; of validation.
 
-    Beside the latter there may be a part of the former that is watched, without being trained on.
+    Of what is watched besides.
     """
 
     def __init__(

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import numpy as np
+import importlib
+from unittest.mock import patch
 
+import numpy as np
+import pytest
+
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
 from beyond_perplexity.storage.shards import write_shard
 
 
@@ -77,3 +83,41 @@ def write_vectors(path, words, width, seed=0):
     ]
     path.write_text("".join(lines), encoding="utf-8")
     return dict(zip(words, rows, strict=True))
+
+
+def some_texts(count=40, longest=19, words=tuple(f"w{place}" for place in range(20))):
+    random = np.random.default_rng(3)
+    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
+
+
+def check_batches(encoder, texts, sizes=(1, 7, 33)):
+    """Assert that no vector depends on its batch, or on the order; return the vectors."""
+    whole = encoder.encode(texts)
+    for size in sizes:
+        parts = [encoder.encode(texts[k : k + size]) for k in range(0, len(texts), size)]
+        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    np.testing.assert_array_equal(encoder.encode(texts[::-1])[::-1], whole)
+    return whole
+
+
+def job_of(folder, options, **held):
+    """Return the training of an evaluator on the documents of a folder."""
+    documents = folder / "documents.parquet"
+    paths = {"output": folder / "evaluator", "checkpoints": folder / "checkpoints"}
+    given = {"documents": documents, "vocabulary": None, "preprocessing": {}, **paths, **held}
+    return EvaluatorJob(options=options, seed=1, device="cpu", threads=1, **given)
+
+
+def check_refusals(call, cases):
+    """Assert that calls are refused in one line with these words: words to arguments."""
+    for words, given in cases.items():
+        with pytest.raises(InputError, match=words) as error:
+            call(*given)
+        assert "\n" not in str(error.value)
+
+
+def run_script(name, *arguments):
+    """Run the main function of a script in this process."""
+    main = importlib.import_module(f"scripts.{name}").main
+    with patch("sys.argv", [name, *map(str, arguments)]):
+        main()

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.font_manager import findfont, get_font
 
+from beyond_perplexity import verdicts
 from beyond_perplexity.figures.labels import REFERENCE, is_reference
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
@@ -85,6 +86,11 @@ class MeasuredRows:
                 "excess": value - floor,
                 "groups_reference": None,
                 "note": note,
+                "verdict": verdicts.UNTESTED if p is None else verdicts.DIFFERS,
+                "reason": None,
+                "exchanged": None,
+                "family": None,
+                "draws": None,
                 "p_value_law": 0.001 if law else np.nan,
                 "floor_low": floor * 0.8,
                 "floor_high": floor * 1.2,
@@ -97,7 +103,8 @@ class MeasuredRows:
 
     def table(self) -> pd.DataFrame:
         table = pd.DataFrame(self.rows)
-        return table.assign(groups_reference=table["groups_reference"].astype("Int64"))
+        counts = ("groups_reference", "family", "draws")
+        return table.assign(**{name: table[name].astype("Int64") for name in counts})
 
 
 def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
@@ -145,12 +152,17 @@ def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
         rows.add(source, tendency, "heaps_alpha_reference", alpha)
 
 
+def stated(why: str) -> str:
+    """Write a reason in words of one's own."""
+    return verdicts.reason("not_counted", why=why)
+
+
 def withhold(measures: pd.DataFrame, tendency: str, measure: str, reason: str) -> pd.DataFrame:
     """Take a verdict back, as where there are too few groups."""
     chosen = (measures["tendency"] == tendency) & (measures["measure"] == measure)
     changed = measures.copy()
     changed.loc[chosen, ["p_value", "p_adjusted"]] = np.nan
-    changed.loc[chosen, "note"] = f"no verdict: {reason}"
+    changed.loc[chosen, "reason"] = stated(reason)
     return changed
 
 

@@ -16,7 +16,7 @@ import yaml
 from beyond_perplexity.figures.exhibit import with_data
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
-from beyond_perplexity.planning.caps import caps
+from beyond_perplexity.planning.parameters import caps
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.training.options import TrainingOptions

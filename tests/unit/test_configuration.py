@@ -17,8 +17,8 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.planning.reference import render_reference
 from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.schema import render_reference
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.vocabulary import N_SPECIAL
 
@@ -334,7 +334,9 @@ def test_the_name_of_external_samples_is_kept_for_them():
 
 
 def test_every_key_of_the_schema_has_a_description_and_refuses_others():
-    schema = yaml.safe_load(SCHEMA.read_text(encoding="utf-8"))
+    from scripts.update_schema import described
+
+    schema = described()
 
     def walk(node: object, path: tuple) -> None:
         if isinstance(node, dict):

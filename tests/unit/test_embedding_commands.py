@@ -34,6 +34,7 @@ from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.word_classes import load_stop_words
+from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
 from tests.unit.test_measures import count, write_samples
 
@@ -226,7 +227,8 @@ def test_a_body_without_vectors_has_no_verdict(tmp_path, monkeypatch):
     assert rows.loc["lstm/alike", "p_value"] > 0
     strange = rows.loc["lstm/strange"]
     assert math.isnan(strange["value"])
-    assert strange["note"] == "no verdict: fewer than two documents of a text have a vector"
+    assert strange["reason"] == reason("few_vectors")
+    assert strange["verdict"] == WITHOUT_VERDICT
     cells = {row[1].lower(): row for row in embeddings_table(joined, Labels()).rows}
     assert cells["strange"][3] == "†"
     assert cells["strange"][-2] == " / "

@@ -54,6 +54,7 @@ from beyond_perplexity.tendencies.embedding_measures import (
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
 from beyond_perplexity.tendencies.topic_shifts import TopicShift
+from beyond_perplexity.verdicts import reason
 
 RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)
@@ -242,7 +243,7 @@ def test_few_groups_and_unlike_groups_have_no_verdict():
     assert row.withheld
     assert math.isnan(row.p_value)
     assert "effective groups among the embedded documents of the reference, fewer than" in row.note
-    row = next(iter(embedding_rows(pair_of(reason="no verdict: unlike"), TESTS, 1)))
+    row = next(iter(embedding_rows(pair_of(reason=reason("not_counted", why="unlike")), TESTS, 1)))
     assert row.withheld
     assert row.note == "no verdict: unlike"
 
@@ -426,9 +427,7 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
 
 def measured_rows(p_values):
     return [
-        MeasureRow(
-            f"t{k}", "ks", 0.1, p_value=p, note='word "a"; 99 permutations cannot give p < 1'
-        )
+        MeasureRow(f"t{k}", "ks", 0.1, p_value=p, fact='word "a"', family=9, draws=99)
         for k, p in enumerate(p_values)
     ]
 
@@ -437,13 +436,11 @@ def test_tests_of_embeddings_join_the_family_of_the_body():
     p_values = [0.001, 0.02, math.nan, 0.3]
     rows = measured_rows(p_values)
     names = TENDENCY_MEASURES.names
-    held = [{**row._asdict(), "source": "a/b", "vocabulary": "words"} for row in rows]
+    held = [{**row.cells(), "source": "a/b", "vocabulary": "words"} for row in rows]
     for record in held:
         record |= {"n_reference": 9, "n_samples": 8, "groups_reference": None}
-        record.pop("withheld")
-        record["p_value"] = None if math.isnan(record["p_value"]) else record["p_value"]
     table = pa.Table.from_pylist([{k: r[k] for k in names} for r in held], TENDENCY_MEASURES)
-    own = MeasureRow("embedding", "mmd", 0.2, p_value=0.004, note="few")
+    own = MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
     found = joined_measures(table, [own], 1999).to_pylist()
     adjusted = holm([0.001, 0.02, 0.3, 0.004])
     assert [row["p_adjusted"] for row in found] == [
@@ -455,4 +452,6 @@ def test_tests_of_embeddings_join_the_family_of_the_body():
     ]
     assert [row["note"] for row in found] == ['word "a"'] * 4 + ["few"]
     assert {row["n_samples"] for row in found} == {8}
+    assert [row["family"] for row in found] == [4, 4, None, 4, 4]  # made anew, as is the next
+    assert [row["draws"] for row in found] == [1999, 1999, None, 1999, 1999]
     assert found[-1]["source"] == "a/b"

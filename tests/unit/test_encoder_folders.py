@@ -22,18 +22,13 @@ from beyond_perplexity.semantics.evaluators.families import is_installed, packag
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.evaluator_oracles import sigmoid
+from tests.unit.evaluator_oracles import check_batches, check_refusals, sigmoid, some_texts
 from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
 
 WORDS = [f"w{place}" for place in range(20)]
 WIDTH, LAYERS = 8, 3
 MINILM = pytest.mark.skipif(not is_installed("minilm"), reason="the extra pretrained is not there")
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-def some_texts(count=40, longest=19, words=WORDS):
-    random = np.random.default_rng(3)
-    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
 
 
 def make(family="transformer", **architecture):
@@ -88,18 +83,15 @@ def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(fo
     evaluator = load_evaluator({"family": "transformer", "model": str(folder[1])}, device="cpu")
     encoder = evaluator.encoder
     texts = some_texts(60, 18)
-    whole = encoder.encode(texts)
     long = sum(len(text.split()) > 15 for text in texts)
     assert encoder.limit == 15
-    assert encoder.truncated == long > 0
-    for size in (1, 7):
-        parts = [encoder.encode(texts[start : start + size]) for start in range(0, 60, size)]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    check_batches(encoder, texts, (1, 7))
+    assert encoder.truncated == 4 * long > 0
     unknown = encoder.encode(["x y", "", "<unk> </s>", "w1 <unk> w2", "w1 w2"])
     assert np.isnan(unknown[:3]).all()
     np.testing.assert_array_equal(unknown[3], unknown[4])
     described = evaluator.describe()
-    assert described["truncated"] == 3 * long
+    assert described["truncated"] == 4 * long
     assert described["title"] == "Transformer (model)"
 
 
@@ -115,10 +107,9 @@ def test_models_without_layers_of_attention_are_refused(folder, tmp_path):
     with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
         RunLayers(recurrent, ClosedVocabulary(WORDS, 0), 1)
     given = {"family": "transformer", "model": str(folder[1]), "layers": 9}
-    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
-        load_evaluator(given, device="cpu")
-    with pytest.raises(InputError, match="give model, of a run, or path"):
-        load_evaluator({"family": "transformer"})
+    cases = {"layers: is 9, but the Transformer has 3": (given, None, "cpu")}
+    cases["give model, of a run, or path"] = ({"family": "transformer"},)
+    check_refusals(load_evaluator, cases)
 
 
 def make_bert(folder, layers=2):

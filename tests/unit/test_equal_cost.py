@@ -21,7 +21,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.importance.drawing_job import Costs, clock_of
 from beyond_perplexity.importance.equal_cost import bounds_with_costs
-from beyond_perplexity.report.importance_costs import advice_table, costs_table
+from beyond_perplexity.report.importance_choice import advice_table, costs_table
 from beyond_perplexity.schemas.draws import DRAW_COSTS
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_CURVES
 from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands

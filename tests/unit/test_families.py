@@ -16,11 +16,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import (
-    ConfiguredModel,
-    LanguageModel,
-    TrainedModel,
-)
+from beyond_perplexity.models.contract import ConfiguredModel, LanguageModel, TrainedModel
 from beyond_perplexity.models.counted import CountedModel, UnnormalizedModel
 from beyond_perplexity.models.families import (
     FAMILIES,
@@ -52,7 +48,6 @@ ALLOWED = {
     "models/huggingface_vocabulary.py",
     "report/importance.py",
     "report/published.py",
-    "report/semantic_published.py",
     "report/semantic_tables.py",  # columns of the paper
     "vocabulary.py",
 }

@@ -17,9 +17,9 @@ from jsonschema import Draft202012Validator
 from beyond_perplexity.corpus.split import SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.foreign_values import check_path, check_values
+from beyond_perplexity.planning.configuration_file import check_path, check_values
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
+from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 
 ROOT = Path(__file__).parents[2]

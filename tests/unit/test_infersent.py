@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -30,21 +31,24 @@ from beyond_perplexity.semantics.evaluators.infersent_training import (
     NextSentences,
     fit_infersent,
 )
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.evaluator_oracles import (
     both_ways,
+    check_batches,
+    check_refusals,
     gru_states,
     lstm_states,
     sigmoid,
+    some_texts,
     write_documents,
     write_vectors,
 )
+from tests.unit.evaluator_oracles import job_of as evaluator_job
 
 WIDTH, HIDDEN = 6, 5
 WORDS = [f"w{place}" for place in range(20)]
@@ -62,11 +66,6 @@ def make(**architecture):
     torch.manual_seed(1)
     options = {"hidden_size": HIDDEN, "dropout": 0.3, **architecture}
     return InferSentNetwork(WIDTH, 1, options).eval()
-
-
-def some_texts(count=40, longest=23, words=WORDS):
-    random = np.random.default_rng(3)
-    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
 
 
 def pooled(network, states):
@@ -97,13 +96,7 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
 
 @pytest.mark.parametrize("pooling", ["max", "mean", "attention"])
 def test_a_vector_does_not_depend_on_its_batch(pooling, table):
-    encoder = InferSentEncoder(make(pooling=pooling), table[0])
-    texts = some_texts(70)
-    whole = encoder.encode(texts)
-    for size in (1, 7, 33):
-        parts = [encoder.encode(texts[start : start + size]) for start in range(0, 70, size)]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
-    np.testing.assert_array_equal(encoder.encode(texts[::-1])[::-1], whole)
+    check_batches(InferSentEncoder(make(pooling=pooling), table[0]), some_texts(70, 23))
 
 
 def test_groups_have_one_length_and_whole_quanta_of_rows():
@@ -193,25 +186,21 @@ class Trap:
 
 
 def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
-    _, held = official_weights()
-    path = tmp_path / "infersent1.pkl"
-    cases = {
-        "is a page of HTML": b"<!doctype html><title>gone</title>",
-        "is no file of weights alone": pickle.dumps({"enc_lstm": Trap()}),
-        "is empty": b"",
-    }
-    for words, content in cases.items():
+    paths = [tmp_path / name for name in ("page", "trap", "empty", "other", "sound")]
+    contents = b"<!doctype html><title>gone</title>", pickle.dumps({"enc_lstm": Trap()}), b""
+    for path, content in zip(paths, contents, strict=False):
         path.write_bytes(content)
-        with pytest.raises(InputError, match=words) as error:
-            read_official(path, WIDTH)
-        assert "\n" not in str(error.value)
+    torch.save({"weight": torch.zeros(1)}, paths[3])
+    torch.save(official_weights()[1], paths[4])
+    cases = {
+        "is a page of HTML": (paths[0], WIDTH),
+        "is no file of weights alone": (paths[1], WIDTH),
+        "is empty": (paths[2], WIDTH),
+        "has not the layout of InferSent's weights": (paths[3], WIDTH),
+        r"of 6 numbers, but those .* have 300": (paths[4], 300),
+    }
+    check_refusals(read_official, cases)
     assert capsys.readouterr().out == ""  # nothing was run
-    torch.save({"weight": torch.zeros(1)}, path)
-    with pytest.raises(InputError, match="has not the layout of InferSent's weights"):
-        read_official(path, WIDTH)
-    torch.save(held, path)
-    with pytest.raises(InputError, match=r"of 6 numbers, but those .* have 300"):
-        read_official(path, 300)
 
 
 def test_damaged_official_weights_and_missing_vectors_are_told(table, tmp_path):
@@ -322,17 +311,7 @@ def job_of(folder, **options):
         "training": training | options.pop("training", {}),
         **options,
     }
-    return EvaluatorJob(
-        options=given,
-        documents=None if "pairs" in options else path,
-        vocabulary=None,
-        preprocessing={},
-        seed=1,
-        device="cpu",
-        threads=1,
-        output=folder / "evaluator",
-        checkpoints=folder / "checkpoints",
-    )
+    return evaluator_job(folder, given, documents=None if "pairs" in options else path)
 
 
 @pytest.fixture(scope="module")
@@ -475,14 +454,13 @@ def test_labels_are_scores_or_classes(tmp_path):
 
 
 def test_what_cannot_be_trained_is_told(tmp_path):
-    job = job_of(tmp_path)
-    alone = tmp_path / "alone.parquet"
+    job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
     write_documents(alone, ["w1 w2"] * 9)
-    with pytest.raises(InputError, match="no document has two sentences"):
-        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": alone})))
-    strange = tmp_path / "strange.parquet"
     write_documents(strange, ["x y . z"] * 9)
-    with pytest.raises(InputError, match="has a vector of no word of the training text"):
-        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": strange})))
-    with pytest.raises(InputError, match="give --documents"):
-        fit_infersent(EvaluatorJob(**(vars(job) | {"documents": None})))
+    cases = {
+        "no document has two sentences": alone,
+        "has a vector of no word of the training text": strange,
+        "give --documents": None,
+    }
+    jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
+    check_refusals(fit_infersent, jobs)

@@ -11,7 +11,7 @@ import logging
 from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from beyond_perplexity.planning.job_lines import print_job_lines
+from beyond_perplexity.planning.snakemake_hooks import print_job_lines
 
 JOB = {
     "event": LogEvent.JOB_INFO,

@@ -14,11 +14,7 @@ import pytest
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import stars
 from beyond_perplexity.figures.verdicts import (
-    ALIKE,
-    DIFFERS,
-    UNTESTED,
     WITHHELD,
-    WITHOUT_VERDICT,
     beyond_floor,
     note_alone,
     reason_withheld,
@@ -33,6 +29,7 @@ from beyond_perplexity.report.measured import (
     OWN,
     PAPER,
     RAW_TABLE,
+    TEXT_SHARES,
     measured_table,
     table_2,
     table_3,
@@ -40,19 +37,20 @@ from beyond_perplexity.report.measured import (
     table_6,
 )
 from beyond_perplexity.report.published import COLUMN
-from beyond_perplexity.report.text_shares import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import compares_texts
+from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit.synthetic_tables import (
     FLOORS,
     WITHHELD_NOTE,
     WORD_NOTE,
     make_measures,
     sources_of,
+    stated,
     withhold,
 )
 
 SOURCES = [*sources_of(["lstm", "my_model"], ["ancestral", "warm", "beam"]), "external/mine_%"]
-ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None}
+ROW = {"measure": "ks", "p_value": 0.001, "p_adjusted": 0.004, "note": None, "reason": None}
 
 
 def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
@@ -71,7 +69,7 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
         (
-            {"p_adjusted": None, "p_value": None, "note": "no verdict: few"},
+            {"p_adjusted": None, "p_value": None, "reason": stated("few")},
             WITHOUT_VERDICT,
             WITHHELD,
         ),
@@ -89,33 +87,33 @@ def test_a_verdict_is_by_the_adjusted_p_alone(changed: dict, said: str, mark: st
 def test_the_reason_is_told_from_what_else_a_note_says() -> None:
     untested = {**ROW, "p_value": np.nan, "p_adjusted": np.nan}
     lengths = "3 shared lengths with 5 of 400 documents (4 of the reference), fewer than 20"
-    for note, reason in (
-        (f"no verdict: {WITHHELD_NOTE}; {WORD_NOTE}", WITHHELD_NOTE),
-        (f"no verdict: {WITHHELD_NOTE}", WITHHELD_NOTE),
-        (f"no verdict: {lengths}", lengths),
-        ('word "no verdict: b": 0.1 here, 0.2 in the reference', ""),
-        ("180 shared lengths with 390 of 400 documents", ""),
-        (None, ""),
+    few = reason("few_at_lengths", note=lengths.partition(" (")[0], there=4, least=20)
+    held = stated(WITHHELD_NOTE)
+    for changed, said in (
+        ({"reason": held, "note": WORD_NOTE, "measure": "max_difference"}, WITHHELD_NOTE),
+        ({"reason": held, "note": "40 of 60 embedded"}, f"{WITHHELD_NOTE}; 40 of 60 embedded"),
+        ({"reason": held}, WITHHELD_NOTE),
+        ({"reason": few}, lengths),
+        ({"note": 'word "no verdict: b": 0.1 here, 0.2 in the reference'}, ""),
+        ({"note": "180 shared lengths with 390 of 400 documents"}, ""),
+        ({}, ""),
     ):
-        assert reason_withheld({**untested, "note": note}) == reason
-    assert reason_withheld({**ROW, "note": f"no verdict: {WITHHELD_NOTE}"}) == ""
+        assert reason_withheld(untested | changed) == said
+    assert reason_withheld({**ROW, "reason": held}) == ""
 
 
-FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 160 are needed"
+FEW = "99 permutations cannot give p < 0.05 in a family of 8 tests: 1,600 are needed for p < 0.005"
 
 
 def test_too_few_permutations_are_told_once() -> None:
     measures = make_measures(SOURCES)
     tested = measures["p_value"].notna()
-    measures.loc[tested, "note"] = [
-        f"{note}; {FEW}" if isinstance(note, str) else FEW for note in measures[tested]["note"]
-    ]
+    measures.loc[tested, ["family", "draws"]] = 8, 99
     assert table_3(measures, Labels()).note.count(FEW) == 1
     assert "permutations" not in table_5(measures, Labels()).note  # which tests nothing
-    row = {**ROW, "note": f"{WORD_NOTE}; {FEW}"}
-    assert note_alone(row) == WORD_NOTE
-    assert note_alone({**ROW, "note": FEW}) == note_alone(ROW) == ""
-    withheld = {**ROW, "p_value": None, "p_adjusted": None, "note": "no verdict: few"}
+    assert note_alone({**ROW, "note": WORD_NOTE}) == WORD_NOTE
+    assert note_alone(ROW) == ""
+    withheld = {**ROW, "p_value": None, "p_adjusted": None, "reason": stated("few"), "note": "x"}
     assert note_alone(withheld) == ""
 
 
@@ -201,8 +199,8 @@ def test_a_withheld_verdict_is_marked_and_its_reason_noted() -> None:
     assert f"{WITHHELD} No verdict. Length KS: {WITHHELD_NOTE}." in table.note
     assert r"\textdagger{}" in to_latex(table)
     assert "No verdict" not in table_3(make_measures(SOURCES), Labels()).note
-    (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["note"])
-    assert held == f"no verdict: {WITHHELD_NOTE}"
+    (held,) = set(table.tidy.query("tendency == 'length' and measure == 'ks'")["reason"])
+    assert held == stated(WITHHELD_NOTE)
 
 
 def test_many_reasons_are_counted() -> None:

@@ -13,7 +13,7 @@ import time
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning import notes
+from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import outputs, provenance, shards, verification
 from beyond_perplexity.storage.fingerprint import ROOT

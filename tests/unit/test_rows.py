@@ -20,13 +20,16 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES, densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
-from beyond_perplexity.report.comparison_page import MAIN_ROWS
-from beyond_perplexity.report.comparison_text import FIGURE_TEXTS
+from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.tables import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
-from tests.unit.test_measures import bodies, folder, table  # noqa: F401 (fixtures)
+from tests.unit.test_measures import (
+    bodies,  # noqa: F401 (fixtures)
+    folder,  # noqa: F401 (fixtures)
+    table,  # noqa: F401 (fixtures)
+)
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "beyond_perplexity"
@@ -78,9 +81,9 @@ def test_names_stand_in_rows_alone() -> None:
     )
     listed = {
         "stop_words": {
-            "beyond_perplexity/library/compare.py",
+            "beyond_perplexity/commands/compare.py",
             "beyond_perplexity/planning/corpora.py",
-            "beyond_perplexity/planning/foreign_values.py",
+            "beyond_perplexity/planning/configuration_file.py",
             "beyond_perplexity/report/comparison_page.py",
             "beyond_perplexity/tendencies/statistics.py",
         }

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from beyond_perplexity.planning import run_record
-from beyond_perplexity.planning.run_record import AT_WORK, LOCKS, RECORDS, UNLOCKED, RunRecord
+from beyond_perplexity.planning import snakemake_hooks as run_record
+from beyond_perplexity.planning.snakemake_hooks import AT_WORK, LOCKS, RECORDS, UNLOCKED, RunRecord
 
 # A run that holds its record; its job, which outlives a kill of the run alone, holds it too.
 HOLD = """
 import subprocess, sys, time
-from beyond_perplexity.planning.run_record import RunRecord
+from beyond_perplexity.planning.snakemake_hooks import RunRecord
 record = RunRecord("results", sys.argv[1] == "elsewhere")
 if sys.argv[1] == "job":
     command = f"set -euo pipefail; {record.prefix}echo $$; exec sleep 60"

@@ -7,6 +7,7 @@ flips, SciPy's ranks and correlations, and the coverage of intervals by simulati
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import pearsonr, rankdata, spearmanr
+from scipy.stats import pearsonr, rankdata, spearmanr, t
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import (
@@ -30,11 +31,11 @@ from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.correlations import correlate_measures
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import (
+    EXCESS_KIND,
     PairedScores,
     ScoreKey,
     read_paired_scores,
 )
-from beyond_perplexity.semantics.score_blocks import EXCESS_KIND
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.semantic_tables import KINDS, Sentences, sentences, write_scores
 
@@ -57,6 +58,21 @@ def changed(path: str, **columns: pa.Array) -> None:
     write_shard(path, SEMANTIC_SCORES, table.cast(SEMANTIC_SCORES), {})
 
 
+def with_values(
+    paths: list[str], part: str, values: Callable[[pa.Table], pa.Array]
+) -> pd.DataFrame:
+    """Compare models after the values of one file have been changed."""
+    (path,) = (one for one in paths if part in one)
+    changed(path, value=values(pq.read_table(path)))
+    return rows_of(paths)
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Three models on 240 sentences; only to be read."""
+    return write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences())
+
+
 def rows_of(paths: list[str], tests: SemanticTests = TESTS) -> pd.DataFrame:
     return compare_semantics(paired(paths), tests).to_pandas()
 
@@ -71,12 +87,11 @@ def row(table: pd.DataFrame, **wanted: str) -> pd.Series:
 # ---- differences ----
 
 
-def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(tmp_path: Path) -> None:
+def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards: list[str]) -> None:
     """Oracle: sums over documents by pandas, and the interval of their ratio."""
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    scores = frames(paths)
+    scores = frames(shards)
     wanted = {"split": "test", "measure": "wmd"}
-    found = row(rows_of(paths), kind=PREDICTED, first="a", second="b", **wanted)
+    found = row(rows_of(shards), kind=PREDICTED, first="a", second="b", **wanted)
     own = scores[(scores["split"] == "test") & (scores["measure"] == "wmd")]
     own = own[own["kind"] == PREDICTED].pivot(
         index=["unit_id", "sentence"], columns="model", values="value"
@@ -144,9 +159,8 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
         assert found[["low", "p_adjusted"]].isna().all()
 
 
-def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(tmp_path: Path) -> None:
-    table = rows_of(write_scores(tmp_path, SKILLS, sentences()))
-    for _, family in table.groupby(["split", "kind"]):
+def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards: list[str]) -> None:
+    for _, family in rows_of(shards).groupby(["split", "kind"]):
         smallest = family["p_value"].min()
         expected = min(1.0, smallest * len(family))
         assert family["p_adjusted"].min() == pytest.approx(expected)
@@ -194,21 +208,21 @@ def test_the_level_of_the_test_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocks", [2, 5])
-def test_results_do_not_depend_on_how_shards_are_cut(tmp_path: Path, blocks: int) -> None:
-    whole = write_scores(tmp_path / "whole", SKILLS, sentences())
-    cut = write_scores(tmp_path / "cut", SKILLS, sentences(), blocks=blocks)
-    one, other = paired(whole, 60), paired(cut, 60)
+def test_results_do_not_depend_on_how_shards_are_cut(
+    tmp_path: Path, shards: list[str], blocks: int
+) -> None:
+    cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
+    one, other = paired(shards, 60), paired(cut, 60)
     assert compare_semantics(one, TESTS).equals(compare_semantics(other, TESTS))
     assert correlate_measures(one).equals(correlate_measures(other))
 
 
 def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path: Path) -> None:
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    (path,) = (p for p in paths if "/b/glove/" in p)
-    table = pq.read_table(path)
-    gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
-    changed(path, value=pc.if_else(gone, None, table["value"]))
-    rows = rows_of(paths)
+    def values(table: pa.Table) -> pa.Array:
+        gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
+        return pc.if_else(gone, None, table["value"])
+
+    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
     own = rows[(rows["split"] == "valid") & (rows["measure"] == "wmd")]
     assert set(own["sentences"]) == {105}
     said = "15 of 120 sentences left out: a model has no value"
@@ -219,24 +233,23 @@ def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path: Pa
 
 def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path: Path) -> None:
     """Such as a model of subwords, in measures of aligned words."""
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    (path,) = (p for p in paths if "/b/glove/" in p)
-    table = pq.read_table(path)
-    aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
-    changed(path, value=pc.if_else(aligned, None, table["value"]))
-    rows = rows_of(paths)
+
+    def values(table: pa.Table) -> pa.Array:
+        aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
+        return pc.if_else(aligned, None, table["value"])
+
+    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
     pairs = {(r["first"], r["second"]) for _, r in rows[rows["measure"] == "cosine"].iterrows()}
     assert pairs == {("a", "c")}
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
 
 
 def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path: Path) -> None:
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    (path,) = (p for p in paths if "/b/words/" in p)
-    table = pq.read_table(path)
-    first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
-    changed(path, value=pc.if_else(first, math.inf, table["value"]))
-    rows = rows_of(paths)
+    def values(table: pa.Table) -> pa.Array:
+        first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
+        return pc.if_else(first, math.inf, table["value"])
+
+    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/words/", values)
     own = rows[(rows["measure"] == "cross_entropy") & (rows["split"] == "valid")]
     assert {(r["first"], r["second"]) for _, r in own.iterrows()} == {("a", "c")}
     assert set(own["sentences"]) == {120}
@@ -276,9 +289,9 @@ def test_a_sentence_has_one_value_of_a_known_measure(tmp_path: Path) -> None:
         paired(paths)
 
 
-def test_the_kept_sentences_are_whole_groups(tmp_path: Path) -> None:
+def test_the_kept_sentences_are_whole_groups(shards: list[str]) -> None:
     """Oracle: hashes of documents in their order, three sentences each."""
-    held = paired(write_scores(tmp_path, SKILLS, sentences()), limit=30).sentences["valid"]
+    held = paired(shards, limit=30).sentences["valid"]
     keys = sorted(group_key(None, unit) for unit in range(40))[:10]
     assert sorted(set(held.groups)) == keys
     assert len(held.groups) == 30
@@ -310,11 +323,10 @@ def correlations(paths: list[str], over: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize(("method", "scipys"), [("pearson", pearsonr), ("spearman", spearmanr)])
 def test_over_sentences_it_is_the_mean_of_the_models(
-    tmp_path: Path, method: str, scipys: object
+    shards: list[str], method: str, scipys: object
 ) -> None:
     """Oracle: SciPy model by model; the jackknife in a loop, as there are fewer than 50 groups."""
-    paths = write_scores(tmp_path, SKILLS, sentences())
-    scores = frames(paths)
+    scores = frames(shards)
     scores = scores[(scores["split"] == "test") & (scores["kind"] == PREDICTED)]
     wide = {
         model: rows.pivot(index=["unit_id", "sentence"], columns="measure", values="value")
@@ -322,21 +334,19 @@ def test_over_sentences_it_is_the_mean_of_the_models(
     }
 
     def mean(keep: list[bool]) -> float:
-        found = [scipys(t.loc[keep, "wmd"], t.loc[keep, "bleu_3"]) for t in wide.values()]  # type: ignore[operator]
+        found = [scipys(own.loc[keep, "wmd"], own.loc[keep, "bleu_3"]) for own in wide.values()]  # type: ignore[operator]
         return float(np.mean([one.statistic for one in found]))
 
     units = wide["a"].index.get_level_values(0)
     value = mean([True] * len(units))
     without = [math.atanh(mean(list(units != unit))) for unit in sorted(set(units))]
     error = math.sqrt(39 / 40 * sum((one - math.atanh(value)) ** 2 for one in without))
-    found = correlations(paths, "sentences")
+    found = correlations(shards, "sentences")
     found = found[(found["split"] == "test") & (found["method"] == method)]
     one = found[(found["first_measure"] == "bleu_3") & (found["second_measure"] == "wmd")]
     two = found[(found["first_measure"] == "wmd") & (found["second_measure"] == "bleu_3")]
     (own,) = pd.concat([one, two]).to_dict("records")
     assert own["value"] == pytest.approx(value)
-    from scipy.stats import t
-
     half = t.ppf(0.975, 39) * error
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
     assert (own["low"], own["high"]) == pytest.approx(limits)
@@ -371,8 +381,10 @@ def test_over_models_it_is_that_of_their_values(tmp_path: Path) -> None:
     assert (own["n"], own["low"] < own["value"] <= own["high"]) == (6, True)
 
 
-def test_few_models_have_no_interval_and_two_no_correlation(tmp_path: Path) -> None:
-    few = correlations(write_scores(tmp_path / "3", SKILLS, sentences()), "models")
+def test_few_models_have_no_interval_and_two_no_correlation(
+    tmp_path: Path, shards: list[str]
+) -> None:
+    few = correlations(shards, "models")
     assert few["value"].notna().all()
     assert few["low"].isna().all()
     assert set(few["note"]) == {"fewer than 5 models: no interval"}

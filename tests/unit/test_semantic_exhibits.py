@@ -40,7 +40,7 @@ from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_published import (
+from beyond_perplexity.report.semantic_tables import (
     PAPER_MEASURES,
     PAPER_MODELS,
     PUBLISHED_FAULTS,

@@ -9,8 +9,6 @@ from __future__ import annotations
 import gzip
 import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pyarrow as pa
@@ -42,8 +40,8 @@ from beyond_perplexity.semantics.scored_pairs import (
     read_scored_pairs,
     score_pairs,
 )
-from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refusals, run_script
 
 
 class SharedWords(Evaluator):
@@ -333,13 +331,6 @@ def test_agreement_with_people_is_scipys(tmp_path):
 # ---- command ----
 
 
-def run(*arguments, code=0):
-    command = [sys.executable, "-m", "scripts.probe_evaluator", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == code, done.stderr
-    return done
-
-
 @pytest.fixture
 def corpus(tmp_path):
     rng = np.random.default_rng(6)
@@ -355,7 +346,7 @@ def corpus(tmp_path):
     return path
 
 
-def test_the_command_writes_all_three_tables(tmp_path, corpus):
+def test_the_command_writes_all_three_tables(tmp_path, corpus, one_thread):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("one\ttwo\tscore\n" + "a b c\ta b d\t1\n" + "a b\ta b\t2\n")
     outputs = {
@@ -364,14 +355,15 @@ def test_the_command_writes_all_three_tables(tmp_path, corpus):
     }
     flags = [part for pair in outputs.items() for part in pair]
     flags += ["--documents", corpus, "--sentences", 50, "--evaluator", "words", "--seed", 1]
-    run(*flags, "--human", json.dumps({"mine": [str(pairs), "score"]}))
+    run_script("probe_evaluator", *flags, "--human", json.dumps({"mine": [str(pairs), "score"]}))
     probes, correlations, scores = (pq.read_table(path) for path in outputs.values())
     assert set(probes.column("measure").to_pylist()) == set(WordEvaluator.measures)
     assert probes.num_rows == 5 * 4
     assert correlations.column("pairs").to_pylist() == [2] * 4
     assert scores.num_rows == 8
-    run(*flags)
+    run_script("probe_evaluator", *flags)
     assert pq.read_table(outputs["--correlations"]).num_rows == 0
     assert pq.read_table(outputs["--output"]).equals(probes)
-    done = run(*flags, "--human", '{"mine": "path"}', code=1)
-    assert "--human.mine: is 'path', expected [path, column of scores]" in done.stderr
+    wrong = ("probe_evaluator", *flags, "--human", '{"mine": "path"}')
+    words = r"--human.mine: is 'path', expected \[path, column of scores\]"
+    check_refusals(run_script, {words: wrong})

@@ -7,10 +7,7 @@ of a toy language; that shards, batches and order change nothing.
 from __future__ import annotations
 
 import itertools
-import json
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -31,12 +28,12 @@ from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
-from beyond_perplexity.semantics.summary import summarize_scores
 from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
-from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import write_shard
+from tests.unit.evaluator_oracles import check_refusals, run_script
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 
@@ -397,24 +394,16 @@ def test_intervals_hold_what_they_name():
 # ---- commands ----
 
 
-def run(*arguments, code=0):
-    command = [sys.executable, "-m", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == code, done.stderr
-    return done
-
-
-def test_commands_score_and_measure(tmp_path):
+def test_commands_score_and_measure(tmp_path, one_thread):
     rows = predictions(documents=60)
-    given = tmp_path / "predictions.parquet"
-    write_shard(given, PREDICTIONS, pa.Table.from_pylist(rows, PREDICTIONS), {})
+    _, (given,) = write_scores(tmp_path, rows)
     scores = tmp_path / "scores.parquet"
     flags = ["--predictions", given, "--model", "lstm"]
-    run("scripts.score_semantics", *flags, "--evaluator", "words", "--output", scores)
+    run_script("score_semantics", *flags, "--evaluator", "words", "--output", scores)
     assert pq.read_table(scores).sort_by("measure").num_rows == scored(rows).num_rows
     found = tmp_path / "lstm.parquet"
     options = ["--measures", '{"resamples": 49}', "--seed", 1, "--output", found]
-    run("scripts.measure_semantics", scores, *flags, *options)
+    run_script("measure_semantics", scores, *flags, *options)
     frame = pq.read_table(found).to_pandas()
     pd.testing.assert_frame_equal(frame, summary(tmp_path, rows), check_exact=True)
 
@@ -428,23 +417,20 @@ def test_commands_score_and_measure(tmp_path):
         (["--evaluator", "words", "--options", "[]"], "no JSON object"),
     ],
 )
-def test_bad_flags_are_one_line(tmp_path, flags, message):
-    given = tmp_path / "predictions.parquet"
-    write_shard(given, PREDICTIONS, pa.Table.from_pylist(predictions(), PREDICTIONS), {})
+def test_bad_flags_are_one_line(tmp_path, flags, message, one_thread):
+    _, (given,) = write_scores(tmp_path, predictions())
     needed = ["--predictions", given, "--model", "m", "--output", tmp_path / "out.parquet"]
-    done = run("scripts.score_semantics", *needed, *flags, code=1)
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    check_refusals(run_script, {message: ("score_semantics", *needed, *flags)})
     assert not (tmp_path / "out.parquet").exists()
 
 
 def test_scores_that_are_none_are_refused(tmp_path):
     empty = tmp_path / "empty.parquet"
     write_shard(empty, SEMANTIC_SCORES, SEMANTIC_SCORES.empty_table(), {})
-    given = tmp_path / "predictions.parquet"
-    write_shard(given, PREDICTIONS, pa.Table.from_pylist(predictions(), PREDICTIONS), {})
+    _, (given,) = write_scores(tmp_path, predictions())
     flags = ["--predictions", given, "--model", "m", "--seed", 1, "--output", tmp_path / "out"]
-    assert "there are no scores" in run("scripts.measure_semantics", empty, *flags, code=1).stderr
-    wrong = run("scripts.measure_semantics", given, *flags, code=1).stderr
-    assert "column 'model' is missing" in wrong
-    assert json.dumps(wrong).count("\\n") == 1
+    cases = {
+        "there are no scores": ("measure_semantics", empty, *flags),
+        "column 'model' is missing": ("measure_semantics", given, *flags),
+    }
+    check_refusals(run_script, cases)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ import torch
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
 from beyond_perplexity.semantics.evaluators.skipthought import (
     NeighbourBatch,
@@ -25,9 +26,17 @@ from beyond_perplexity.semantics.evaluators.skipthought import (
     read_official_gru,
 )
 from beyond_perplexity.semantics.evaluators.skipthought_training import Neighbours, fit_skipthought
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
-from tests.unit.evaluator_oracles import gru_states, sigmoid, weights_of, write_documents
+from tests.unit.evaluator_oracles import (
+    check_batches,
+    check_refusals,
+    gru_states,
+    job_of,
+    sigmoid,
+    some_texts,
+    weights_of,
+    write_documents,
+)
 
 SIZE, WIDTH, HIDDEN = 12, 5, 6
 WORDS = [f"w{place}" for place in range(SIZE - 3)]
@@ -45,11 +54,6 @@ def make(directions="bi"):
     return SkipThoughtNetwork(SIZE, options).eval()
 
 
-def some_texts(count=40, longest=19, words=WORDS):
-    random = np.random.default_rng(3)
-    return [" ".join(random.choice(words, random.integers(1, longest))) for _ in range(count)]
-
-
 def last_states(layer, rows, directions):
     parts = [gru_states(rows, weights_of(layer))[-1]]
     if directions == "bi":
@@ -62,7 +66,7 @@ def test_the_encoder_is_a_loop_over_words(directions):
     network = make(directions)
     table = network.embedding.weight.detach().double().numpy()
     encoder = TrainedSkipThought(network, WORDS)
-    texts = some_texts()
+    texts = some_texts(words=WORDS)
     assert encoder.width == HIDDEN
     for text, vector in zip(texts, encoder.encode(texts), strict=True):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
@@ -72,12 +76,7 @@ def test_the_encoder_is_a_loop_over_words(directions):
 
 @pytest.mark.parametrize("directions", ["uni", "bi"])
 def test_a_vector_does_not_depend_on_its_batch(directions):
-    encoder = TrainedSkipThought(make(directions), WORDS)
-    texts = some_texts(70)
-    whole = encoder.encode(texts)
-    for size in (1, 7, 33):
-        parts = [encoder.encode(texts[start : start + size]) for start in range(0, 70, size)]
-        np.testing.assert_array_equal(np.concatenate(parts), whole)
+    check_batches(TrainedSkipThought(make(directions), WORDS), some_texts(70, words=WORDS))
 
 
 def test_unknown_words_are_read_as_unknown_and_counted():
@@ -87,7 +86,7 @@ def test_unknown_words_are_read_as_unknown_and_counted():
     np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
     assert not np.array_equal(found[0], found[2])
     assert np.isnan(found[4:]).all()
-    assert (encoder.counts.words, encoder.counts.unknown) == (12, 4)
+    assert (encoder.words, encoder.unknown) == (12, 4)
 
 
 def log_probs_by_hand(network, decoder, vector, ids):
@@ -203,34 +202,25 @@ def test_official_weights_give_what_the_official_formulas_give(kinds, official):
 
 def test_what_are_no_official_weights_is_refused(official, tmp_path):
     options, arrays, _, _ = official
-    path = tmp_path / "uni_skip.npz"
-    with pytest.raises(InputError, match=r"of 5 numbers, but .* have 620"):
-        read_official_gru(path, "uni", 620)
-    np.savez(path, **{name: value for name, value in arrays["uni"].items() if "Ux" not in name})
-    with pytest.raises(InputError, match="lacks the array encoder_Ux"):
-        read_official_gru(path, "uni", WIDTH)
-    np.savez(path, **(arrays["uni"] | {"encoder_U": np.array([{}], dtype=object)}))
-    with pytest.raises(InputError, match=r"is no \.npz file of plain arrays"):
-        read_official_gru(path, "uni", WIDTH)
-    np.savez(path, **(arrays["uni"] | {"encoder_b": np.zeros(3, np.float32)}))
-    with pytest.raises(InputError, match="its arrays do not fit each other"):
-        read_official_gru(path, "uni", WIDTH)
-    np.savez(path, **(arrays["uni"] | {"encoder_bx": np.full(HIDDEN, np.inf, np.float32)}))
-    with pytest.raises(InputError, match="are NaN or infinite"):
-        read_official_gru(path, "uni", WIDTH)
-    for content, words in (
-        (b"<html>", "page of HTML"),
-        (b"PK\x03\x04junk", "plain arrays|damaged"),
-    ):
-        path.write_bytes(content)
-        with pytest.raises(InputError, match=words) as error:
-            read_official_gru(path, "uni", WIDTH)
-        assert "\n" not in str(error.value)
+    sound = arrays["uni"]
+    changed = {
+        "lacks the array encoder_Ux": {k: v for k, v in sound.items() if "Ux" not in k},
+        "is no .npz file of plain arrays": {**sound, "encoder_U": np.array([{}], dtype=object)},
+        "its arrays do not fit each other": {**sound, "encoder_b": np.zeros(3, np.float32)},
+        "are NaN or infinite": {**sound, "encoder_bx": np.full(HIDDEN, np.inf, np.float32)},
+    }
+    cases = {r"of 5 numbers, but .* have 620": (tmp_path / "uni_skip.npz", "uni", 620)}
+    for number, (words, held) in enumerate(changed.items()):
+        cases[words] = (tmp_path / f"{number}.npz", "uni", WIDTH)
+        np.savez(cases[words][0], **held)
+    for words, content in {"page of HTML": b"<html>", "or damaged": b"PK\x03\x04junk"}.items():
+        cases[words] = (tmp_path / words, "uni", WIDTH)
+        cases[words][0].write_bytes(content)
+    check_refusals(read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
-    with pytest.raises(InputError, match="has 11 rows for 2 words"):
-        load_evaluator(options)
-    with pytest.raises(InputError, match="give path, of a trained folder, or uni or bi"):
-        load_evaluator({"family": "skipthought"})
+    nothing = ({"family": "skipthought"},)
+    cases = {"give path, of a trained folder, or uni or bi": nothing}
+    check_refusals(load_evaluator, {"has 11 rows for 2 words": (options,), **cases})
 
 
 # ---- neighbours and training ----
@@ -278,17 +268,9 @@ def job(tmp_path):
     ClosedVocabulary([*WORDS, "."], 0).save(tmp_path / "words.json")
     training = {"maximum_epochs": 6, "batch_tokens": 128, "warmup_steps": 0, "learning_rate": 0.02}
     architecture = {"embedding_size": 8, "hidden_size": 8, "decoder_size": 8}
-    return EvaluatorJob(
-        options={"family": "skipthought", "training": training, "architecture": architecture},
-        documents=tmp_path / "documents.parquet",
-        vocabulary=tmp_path / "words.json",
-        preprocessing={"lower_case": True},
-        seed=1,
-        device="cpu",
-        threads=1,
-        output=tmp_path / "evaluator",
-        checkpoints=tmp_path / "checkpoints",
-    )
+    options = {"family": "skipthought", "training": training, "architecture": architecture}
+    held = {"vocabulary": tmp_path / "words.json", "preprocessing": {"lower_case": True}}
+    return job_of(tmp_path, options, **held)
 
 
 def test_neighbours_are_learned_and_the_folder_loads(job):
@@ -309,18 +291,16 @@ def test_neighbours_are_learned_and_the_folder_loads(job):
 def test_what_cannot_be_trained_is_told(job, tmp_path):
     subwords = BPEVocabulary.build([["w1 w2"]], 300)
     subwords.save(tmp_path / "subwords.json")
-    for changed, words in (
-        ({"vocabulary": tmp_path / "subwords.json"}, "is of parts of words"),
-        ({"vocabulary": None}, "give --vocabulary"),
-        ({"documents": None}, "give --documents"),
-        (
-            {"options": {**job.options, "training": {"scheduled_sampling": "linear"}}},
-            "sampling_k: is None|leave it out",
-        ),
-        ({"options": {**job.options, "architecture": {"hidden_size": 7}}}, "an even number"),
-    ):
-        with pytest.raises(InputError, match=words):
-            fit_skipthought(EvaluatorJob(**(vars(job) | changed)))
+    sampled = {"training": {"scheduled_sampling": "linear"}}
+    cases = {
+        "is of parts of words": {"vocabulary": tmp_path / "subwords.json"},
+        "give --vocabulary": {"vocabulary": None},
+        "give --documents": {"documents": None},
+        "sampling_k: is None|leave it out": {"options": {**job.options, **sampled}},
+        "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
+    }
+    jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
+    check_refusals(fit_skipthought, jobs)
 
 
 def test_sentences_are_cut_at_the_maximum_length(tmp_path):

@@ -31,17 +31,15 @@ from beyond_perplexity.figures.numbers import (
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table
 from beyond_perplexity.report.layout import to_text as as_text
-from beyond_perplexity.report.measured import MEASURED_TABLES, measured_table, table_3
+from beyond_perplexity.report.measured import MEASURED_TABLES, TEXT_SHARES, measured_table, table_3
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.perplexities import RAW_BITS, SPELLED
 from beyond_perplexity.report.published import (
     COLUMN,
     PUBLISHED_FAMILIES,
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.tables import model_table, reference_table
-from beyond_perplexity.report.text_shares import TEXT_SHARES
+from beyond_perplexity.report.tables import RAW_BITS, SPELLED, model_table, reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pkgutil import resolve_name
+from types import MappingProxyType
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -83,27 +84,51 @@ class Encoder(Protocol):
         Tokens of a text that are read at most; None: all.
     truncated : int
         Texts so far of which not all was read.
+    counted : tuple of str
+        Attributes that a footer says: ``truncated``, ``words`` so far, those ``unknown``.
     """
 
     width: int
     limit: int | None
     truncated: int
+    counted: tuple[str, ...]
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
 
 
 class SentenceEvaluator(Evaluator):
-    """The cosine of the vectors that an encoder gives two texts, in [−1, 1]."""
+    """The cosine of the vectors that an encoder gives two texts, in [−1, 1].
+
+    `about` is what `describe` says besides what the encoder has counted; without `cleaning` the
+    encoder reads text as people write it.
+    """
 
     measures: tuple[str, ...] = ("similarity",)
 
-    def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
+    def __init__(
+        self,
+        encoder: Encoder,
+        about: Mapping[str, Any] = MappingProxyType({}),
+        cleaning: Preprocessing = WHITE_SPACE_ONLY,
+    ) -> None:
+        self.encoder, self.about, self.cleaning = encoder, about, cleaning
+        self.texts = "raw" if cleaning is WHITE_SPACE_ONLY else "tokens"
+
+    def describe(self) -> dict[str, Any]:
+        """Return title, SHA-256, versions, and what the encoder has counted so far."""
+        counts = {name: getattr(self.encoder, name) for name in self.encoder.counted}
+        return {**self.about, **counts}
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
-        """Score pairs: ``similarity``, the cosine."""
-        return self.score_vectors(*self.encode_pairs(pairs))
+        """Score pairs; the vector of each text is made once."""
+        places: dict[str, int] = {}
+        for text in (text for pair in pairs for text in pair):
+            places.setdefault(text, len(places))
+        vectors = self.encoder.encode(list(places))  # (distinct texts, D)
+        chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
+        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
+        return self.score_vectors(vectors[first], vectors[second])
 
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
@@ -111,18 +136,6 @@ class SentenceEvaluator(Evaluator):
         """Score vectors of texts, two (N, D)."""
         known = [has_vector(part) for part in (first, second)]  # 2 x (N,)
         return {"similarity": settle("similarity", cosines(first, second), known)}
-
-    def encode_pairs(
-        self, pairs: Sequence[TextPair]
-    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the vectors of the first and of the second texts, 2 x (N, D); each made once."""
-        places: dict[str, int] = {}
-        for text in (text for pair in pairs for text in pair):
-            places.setdefault(text, len(places))
-        vectors = self.encoder.encode(list(places))  # (distinct texts, D)
-        chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
-        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
-        return vectors[first], vectors[second]
 
 
 def settle(measure: str, values: Floats, known: Sequence[NDArray[np.bool_]]) -> Floats:

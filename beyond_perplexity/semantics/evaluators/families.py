@@ -59,7 +59,7 @@ class EvaluatorFamily:
 
 
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
-_SECTIONS = "beyond_perplexity.planning.sections.evaluators"
+_SECTIONS = "beyond_perplexity.planning.evaluator_sections"
 _OF_WORDS = (
     *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
     *("greedy_precision", "greedy_recall", "greedy_f1", "average"),

@@ -26,18 +26,17 @@ from beyond_perplexity.models.contract import TrainedModel, check_finite
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import (
     SentenceEvaluator,
-    TextPair,
     has_vector,
     settle,
 )
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
     encode_groups,
     load_network,
 )
-from beyond_perplexity.semantics.evaluators.training_options import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
@@ -161,6 +160,7 @@ class InferSentEncoder:
 
     limit: int | None = None
     truncated = 0
+    counted: tuple[str, ...] = ("words", "unknown")
 
     def __init__(
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
@@ -227,28 +227,23 @@ class InferSentEvaluator(SentenceEvaluator):
         classes: Sequence[str] | None,
         cleaning: Preprocessing,
     ) -> None:
-        super().__init__(encoder)
-        self._about, self._classes, self.cleaning = about, classes, cleaning
-        self._encoder = encoder
+        super().__init__(encoder, about, cleaning)
+        self._encoder, self._classes = encoder, classes
         self.measures = ("similarity",) if classes is None else ("similarity", "head")
 
-    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
-        """Score pairs: ``similarity`` and, where it was trained on labels, ``head``.
+    def score_vectors(
+        self, first: NDArray[np.float32], second: NDArray[np.float32]
+    ) -> dict[str, Floats]:
+        """Score vectors: ``similarity`` and, where it was trained on labels, ``head``.
 
         The head's score of a pair is the mean of that in both orders.
         """
-        vectors = self.encode_pairs(pairs)  # 2 x (N, D)
-        found = self.score_vectors(*vectors)
+        found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
-            scores = self._encoder.scores(*vectors, place)
-            found["head"] = settle("head", scores, [has_vector(part) for part in vectors])
+            scores = self._encoder.scores(first, second, place)
+            found["head"] = settle("head", scores, [has_vector(part) for part in (first, second)])
         return found
-
-    def describe(self) -> dict[str, Any]:
-        """Return title, SHA-256, versions, and how many words so far had no vector."""
-        counts = {"words": self._encoder.words, "unknown": self._encoder.unknown}
-        return {**self._about, **counts}
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:

@@ -29,7 +29,7 @@ from beyond_perplexity.semantics.evaluators.infersent import (
     official_network,
     table_options,
 )
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
 from beyond_perplexity.semantics.evaluators.pair_files import (
     LabelledTexts,
     PairColumns,
@@ -41,7 +41,6 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     padded,
     train_network,
 )
-from beyond_perplexity.semantics.evaluators.training_options import PairTraining
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts

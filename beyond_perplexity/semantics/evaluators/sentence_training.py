@@ -23,8 +23,11 @@ from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, write_description
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
+from beyond_perplexity.semantics.evaluators.job import (
+    EvaluatorJob,
+    EvaluatorTraining,
+    write_description,
+)
 from beyond_perplexity.storage.provenance import content_hash, run_record
 from beyond_perplexity.storage.shards import read_rows, write_shard
 from beyond_perplexity.training.loop import train

@@ -42,6 +42,8 @@ _UNSAFE = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 class SentenceTransformerEncoder:
     """An encoder of sentence-transformers, of a checked folder (`check_folder`)."""
 
+    counted: tuple[str, ...] = ("truncated",)
+
     def __init__(self, folder: Path, device: str) -> None:
         self._model = _load(folder, device)
         try:
@@ -104,31 +106,6 @@ class SentenceTransformerEncoder:
         # not verbose: it warns of texts beyond the limit, which are counted
         ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
         return np.array([len(row) for row in ids])
-
-
-class SentenceTransformerEvaluator(SentenceEvaluator):
-    """The cosine of two texts under an encoder of sentence-transformers."""
-
-    texts = "raw"
-
-    def __init__(self, folder: Path, title: str, device: str) -> None:
-        self._folder, self._title = folder, title
-        self._weights = check_folder(folder)
-        super().__init__(SentenceTransformerEncoder(folder, device))
-
-    def describe(self) -> dict[str, Any]:
-        """Return title, SHA-256 of all weights, versions, and the texts that were cut."""
-        hashes = {str(path.relative_to(self._folder)): content_hash(path) for path in self._weights}
-        sums = list(hashes.values())
-        return {
-            "title": self._title,
-            "sha256": sums[0] if len(sums) == 1 else value_hash(hashes),
-            "versions": {
-                name: package_version(name)
-                for name in ("sentence-transformers", "transformers", "torch")
-            },
-            "truncated": self.encoder.truncated,
-        }
 
 
 def check_folder(folder: Path) -> list[Path]:
@@ -194,7 +171,7 @@ def _load(folder: Path, device: str) -> SentenceTransformer:
 
 def load_sentence_transformer(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> SentenceTransformerEvaluator:
+) -> SentenceEvaluator:
     """Load an evaluator by ``package``, a key of `PACKAGES`, or ``path``, of a folder."""
     package, path = options.get("package"), options.get("path")
     if package:
@@ -206,4 +183,13 @@ def load_sentence_transformer(
         title = folder.resolve().name
     else:
         raise InputError("sentence-transformers: give path, of a folder, or package: minilm")
-    return SentenceTransformerEvaluator(folder, title, device)
+    weights = check_folder(folder)
+    hashes = {str(path.relative_to(folder)): content_hash(path) for path in weights}
+    sums = list(hashes.values())
+    names = ("sentence-transformers", "transformers", "torch")
+    about = {
+        "title": title,
+        "sha256": sums[0] if len(sums) == 1 else value_hash(hashes),
+        "versions": {name: package_version(name) for name in names},
+    }
+    return SentenceEvaluator(SentenceTransformerEncoder(folder, device), about)

@@ -27,12 +27,12 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.foreign import refuse_page
+from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
     encode_groups,
     load_network,
 )
-from beyond_perplexity.semantics.evaluators.training_options import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.inputs import read_utf8, said
@@ -146,57 +146,49 @@ _UNKNOWN = "UNK"
 _TOLERANCE = 8  # rows; the official program takes the shorter of a table and its dictionary
 
 
-class _Words:
+class _WordReader:
     """Counts the words that were read, and those of them that are not known."""
 
-    def __init__(self) -> None:
-        self.words = self.unknown = 0
+    limit: int | None = None
+    truncated = 0
+    counted: tuple[str, ...] = ("words", "unknown")
+    words = unknown = 0
 
-    def rows(self, texts: Sequence[str], ids: Mapping[str, int], other: int) -> list[list[int]]:
+    def _rows(self, texts: Sequence[str], ids: Mapping[str, int], other: int) -> list[list[int]]:
         """Return texts as ids; those without a known word are empty, `other` is an unknown one."""
-        found = []
-        for text in texts:
-            row = [ids.get(word, other) for word in text.split() if word not in NO_WORDS]
-            unknown = row.count(other)
-            self.words += len(row)
-            self.unknown += unknown
-            found.append(row if unknown < len(row) else [])
-        return found
+        split = [[word for word in text.split() if word not in NO_WORDS] for text in texts]
+        rows = [[ids.get(word, other) for word in words] for words in split]
+        self.words += sum(map(len, rows))
+        self.unknown += sum(row.count(other) for row in rows)
+        return [row if row.count(other) < len(row) else [] for row in rows]
 
 
-class TrainedSkipThought:
+class TrainedSkipThought(_WordReader):
     """Turns texts into vectors by a network that was trained here.
 
     A word that its vocabulary lacks is read as ``<unk>``; `words` are those of ids after special
     ones.
     """
 
-    limit: int | None = None
-    truncated = 0
-
     def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
         self._network = network
         self._ids = {word: place for place, word in enumerate(words, start=N_SPECIAL)}
         self._vectors = network.embedding.weight.detach().cpu().numpy()  # (V, E)
         self.width = network.options.hidden_size
-        self.counts = _Words()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
-        rows = self.counts.rows(texts, self._ids, UNK)
+        rows = self._rows(texts, self._ids, UNK)
         network = self._network
         return encode_groups(rows, self._vectors, self.width, network.encode, network.device)
 
 
-class OfficialSkipThought:
+class OfficialSkipThought(_WordReader):
     """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
 
     The models are uni-skip, bi-skip or both, with their tables of word vectors. A word that the
     tables lack is read as ``UNK``; a text without a known word has no vector.
     """
-
-    limit: int | None = None
-    truncated = 0
 
     def __init__(
         self, parts: Sequence[tuple[RecurrentReader, ArrayTable]], device: torch.device
@@ -206,7 +198,6 @@ class OfficialSkipThought:
         layers = [reader.layer for reader, _ in parts]
         self._widths = [int(layer.hidden_size * (1 + layer.bidirectional)) for layer in layers]
         self.width = sum(self._widths)
-        self.counts = _Words()
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
@@ -216,31 +207,14 @@ class OfficialSkipThought:
             vectors = table.find_exactly([*words, _UNKNOWN])  # (V + 1, E)
             known = np.flatnonzero(~np.isnan(vectors[:-1, 0])).tolist()
             ids = {words[row]: row for row in known}
-            counts = self.counts if place == 0 else _Words()
-            rows = counts.rows(texts, ids, len(words))
+            reading = self if place == 0 else _WordReader()  # words count once
+            rows = reading._rows(texts, ids, len(words))
             width = self._widths[place]
             own = encode_groups(rows, vectors, width, reader.last, self._device)  # (N, H')
             # One after the other, so that a text's length does not depend on the others.
             lengths = np.array([np.sqrt(np.dot(row, row)) for row in own.astype(np.float64)])
             found.append((own / lengths[:, None]).astype(np.float32))
         return np.concatenate(found, axis=1)
-
-
-class SkipThoughtEvaluator(SentenceEvaluator):
-    """The cosine of two texts' SkipThought vectors."""
-
-    def __init__(
-        self,
-        encoder: TrainedSkipThought | OfficialSkipThought,
-        about: Mapping[str, Any],
-        cleaning: Preprocessing,
-    ) -> None:
-        super().__init__(encoder)
-        self._about, self._counts, self.cleaning = about, encoder.counts, cleaning
-
-    def describe(self) -> dict[str, Any]:
-        """Return title, SHA-256, versions, and how many words so far were not known."""
-        return {**self._about, "words": self._counts.words, "unknown": self._counts.unknown}
 
 
 def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
@@ -287,7 +261,7 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
     return reader
 
 
-def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvaluator:
+def _load_official(options: Mapping[str, Any], device: str) -> SentenceEvaluator:
     dictionary = Path(str(options.get("dictionary")))
     refuse_page(dictionary)
     words = [word.strip() for word in read_utf8(dictionary).split("\n")]
@@ -307,14 +281,12 @@ def _load_official(options: Mapping[str, Any], device: str) -> SkipThoughtEvalua
     }
     encoder = OfficialSkipThought(parts, choose_device(device))
     # The official program has NLTK's tokenizer and keeps upper case and accents.
-    return SkipThoughtEvaluator(
-        encoder, about, Preprocessing(lower_case=False, remove_accents=False)
-    )
+    return SentenceEvaluator(encoder, about, Preprocessing(lower_case=False, remove_accents=False))
 
 
 def load_skipthought(
     options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> SkipThoughtEvaluator:
+) -> SentenceEvaluator:
     """Load a SkipThought evaluator: ``path`` of a folder that was trained here, or official files.
 
     Those are ``uni`` with ``uni_table``, ``bi`` with ``bi_table`` or all four, and ``dictionary``.
@@ -333,4 +305,4 @@ def load_skipthought(
     about = {key: held[key] for key in ("title", "sha256", "versions")}
     cleaning = Preprocessing.from_config(held["preprocessing"])
     encoder = TrainedSkipThought(network, vocabulary.describe()["words"])
-    return SkipThoughtEvaluator(encoder, about, cleaning)
+    return SentenceEvaluator(encoder, about, cleaning)

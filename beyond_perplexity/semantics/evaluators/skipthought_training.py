@@ -12,7 +12,7 @@ from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import VOCABULARY
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.job import EvaluatorJob
+from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
@@ -20,7 +20,6 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.skipthought import NeighbourBatch, SkipThoughtNetwork
-from beyond_perplexity.semantics.evaluators.training_options import EvaluatorTraining
 from beyond_perplexity.vocabulary import load_vocabulary
 
 

@@ -26,7 +26,6 @@ from beyond_perplexity.models.contract import LanguageModel, check_finite
 from beyond_perplexity.models.factored import FactoredModel
 from beyond_perplexity.semantics.evaluators.contract import (
     SentenceEvaluator,
-    TextPair,
     has_vector,
     known_text,
     settle,
@@ -49,6 +48,7 @@ class UpperLayers(ABC):
     """
 
     limit: int | None  # tokens of a text that are read at most
+    counted: tuple[str, ...] = ("words", "unknown", "truncated")
 
     def __init__(self, layers: int, width: int) -> None:
         self.layers, self.width = layers, layers * width
@@ -222,18 +222,13 @@ class TransformerEvaluator(SentenceEvaluator):
     def __init__(
         self, encoder: UpperLayers, about: Mapping[str, Any], cleaning: Preprocessing
     ) -> None:
-        super().__init__(encoder)
-        self._layers, self._about, self.cleaning = encoder, about, cleaning
-        self.texts = "raw" if cleaning is WHITE_SPACE_ONLY else "tokens"
-
-    def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
-        """Score pairs: σ of the mean over layers of inner products, plain and by the width."""
-        return self.score_vectors(*self.encode_pairs(pairs))
+        super().__init__(encoder, about, cleaning)
+        self._layers = encoder
 
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> dict[str, Floats]:
-        """Score vectors of texts, two (N, D)."""
+        """Return σ of the mean over layers of inner products, plain and by the width."""
         wide = [np.asarray(part, np.float64) for part in (first, second)]
         products = np.einsum("nd,nd->n", *wide) / self._layers.layers
         known = [has_vector(part) for part in (first, second)]
@@ -242,12 +237,6 @@ class TransformerEvaluator(SentenceEvaluator):
             "inner": settle("inner", logistic(products), known),
             "inner_scaled": settle("inner_scaled", logistic(products / width), known),
         }
-
-    def describe(self) -> dict[str, Any]:
-        """Return title, SHA-256, versions; tokens so far, and those not known; texts cut."""
-        held = self._layers
-        counts = {"words": held.words, "unknown": held.unknown, "truncated": held.truncated}
-        return {**self._about, **counts}
 
 
 def _check_layers(wanted: int, there: int) -> None:

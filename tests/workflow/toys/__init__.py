@@ -48,7 +48,7 @@ TOYS = {
     "epsilon": Decoding(
         "Epsilon",
         "the tokens with q(w) >= `epsilon` (Hewitt et al. 2022)",
-        f"{_KINDS}.epsilon",
+        f"{_HERE}.epsilon",
         {"epsilon": share(0.001)},
     ),
 """,

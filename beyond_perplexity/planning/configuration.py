@@ -1,6 +1,6 @@
-"""The configuration, a module a section: what `rules/config.schema.yaml` is written from.
+"""All sections of a configuration: what its schema and the page of its keys are written from.
 
-Nothing else imports this package: some options bring a heavy library along.
+Nothing else imports this module: some options bring a heavy library along.
 """
 
 from __future__ import annotations
@@ -12,15 +12,64 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.options import OMITTED, Limit, Section
-from beyond_perplexity.planning.sections.contrastive import Contrastive
-from beyond_perplexity.planning.sections.corpora import Corpus
-from beyond_perplexity.planning.sections.evaluation import Importance, Perplexity, Tendencies
-from beyond_perplexity.planning.sections.evaluators import EvaluatorSection
-from beyond_perplexity.planning.sections.models import Model, ProposalSection
-from beyond_perplexity.planning.sections.report import ReportSection
-from beyond_perplexity.planning.sections.samples import External, Generation
-from beyond_perplexity.planning.sections.semantics import Semantics
+from beyond_perplexity.planning.evaluator_sections import EvaluatorSection
+from beyond_perplexity.planning.measurement_sections import (
+    Contrastive,
+    Importance,
+    Perplexity,
+    Semantics,
+    Tendencies,
+)
+from beyond_perplexity.planning.text_sections import (
+    Corpus,
+    External,
+    Generation,
+    Model,
+    Names,
+    ProposalSection,
+)
 from beyond_perplexity.vocabulary import BUILT_KINDS
+
+
+@dataclass(frozen=True)
+class PublishedData(Section):
+    """Corpora whose texts are those of a paper, by the paper.
+
+    Attributes
+    ----------
+    tendencies : list of str
+        Corpora that are the million documents of English Wikipedia of Meister and Cotterell (2021).
+    importance : list of str
+        Corpora that are those of Logan, Gardner and Singh (2020): the Penn Treebank for RNNG,
+        OntoNotes for EntityNLM, Linked WikiText-2 for KGLM. The values stand beside where every
+        model of the tables is on one of them.
+    contrastive : list of str
+        Corpora that are the Penn Treebank as Arora and Rangarajan (2016) have it.
+    semantics : list of str
+        Corpora that are the Penn Treebank or WikiText-2 as the paper of semantic evaluation has
+        them.
+    """
+
+    tendencies: Names = ()
+    importance: Names = ()
+    contrastive: Names = ()
+    semantics: Names = ()
+
+
+@dataclass(frozen=True)
+class ReportSection(Section):
+    """Section ``report``.
+
+    Attributes
+    ----------
+    published : PublishedData
+        Where published values stand beside this run's: in the tables of corpora that are the data
+        of the paper. Nothing can tell from a text whose it is, so that you say it. Elsewhere such
+        values do not compare, and are left out.
+    """
+
+    published: PublishedData = field(default_factory=PublishedData)
+
 
 if TYPE_CHECKING:
     _Vocabulary = Any

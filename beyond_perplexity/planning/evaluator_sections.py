@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 from beyond_perplexity.options import Count, Layers, Limit, Section, Width
-from beyond_perplexity.planning.sections.corpora import Location
-from beyond_perplexity.semantics.evaluators.training_options import (
+from beyond_perplexity.planning.text_sections import Location
+from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorTraining,
     InferSentOptions,
     PairTraining,

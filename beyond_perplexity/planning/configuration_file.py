@@ -1,18 +1,39 @@
-"""Values of a configuration that no section can use: told before the first job starts."""
+"""Reading a configuration where Snakemake does not: `plan`, `similarity`, and before a run."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from beyond_perplexity.corpus.formats import EMBEDDED, SIDE_FILES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
-from beyond_perplexity.storage.inputs import is_address, without_secrets
+from beyond_perplexity.storage.inputs import is_address, read_utf8, without_secrets
+
+
+def read_configuration(path: str | Path) -> dict[str, Any]:
+    """Read a configuration as it stands, without defaults.
+
+    Values that no key can be are refused here: Snakemake would copy what aliases repeat, for
+    hours where they repeat each other.
+    """
+    try:
+        config = yaml.safe_load(read_utf8(path))
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
+        said = " ".join(str(error).split())
+        raise InputError(f"{path}: cannot be read as YAML ({said}); correct it") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: is no configuration; it should be a YAML mapping")
+    check_values(config)
+    return config
+
 
 DEEPEST = 100  # mappings and lists in each other
 MOST_VALUES = 100_000
@@ -23,18 +44,7 @@ _SNAKEMAKE = re.compile(r"[{}<>]")
 
 
 def check_values(config: Config) -> None:
-    """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters.
-
-    Parameters
-    ----------
-    config : dict
-        As it was read from YAML, before anything else is checked.
-
-    Raises
-    ------
-    InputError
-        Names the path of the key.
-    """
+    """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters."""
     for number, (key, value) in enumerate(_values(config, "", 0)):
         if number > MOST_VALUES:
             raise InputError(
@@ -68,19 +78,7 @@ def _values(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
 
 
 def check_path(key: str, path: str) -> None:
-    """Refuse a path that no rule can name.
-
-    Parameters
-    ----------
-    key : str
-        Where it stands in the configuration.
-    path : str
-
-    Raises
-    ------
-    InputError
-        When it is blank, too long, an address, or has a character that is none of a name in a rule.
-    """
+    """Refuse a path that no rule can name."""
     if not path.strip():
         raise InputError(f"config: {key}: is blank; give a path")
     if len(path.encode("utf-8", "surrogatepass")) > LONGEST:
@@ -98,18 +96,7 @@ def check_path(key: str, path: str) -> None:
 
 
 def check_paths(config: Config) -> None:
-    """Refuse paths and addresses that no rule can name; see `check_path`.
-
-    Parameters
-    ----------
-    config : dict
-        It fits the schema.
-
-    Raises
-    ------
-    InputError
-        Names the path of the key.
-    """
+    """Refuse paths and addresses that no rule can name; see `check_path`."""
     for key, location in _locations(config):
         if not isinstance(location, Mapping):
             check_path(key, location.removeprefix(EMBEDDED))

@@ -22,6 +22,7 @@ from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, outermost, single_word
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.inputs import JSONTextError, brief_repr, parse_json
 
 RECENT_TOKENS = 30
@@ -296,6 +297,13 @@ def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
             raise InputError(
                 f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
             )
+    # An object takes a byte of the file at least, so more come of lists that stand in many places.
+    total, most = sum(len(held) for held in found.values() if _is_list(held)), path.stat().st_size
+    if total > most:
+        raise InputError(
+            f"{path}: has {total:,} entries in a file of {most:,} bytes: it names the same lists "
+            "again and again, so it is no such file"
+        )
     return found.items()
 
 
@@ -317,7 +325,8 @@ def _edge(place: str, edge: object) -> tuple[str, str]:
     """Check one edge; numbers become strings."""
     if isinstance(edge, list | tuple) and len(edge) == 2:
         relation, tail = edge
-        if all(type(part) is str or type(part) is int for part in edge):
+        names = (type(p) is str or (type(p) is int and abs(p) <= LARGEST_NUMBER) for p in edge)
+        if all(names):
             pair = (str(relation), str(tail))
             if not any(_UNUSABLE.search(part) for part in pair):
                 return pair

@@ -14,13 +14,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from beyond_perplexity.storage import provenance as gpu_use
+from beyond_perplexity.storage import provenance
 from beyond_perplexity.storage.provenance import finished, run_record
 
 
 @pytest.fixture(autouse=True)
 def nothing_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_use, "_watches", {})
+    monkeypatch.setattr(provenance, "_watches", {})
 
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
@@ -34,21 +34,21 @@ def test_nvidia_smi_is_asked_about_this_very_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
-    assert gpu_use.busy_percent("GPU-7") == 62
-    assert gpu_use.busy_percent("GPU-8") is None
+    assert provenance.busy_percent("GPU-7") == 62
+    assert provenance.busy_percent("GPU-8") is None
     install(tmp_path, monkeypatch, "echo '[N/A]'")
-    assert gpu_use.busy_percent("GPU-7") is None
+    assert provenance.busy_percent("GPU-7") is None
     (tmp_path / "nvidia-smi").unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpu_use.busy_percent("GPU-7") is None
+    assert provenance.busy_percent("GPU-7") is None
 
 
 def test_a_record_has_what_was_used_of_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(tmp_path, monkeypatch, "echo 40")
-    monkeypatch.setattr(gpu_use, "_FIRST_SAMPLE", 0.01)
-    monkeypatch.setattr(gpu_use, "SECONDS_BETWEEN_SAMPLES", 0.01)
+    monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
+    monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)
     cuda = SimpleNamespace(
         is_available=lambda: True,
         get_device_properties=lambda device: SimpleNamespace(name="A GPU", uuid="7"),
@@ -61,7 +61,7 @@ def test_a_record_has_what_was_used_of_a_gpu(
     while (found := finished(record)["gpus"][0])["samples"] < 2:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    gpu_use._watches["cuda"]._ended.set()
+    provenance._watches["cuda"]._ended.set()
     expected = {"name": "A GPU", "memory_mb": 3000, "busy_percent": 40.0}
     assert {key: found[key] for key in expected} == expected
 

@@ -251,13 +251,13 @@ def test_the_commands_meet(tmp_path: Path, capsys, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--arpa", "a", "--text", "t", "--cleaned"], "--cleaned: has no effect with an ARPA"),
-        (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "--stride: goes not with"),
+        (["--arpa", "a", "--text", "t", "--cleaned"], "cleaned: has no effect with an ARPA"),
+        (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "stride: goes not with"),
         (
             ["--model", "m", "--text", "t", "--unk-as", "x"],
-            "--unk-as: has no effect without an ARPA",
+            "unk as: has no effect without an ARPA",
         ),
-        (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "--unk-as: is 'x y'"),
+        (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "unk as: is 'x y'"),
     ],
 )
 def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch) -> None:

@@ -16,8 +16,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning import snakemake_hooks as notes
 from beyond_perplexity.schemas.corpora import ALIASES
 from beyond_perplexity.storage import outputs, provenance, shards, verification
-from beyond_perplexity.storage import outputs as outlived
-from beyond_perplexity.storage import provenance as lineage
 from beyond_perplexity.storage.fingerprint import ROOT
 
 SCRIPT = "scripts/merge_statistics.py"
@@ -35,40 +33,40 @@ ROWS = {"entity": ["a"], "alias": ["b"]}
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(outlived.RUN, raising=False)
-    lineage.forget_reads()
+    monkeypatch.delenv(outputs.RUN, raising=False)
+    provenance.forget_reads()
     verification._content.cache_clear()
 
 
 def start_run(monkeypatch) -> None:
-    monkeypatch.setenv(outlived.RUN, "")
-    outlived.number_run()
+    monkeypatch.setenv(outputs.RUN, "")
+    outputs.number_run()
 
 
 def test_a_job_of_an_earlier_run_leaves_what_a_later_one_is_about(monkeypatch):
     start_run(monkeypatch)
-    earlier = os.environ[outlived.RUN]
-    outlived.claim(["a/shared", "a/own"])
+    earlier = os.environ[outputs.RUN]
+    outputs.claim(["a/shared", "a/own"])
     outputs.write_text("a/shared", "earlier")
     start_run(monkeypatch)
-    outlived.claim([os.path.abspath("a/shared"), "a/new"])
+    outputs.claim([os.path.abspath("a/shared"), "a/new"])
     outputs.write_text("a/shared", "later")
-    monkeypatch.setenv(outlived.RUN, earlier)
+    monkeypatch.setenv(outputs.RUN, earlier)
     with pytest.raises(InputError, match=r"^a/shared: is left to a later run"):
         outputs.write_text("a/shared", "too late")
     assert sorted(os.listdir("a")) == ["shared"]
     with open("a/shared") as file:
         assert file.read() == "later"
     outputs.write_text(os.path.abspath("a/own"), "earlier")
-    monkeypatch.delenv(outlived.RUN)
+    monkeypatch.delenv(outputs.RUN)
     outputs.write_text("a/shared", "of a command that is no job")
 
 
 def test_a_run_comes_after_one_of_a_machine_whose_clock_is_ahead(monkeypatch):
-    monkeypatch.setenv(outlived.RUN, str(time.time_ns() + 10**15))
-    outlived.claim(["a"])
+    monkeypatch.setenv(outputs.RUN, str(time.time_ns() + 10**15))
+    outputs.claim(["a"])
     start_run(monkeypatch)
-    outlived.claim(["a"])
+    outputs.claim(["a"])
     outputs.write_text("a", "later")
 
 
@@ -77,7 +75,7 @@ def make(monkeypatch) -> None:
     shards.write_shard("in.parquet", ALIASES, ROWS, {})
     arguments = notes.arguments_in(COMMAND.format(threads=1, memory=2000))
     monkeypatch.setattr(sys, "argv", [str(ROOT / SCRIPT), *arguments])
-    lineage.forget_reads()
+    provenance.forget_reads()
     list(shards.read_batches("in.parquet", ALIASES, ["entity"]))
     record = provenance.run_record(SCRIPT, {"note": "two words"})
     shards.write_shard("out.parquet", ALIASES, ROWS, record)

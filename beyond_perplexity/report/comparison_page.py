@@ -192,11 +192,7 @@ def _said(row: Mapping[Any, Any]) -> str:
 
 
 def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
-    """Make the table that answers how far the samples are from the reference.
-
-    A row per tendency that could be measured; `raw`: of the raw texts, beside the one in a
-    vocabulary.
-    """
+    """Make the table of how far the samples are from the reference; `raw`: without a vocabulary."""
     found = _lookup(measures)
     body: list[list[str]] = []
     kept, marked = [], []

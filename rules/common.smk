@@ -221,6 +221,11 @@ evaluator_gpus = of(RUN.semantics.evaluator_gpus, "evaluator")
 encoder_gpus = of(RUN.embeddings.gpus)
 
 
+def files_by_kind(wildcards, input):
+    """The input files by their kind, as JSON, in few words: there may be thousands."""
+    return parameters.as_json({kind: as_ranges(files) for kind, files in input.items()})
+
+
 def environment(asked):
     """The environment of a job: with CUDA where it asks for a GPU."""
     return lambda wildcards: f"../envs/{'gpu' if asked(wildcards) else 'cpu'}.yaml"

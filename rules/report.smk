@@ -12,11 +12,6 @@
 # steps     tabulate, plot -> write_overview; the report itself: snakemake --report
 
 
-def files_by_kind(wildcards, input):
-    """The input files by their kind, as JSON, in few words: there may be thousands."""
-    return parameters.as_json({kind: as_ranges(files) for kind, files in input.items()})
-
-
 rule tabulate:
     """Lay out a table, with published values beside where its paper has them."""
     input:

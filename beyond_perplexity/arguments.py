@@ -29,10 +29,7 @@ class CommandParser(argparse.ArgumentParser):
 
     Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
 
-    Attributes
-    ----------
-    ends : str
-        What the exit status means; the help ends with it.
+    `ends`: what the exit status means; the help ends with it.
     """
 
     ends = ENDS
@@ -56,11 +53,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; see `argparse.ArgumentParser.parse_args`.
 
-        Raises
-        ------
-        InputError
-            When a value cannot be used, two outputs are one file, or an output is a file that the
-            command reads.
+        Raises InputError when a value cannot be used, two outputs are one file, or an output is a
+        file that the command reads.
         """
         for text in sys.argv[1:] if args is None else args:
             if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
@@ -104,15 +98,9 @@ def _program() -> str | None:
 def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:
     """Make the ``type`` of an argument that is a whole number within bounds.
 
-    Parameters
-    ----------
-    minimum, maximum : int
-        Both may be given.
+    `minimum`, `maximum`: both may be given.
 
-    Returns
-    -------
-    callable
-        Turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
+    Returns turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
     """
 
     def read(text: str) -> int:
@@ -132,17 +120,9 @@ def real(
 ) -> Callable[[str], float]:
     """Make the ``type`` of an argument that is a finite number within bounds.
 
-    Parameters
-    ----------
-    above, below : float
-        These are too small and too large themselves.
-    minimum : float
-        May be given itself.
+    `above`, `below`: these are too small and too large themselves; `minimum`: may be given itself.
 
-    Returns
-    -------
-    callable
-        Turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
+    Returns turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
     """
     limits = {"above": above, "below": below, "at least": minimum}
     bounds = {word: limit for word, limit in limits.items() if math.isfinite(limit)}
@@ -171,10 +151,7 @@ COUNT = whole(1, MOST_COUNT)
 def output_file(text: str) -> str:
     """Check the path of a file to write; use it as the ``type`` of an argument.
 
-    Raises
-    ------
-    InputError
-        When it cannot be written; see `storage.outputs.check_output`.
+    Raises InputError when it cannot be written; see `storage.outputs.check_output`.
     """
     check_output(text)
     return text
@@ -188,10 +165,7 @@ def output_path(text: str) -> Path:
 def output_folder(text: str) -> Path:
     """Check the path of a folder to write to; use it as the ``type`` of an argument.
 
-    Raises
-    ------
-    InputError
-        When nothing can be written to it; see `storage.outputs.check_output_folder`.
+    Raises InputError when nothing can be written to it; see `storage.outputs.check_output_folder`.
     """
     check_output_folder(text)
     return Path(text)

@@ -26,11 +26,8 @@ OMITTED: Any = object()
 class Limit:
     """What a value must be besides its type; ``Annotated[int, Limit(minimum=1)]`` carries it.
 
-    Parameters
-    ----------
-    **keywords
-        Keywords of JSON schema. The schema of the configuration has them all; `parse_options`
-        reads ``enum``, and `Limited` what bounds a number.
+    `**keywords`: keywords of JSON schema. The schema of the configuration has them all;
+    `parse_options` reads ``enum``, and `Limited` what bounds a number.
     """
 
     def __init__(self, **keywords: Any) -> None:
@@ -106,10 +103,7 @@ def _refuse(constant: str) -> None:
 def json_object(text: str) -> dict[str, Any]:
     """Read a JSON object from a command line; use it as the ``type`` of an argument.
 
-    Raises
-    ------
-    InputError
-        When the text is no JSON, or no object.
+    Raises InputError when the text is no JSON, or no object.
     """
     try:
         value = json.loads(text, parse_constant=_refuse)
@@ -178,23 +172,11 @@ def _shown(value: object) -> str:
 def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
     """Build an options dataclass from a JSON object.
 
-    Parameters
-    ----------
-    kind : type
-        A dataclass; a `ValueError` of its ``__post_init__`` becomes the error's text.
-    values : dict
-        Keys are names of its fields; what is left out has the default.
-    where : str
-        The path of the object in the user's file, for the message.
+    `kind`: a dataclass; a `ValueError` of its ``__post_init__`` becomes the error's text; `values`:
+    keys are names of its fields; what is left out has the default; `where`: the path of the object
+    in the user's file, for the message.
 
-    Returns
-    -------
-    instance of `kind`
-
-    Raises
-    ------
-    InputError
-        When a key is unknown, missing or of the wrong type, or a cross-check fails.
+    Raises InputError when a key is unknown, missing or of the wrong type, or a cross-check fails.
     """
     assert dataclasses.is_dataclass(kind)
     if not isinstance(values, Mapping):
@@ -220,14 +202,9 @@ def add_fields(
 ) -> type[Parsed]:
     """Give a class, before `dataclasses.dataclass` sees it, the fields that rows of a table name.
 
-    Parameters
-    ----------
-    kind : type
-        Changed in place; its docstring has the keys of `words` in angle brackets.
-    fields : mapping of str to (type, default)
-        By name. A field that the class has keeps its place.
-    words : mapping of str to str
-        What stands in the docstring in place of each key.
+    `kind`: changed in place; its docstring has the keys of `words` in angle brackets; `fields`: by
+    name. A field that the class has keeps its place; `words`: what stands in the docstring in place
+    of each key.
     """
     for name, (hint, default) in fields.items():
         kind.__annotations__[name] = hint

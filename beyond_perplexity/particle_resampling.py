@@ -24,18 +24,11 @@ def effective_size(weights: Tensor) -> Tensor:
 def systematic(weights: Tensor, uniforms: Tensor) -> Tensor:
     """Resample: place k goes to the particle at (k + u) / K of the cumulated weights.
 
-    Parameters
-    ----------
-    weights : Tensor
-        float64, (B, K): logarithms, not all of a row −inf.
-    uniforms : Tensor
-        float64, (B,): u in [0, 1).
+    `weights`: float64, (B, K): logarithms, not all of a row −inf; `uniforms`: float64, (B,): u in
+    [0, 1).
 
-    Returns
-    -------
-    Tensor
-        int64, (B, K), rising. A particle with share w of all weights is in it K w times on average,
-        and either ⌊K w⌋ or ⌈K w⌉ times.
+    Returns int64, (B, K), rising. A particle with share w of all weights is in it K w times on
+    average, and either ⌊K w⌋ or ⌈K w⌉ times.
     """
     heights = weights.softmax(1).cumsum(1)  # (B, K)
     own = torch.arange(weights.shape[1], device=weights.device)  # (K,)
@@ -53,21 +46,10 @@ def conditional_systematic(
     where the path of a particle drawn at the end went through it (Chopin & Singh 2015, "On
     particle Gibbs sampling", section 3.3).
 
-    Parameters
-    ----------
-    weights : Tensor
-        float64, (B, K): logarithms.
-    uniforms : Tensor
-        float64, (B,), in [0, 1).
-    kept : Tensor
-        int64, (B,): the particle of each filter, of weight above 0.
+    `weights`: float64, (B, K): logarithms; `uniforms`: float64, (B,), in [0, 1); `kept`: int64,
+    (B,): the particle of each filter, of weight above 0.
 
-    Returns
-    -------
-    chosen : Tensor
-        int64, (B, K).
-    place : Tensor
-        int64, (B,): where the kept particle goes on.
+    Returns `chosen`: int64, (B, K); `place`: int64, (B,): where the kept particle goes on.
     """
     count, own = weights.shape[1], kept[:, None]  # (B, 1)
     shares = weights.softmax(1)  # (B, K)

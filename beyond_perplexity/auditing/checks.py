@@ -27,64 +27,30 @@ class Evidence(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What is said of a check.
+    """What is said of a check."""
 
-    Attributes
-    ----------
-    check : str
-        Its name.
-    sound : bool
-        The deviation is within the tolerance.
-    worst, tolerance : float
-        In the unit of the check.
-    places : int
-        How many things were compared; 0: the check has nothing to look at here.
-    detail : str
-        Where the worst was.
-    explanation : str
-        What is promised, and what usually breaks it.
-    because : str
-        Another alarm that explains this one; empty: none does.
-    """
-
-    check: str
-    sound: bool
-    worst: float
+    check: str  # Its name
+    sound: bool  # The deviation is within the tolerance
+    worst: float  # worst, tolerance: In the unit of the check
     tolerance: float
-    places: int
-    detail: str
-    explanation: str
-    because: str = ""
+    places: int  # How many things were compared; 0: the check has nothing to look at here
+    detail: str  # Where the worst was
+    explanation: str  # What is promised, and what usually breaks it
+    because: str = ""  # Another alarm that explains this one; empty: none does
 
 
 class Check(NamedTuple):
-    """What is known of a check.
+    """What is known of a check."""
 
-    Attributes
-    ----------
-    reference : str
-        ``module:function``.
-    tolerance : float
-        The largest deviation that is no alarm.
-    unit : str
-        Of the deviation.
-    explanation : str
-        What is promised, and what usually breaks it.
-    rounding : float
-        The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
-        float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
-    needs : "model", "tokenizer" or "scoring"
-        What is tried.
-    implies : tuple of str
-        Checks that sound an alarm as well where this one does: they are no second fault.
-    """
-
-    reference: str
-    tolerance: float
-    unit: str
-    explanation: str
+    reference: str  # ``module:function``
+    tolerance: float  # The largest deviation that is no alarm
+    unit: str  # Of the deviation
+    explanation: str  # What is promised, and what usually breaks it
+    # The tolerance is at least so many times the spacing of the model's numbers around 1 (2⁻²³ of
+    # float32, 2⁻⁷ of bfloat16). 0: rounding is no excuse.
     rounding: float = 0.0
-    needs: str = "model"
+    needs: str = "model"  # What is tried
+    # Checks that sound an alarm as well where this one does: they are no second fault
     implies: tuple[str, ...] = ()
 
 

@@ -331,29 +331,15 @@ def extract(
 ) -> dict[str, object]:
     """Extract a corpus; either all outputs appear or none.
 
-    Parameters
-    ----------
-    options : ExtractionOptions
-        What to read and how.
-    outputs : Outputs
-        Where to write. Temporary files, about as large as the text, lie beside the documents.
-    record : dict
-        The run record for the footers.
-    seed : int
-        Of the shuffle.
-    workers : int
-        Processes; the tables do not depend on it.
+    `options`: what to read and how; `outputs`: where to write. Temporary files, about as large as
+    the text, lie beside the documents; `record`: the run record for the footers; `seed`: of the
+    shuffle; `workers`: Processes; the tables do not depend on it.
 
-    Returns
-    -------
-    dict
-        The report: counts of pages, articles, redirects, mentions by source, documents and tokens
-        per split, and skips by reason with the first places.
+    Returns the report: counts of pages, articles, redirects, mentions by source, documents and
+    tokens per split, and skips by reason with the first places.
 
-    Raises
-    ------
-    InputError
-        When the input cannot be read (see `SourceOptions.on_error`) or no document is left.
+    Raises InputError when the input cannot be read (see `SourceOptions.on_error`) or no document is
+    left.
     """
     outputs.documents.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:

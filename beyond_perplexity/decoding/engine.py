@@ -63,31 +63,17 @@ class DrawnDocument(NamedTuple):
 class Engine(ABC):
     """The slots, their refill and the order of output; a subclass says what a step does.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        In evaluation mode.
-    options : DecodingOptions
-    seed, purpose
-        Keys of the random streams; the item is the document's id.
-    maximum_length : int
-        L.
-    batch_size : int
-        R at most, rounded up to whole quanta of slots; halved as often as the memory asks for it.
+    `model`: in evaluation mode; `seed`, `purpose`: keys of the random streams; the item is the
+    document's id; `maximum_length`: L; `batch_size`: R at most, rounded up to whole quanta of
+    slots; halved as often as the memory asks for it.
 
-    Attributes
-    ----------
-    slots : dict of str to Tensor
-        What the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among them.
-    state : State or None
-        The model's state of R rows; None: nothing is under way.
-    recordable : bool
-        All of a step is recorded where graphs are; else just the model's part, since drawing looks
-        at values on the host.
+    `slots`: what the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among
+    them; `recordable`: all of a step is recorded where graphs are; else just the model's part,
+    since drawing looks at values on the host.
     """
 
     rooms: Rooms | None = None
-    state: State | None = None
+    state: State | None = None  # The model's state of R rows; None: nothing is under way
     recordable = True
 
     def __init__(

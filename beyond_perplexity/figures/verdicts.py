@@ -59,10 +59,7 @@ def beyond_floor(row: Mapping[Any, Any]) -> int:
 
     The distance is that at the size of the floor: floor plus excess.
 
-    Returns
-    -------
-    int
-        0 inside the band, or where there is none.
+    Returns 0 inside the band, or where there is none.
     """
     if not (is_known(row["floor_low"]) and is_known(row["floor_high"])):
         return 0
@@ -83,19 +80,9 @@ def human_floors(
 
     Floors differ where the compared texts have different sizes.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        Schema ``tendencies``.
-    key : tuple of str
-        Tendency and measure.
-    write : callable
-        How a number is written.
+    `rows`: schema ``tendencies``; `key`: tendency and measure; `write`: how a number is written.
 
-    Returns
-    -------
-    dict of str to str
-        By vocabulary; an empty text where none has a floor.
+    Returns by vocabulary; an empty text where none has a floor.
     """
     chosen = rows[(rows["tendency"] == key[0]) & (rows["measure"] == key[1])]
     return {

@@ -43,12 +43,8 @@ class DocumentLabels:
 class DocumentGroups:
     """Cut a random order of documents into nested subsets, block after block.
 
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        The order is drawn from it.
-    sizes : sequence of int
-        Documents of the subsets, increasing; the last is the number of all documents.
+    `rng`: the order is drawn from it; `sizes`: documents of the subsets, increasing; the last is
+    the number of all documents.
     """
 
     def __init__(self, rng: np.random.Generator, sizes: Sequence[int]) -> None:
@@ -83,19 +79,10 @@ class DocumentResample:
 def documents_within(lengths: np.ndarray, tokens: int, rng: np.random.Generator) -> np.ndarray:
     """Draw documents in random order, leaving out each that does not fit any more.
 
-    Parameters
-    ----------
-    lengths : numpy.ndarray of int, shape (D,)
-        Tokens of each document.
-    tokens : int
-        How many all that are drawn may have together.
-    rng : numpy.random.Generator
-        The order is drawn from it, so that the order of a file does not matter.
+    `lengths`: tokens of each document; `tokens`: how many all that are drawn may have together;
+    `rng`: the order is drawn from it, so that the order of a file does not matter.
 
-    Returns
-    -------
-    numpy.ndarray of bool, shape (D,)
-        No further document would fit.
+    Returns no further document would fit.
     """
     if lengths.sum(dtype=np.int64) <= tokens:
         return np.ones(len(lengths), bool)

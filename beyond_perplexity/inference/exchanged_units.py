@@ -55,12 +55,8 @@ def scheme_of(groups: Groups) -> Scheme:
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
     """Take a text for independent documents that nearly is, beside larger groups; see the module.
 
-    Parameters
-    ----------
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The group of each document of the reference and of the samples.
-    n_documents : tuple of two int
-        Documents of both.
+    `groups`: the group of each document of the reference and of the samples; `n_documents`:
+    documents of both.
     """
     if not unlike_groups(groups, n_documents):
         return groups
@@ -112,21 +108,9 @@ def group_sums(groups: np.ndarray | None, values: np.ndarray) -> np.ndarray:
 def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 0.0) -> np.ndarray:
     """Take whole groups in an order, up to n documents.
 
-    Parameters
-    ----------
-    groups : numpy.ndarray of int, shape (D,)
-        The group of each document, from 0 on without gaps.
-    order : numpy.ndarray of int, shape (G,)
-        The groups as they are taken.
-    n : int
-        Documents.
-    beyond : float
-        Share of the last group that may lie beyond n; one half for as many documents as come
-        nearest to n.
-
-    Returns
-    -------
-    numpy.ndarray of bool, shape (D,)
+    `groups`: the group of each document, from 0 on without gaps; `order`: the groups as they are
+    taken; `n`: Documents; `beyond`: share of the last group that may lie beyond n; one half for as
+    many documents as come nearest to n.
     """
     sizes = np.bincount(groups, minlength=len(order))
     chosen = np.zeros(len(order), bool)
@@ -137,41 +121,24 @@ def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 
 
 @dataclass(frozen=True)
 class ExchangedUnits:
-    """Units of both texts, numbered together.
+    """Units of both texts, numbered together."""
 
-    Attributes
-    ----------
-    scheme : str
-        ``groups``, ``swaps`` or ``draws``; ``documents`` where each is a unit
-        (`single_documents`).
-    codes : tuple of two numpy.ndarray of int64, shape (D,)
-        The unit of each document of the reference and of the samples.
-    n : tuple of two int
-        Units of the reference (the first numbers) and of the samples.
-    weights : tuple of two float
-        What a document of either text counts; at least 1, and 1 for one of them.
-    """
-
+    # ``groups``, ``swaps`` or ``draws``; ``documents`` where each is a unit (`single_documents`)
     scheme: Scheme
+    # The unit of each document of the reference and of the samples
     codes: tuple[np.ndarray, np.ndarray]
-    n: tuple[int, int]
+    n: tuple[int, int]  # Units of the reference (the first numbers) and of the samples
+    # What a document of either text counts; at least 1, and 1 for one of them
     weights: tuple[float, float]
 
     def labels(self, n: int, seed: int) -> Iterator[np.ndarray]:
         """Draw which units are on the side of the reference.
 
-        Parameters
-        ----------
-        n : int
-            Randomizations; number b draws from the stream (`seed`, ``"permutation/units"``, b), so
-            that all measures share them; of draws the next `SIDE_BY_SIDE` ones do together.
-        seed : int
-            See `n`.
+        `n`: Randomizations; number b draws from the stream (`seed`, ``"permutation/units"``, b), so
+        that all measures share them; of draws the next `SIDE_BY_SIDE` ones do together; `seed`: see
+        `n`.
 
-        Yields
-        ------
-        numpy.ndarray of bool, shape (U, w)
-            Of the next w randomizations.
+        Yields of the next w randomizations.
         """
         for start in range(0, n, SIDE_BY_SIDE):
             items = range(start, min(start + SIDE_BY_SIDE, n))
@@ -197,14 +164,9 @@ def exchanged_units(
 ) -> ExchangedUnits | None:
     """Say what is exchanged; None where it is every single document, or one of a draw.
 
-    Parameters
-    ----------
-    groups : tuple of two numpy.ndarray of int32, shape (D,), or None
-        The group of each document, from 0 on.
-    n_documents : tuple of two int
-        Documents of the reference and of the samples.
-    seed : int
-        The pseudo-groups are dealt from the stream (`seed`, ``"pseudo_groups"``).
+    `groups`: the group of each document, from 0 on; `n_documents`: documents of the reference and
+    of the samples; `seed`: the pseudo-groups are dealt from the stream (`seed`,
+    ``"pseudo_groups"``).
     """
     scheme = scheme_of(groups)
     if scheme in ("documents", "draws"):
@@ -231,21 +193,12 @@ def single_documents(n_documents: tuple[int, int]) -> ExchangedUnits:
 
 @dataclass(frozen=True)
 class GroupDraws:
-    """Draws of one document per group, beside single documents; see the module.
+    """Draws of one document per group, beside single documents; see the module."""
 
-    Attributes
-    ----------
-    groups : numpy.ndarray of int, shape (D,)
-        The group of each document of the samples, from 0 on without gaps.
-    n_reference : int
-        Documents of the reference.
-    seed : int
-        Blocks are dealt from the stream (`seed`, ``"group_draws/blocks"``, text), draw d from
-        (`seed`, ``"group_draws"``, d).
-    """
-
-    groups: np.ndarray
-    n_reference: int
+    groups: np.ndarray  # The group of each document of the samples, from 0 on without gaps
+    n_reference: int  # Documents of the reference
+    # Blocks are dealt from the stream (`seed`, ``"group_draws/blocks"``, text), draw d from
+    # (`seed`, ``"group_draws"``, d)
     seed: int
 
     @property

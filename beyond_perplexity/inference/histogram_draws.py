@@ -31,18 +31,10 @@ Resampler = Callable[[range], np.ndarray]
 
 @dataclass(frozen=True)
 class PairedHistogram:
-    """Documents of two bodies of text by the value of one variable.
+    """Documents of two bodies of text by the value of one variable."""
 
-    Attributes
-    ----------
-    support : numpy.ndarray of float64, shape (C,)
-        The values, increasing.
-    reference, samples : numpy.ndarray of int64, shape (C,)
-        Documents of each value.
-    """
-
-    support: np.ndarray
-    reference: np.ndarray
+    support: np.ndarray  # The values, increasing
+    reference: np.ndarray  # reference, samples: Documents of each value
     samples: np.ndarray
 
 
@@ -51,18 +43,10 @@ def compare_histograms(
 ) -> dict[str, np.ndarray]:
     """Compute means and distances of two histograms.
 
-    Parameters
-    ----------
-    support : numpy.ndarray, shape (C,)
-        Values.
-    reference, samples : numpy.ndarray, shape (..., C)
-        Documents of each value.
+    `support`: Values; `reference`, `samples`: documents of each value.
 
-    Returns
-    -------
-    dict of str to numpy.ndarray, shape (...)
-        ``mean`` (of the samples), ``mean_reference``, ``mean_difference`` (samples minus
-        reference) and ``ks``; NaN where a side has no document.
+    Returns ``mean`` (of the samples), ``mean_reference``, ``mean_difference`` (samples minus
+    reference) and ``ks``; NaN where a side has no document.
     """
     with np.errstate(invalid="ignore"):
         mean_reference = reference @ support / reference.sum(axis=-1)
@@ -91,19 +75,10 @@ def _gather(
 def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
     """Compute the statistics of `compare_histograms` under permutations of the documents.
 
-    Parameters
-    ----------
-    paired : PairedHistogram
-        The data.
-    n : int
-        Permutations, at least 1.
-    seed, purpose : int, str
-        Permutation b draws from the stream (`seed`, `purpose`, b).
+    `paired`: the data; `n`: Permutations, at least 1; `seed`, `purpose`: permutation b draws from
+    the stream (`seed`, `purpose`, b).
 
-    Returns
-    -------
-    dict of str to numpy.ndarray of float64, shape (n,)
-        The statistics of `compare_histograms`.
+    Returns the statistics of `compare_histograms`.
     """
     pooled = paired.reference + paired.samples
     size = int(paired.reference.sum())
@@ -157,22 +132,11 @@ def bootstrap_both(
 ) -> dict[str, np.ndarray]:
     """Compute statistics under resampling of both bodies.
 
-    Parameters
-    ----------
-    drawers : sequence of two callable
-        Draw histograms (r, `width`) of the reference and of the samples by the numbers of r
-        replicates.
-    width : int
-        Cells.
-    evaluate : callable
-        Takes resamples of both and returns arrays of shape (r,) by name.
-    n : int
-        Replicates, at least 1.
+    `drawers`: draw histograms (r, `width`) of the reference and of the samples by the numbers of r
+    replicates; `width`: Cells; `evaluate`: takes resamples of both and returns arrays of shape (r,)
+    by name; `n`: Replicates, at least 1.
 
-    Returns
-    -------
-    dict of str to numpy.ndarray, shape (n,)
-        What `evaluate` returns, of all replicates.
+    Returns what `evaluate` returns, of all replicates.
     """
 
     def replicates(items: range) -> dict[str, np.ndarray]:
@@ -183,20 +147,12 @@ def bootstrap_both(
 
 
 class DocumentCells(NamedTuple):
-    """The cell of every document of two texts in one histogram.
+    """The cell of every document of two texts in one histogram."""
 
-    Attributes
-    ----------
-    n : int
-        Cells C.
-    places : tuple of two numpy.ndarray of int64, shape (D,)
-        The cell of each document of the reference and of the samples; -1 for none.
-    evaluate : callable
-        Computes measures, (r,) each, from the histograms of both sides, (r, C) each.
-    """
-
-    n: int
+    n: int  # Cells C
+    # The cell of each document of the reference and of the samples; -1 for none
     places: tuple[np.ndarray, np.ndarray]
+    # Computes measures, (r,) each, from the histograms of both sides, (r, C) each
     evaluate: Evaluate
 
 
@@ -214,18 +170,8 @@ def exchanged_cells(
 ) -> dict[str, np.ndarray]:
     """Compute the measures of histograms under randomizations of units.
 
-    Parameters
-    ----------
-    cells : DocumentCells
-        The data.
-    units : ExchangedUnits
-        What is exchanged.
-    n, seed : int
-        Randomizations and their seed; see `ExchangedUnits.labels`.
-
-    Returns
-    -------
-    dict of str to numpy.ndarray of float64, shape (n,)
+    `cells`: the data; `units`: what is exchanged; `n`, `seed`: randomizations and their seed; see
+    `ExchangedUnits.labels`.
     """
     counted = None
     for places, codes, weight in zip(cells.places, units.codes, units.weights, strict=True):

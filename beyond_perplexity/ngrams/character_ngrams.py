@@ -42,15 +42,9 @@ class Alphabet:
     byte evenly among those that may follow, and the whole is renormalized to the characters that
     have not been seen. So the probabilities of all unseen characters sum to 1, and each is above 0.
 
-    Parameters
-    ----------
-    words : sequence of str
-        Without blanks.
+    `words`: without blanks.
 
-    Attributes
-    ----------
-    size : int
-        Number of symbols that can follow a context: characters, `END`, `ESCAPE`.
+    `size`: number of symbols that can follow a context: characters, `END`, `ESCAPE`.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -280,18 +274,10 @@ def _log_likelihood(
 def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoothing:
     """Choose the weights that give held-out words the highest probability.
 
-    Parameters
-    ----------
-    levels : sequence of LevelCounts
-        Of the held-out words' predictions; at least `order` of them.
-    order : int
-    size : int
-        Number of symbols.
+    `levels`: of the held-out words' predictions; at least `order` of them; `size`: number of
+    symbols.
 
-    Returns
-    -------
-    Smoothing
-        A local maximum, found by L-BFGS-B from one start; rounded to `DIGITS` decimals.
+    Returns a local maximum, found by L-BFGS-B from one start; rounded to `DIGITS` decimals.
     """
     from scipy.optimize import minimize
 

@@ -45,44 +45,23 @@ class ScoredText(NamedTuple):
 
 
 class DocumentRow(NamedTuple):
-    """What a model says of a document: the columns of schema ``document_scores``.
-
-    Attributes
-    ----------
-    doc_id : int
-    scored_text : "cleaned" or "raw"
-        Which string was scored.
-    group : str or None
-        None: the document is a group of its own.
-    log_likelihood : float
-        ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible.
-    log_likelihood_spelled : float or None
-        The same with the spelling of each unknown word; None without a speller.
-    tokens : int
-        Tokens of the model, without ``<s>`` and ``</s>``.
-    words, characters, bytes : int
-        Of the scored string; bytes are those of UTF-8.
-    unknown, impossible : int
-        ``<unk>`` tokens, and predictions of probability zero.
-    text_hash : int
-        64 bits of the BLAKE2b digest of the scored bytes, signed.
-    ended : bool
-        Whether the log-likelihoods have the end of the document.
-    """
+    """What a model says of a document: the columns of schema ``document_scores``."""
 
     doc_id: int
-    scored_text: str
-    group: str | None
+    scored_text: str  # Which string was scored
+    group: str | None  # None: the document is a group of its own
+    # ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible
     log_likelihood: float
+    # The same with the spelling of each unknown word; None without a speller
     log_likelihood_spelled: float | None
-    tokens: int
-    words: int
+    tokens: int  # Tokens of the model, without ``<s>`` and ``</s>``
+    words: int  # words, characters, bytes: Of the scored string; bytes are those of UTF-8
     characters: int
     bytes: int
-    unknown: int
+    unknown: int  # unknown, impossible: ``<unk>`` tokens, and predictions of probability zero
     impossible: int
-    text_hash: int
-    ended: bool = True
+    text_hash: int  # 64 bits of the BLAKE2b digest of the scored bytes, signed
+    ended: bool = True  # Whether the log-likelihoods have the end of the document
 
 
 def texts_of_split(
@@ -90,13 +69,8 @@ def texts_of_split(
 ) -> Iterator[ScoredText]:
     """Stream the documents of a split of a file of schema ``documents``.
 
-    Parameters
-    ----------
-    path, split : str
-    grouped : bool
-        Whether the documents of a title are a group.
-    raw : str, optional
-        File of schema ``raw``, of the same extraction: give the text before cleaning.
+    `grouped`: whether the documents of a title are a group; `raw`: file of schema ``raw``, of the
+    same extraction: give the text before cleaning.
     """
     columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
     batches = read_batches(path, DOCUMENTS, columns, READ)
@@ -165,25 +139,13 @@ def score_rows(
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
 
-    Parameters
-    ----------
-    model, vocabulary
-        From `models.checkpoint.load_model`.
-    texts : iterable of ScoredText or str
-        A plain string is a document without a group; its place, from 0, is its ``doc_id``.
-    text : "cleaned" or "raw"
-        Whether repeated blanks are one and blanks at the ends none, or the string is scored as is.
-    spell : callable, optional
-        See the module.
-    count_eos : bool
-        Whether log-likelihoods have the end of each document.
-    **options
-        As in `likelihoods.score_encoded`.
+    `model`, `vocabulary`: from `models.checkpoint.load_model`; `texts`: a plain string is a
+    document without a group; its place, from 0, is its ``doc_id``; `text`: whether repeated blanks
+    are one and blanks at the ends none, or the string is scored as is; `spell`: see the module;
+    `count_eos`: whether log-likelihoods have the end of each document; `**options`: as in
+    `likelihoods.score_encoded`.
 
-    Raises
-    ------
-    InputError
-        When a score is no number: that is no infinite perplexity, but a broken model.
+    Raises InputError when a score is no number: that is no infinite perplexity, but a broken model.
     """
     given = (
         ScoredText(place, item) if isinstance(item, str) else item

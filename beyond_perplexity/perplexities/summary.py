@@ -160,38 +160,25 @@ def summarize(
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 
-    Parameters
-    ----------
-    totals : Totals
-        Of at least one document.
-    vocabulary : Vocabulary
-        The model's.
-    count_eos, count_bos : bool
-        Whether ``</s>`` and ``<s>`` count in every N: as a token, a word, a character (the line
-        feed of a file with one document a line) and a byte. log P never has ``<s>``, and the totals
-        have ``</s>`` in it if and only if N has. The perplexity tutorial (001) counts both; KenLM
-        and the default only ``</s>``.
+    `totals`: of at least one document; `vocabulary`: the model's; `count_eos`, `count_bos`: whether
+    ``</s>`` and ``<s>`` count in every N: as a token, a word, a character (the line feed of a file
+    with one document a line) and a byte. log P never has ``<s>``, and the totals have ``</s>`` in
+    it if and only if N has. The perplexity tutorial (001) counts both; KenLM and the default only
+    ``</s>``.
 
-    Returns
-    -------
-    dict
-        JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over
-        the documents that are left. ``perplexity`` and ``n`` have the keys ``token``, ``word``,
-        ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in
-        nats. ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each
-        unknown token, U the number of training types that are not in the vocabulary (at least 1),
-        as if ``<unk>`` shared its probability evenly among them. ``spelled``, where a speller was
-        given, is the same with ln p of the spelling of each unknown word (`speller.speller`), and
-        what that is, in bits: the one number of a closed vocabulary that compares with those of
-        other vocabularies. ``interval`` has the limits of
-        ``perplexity`` and ``bits`` over groups of documents (`intervals.ratio_interval`), under
-        ``spelled`` those with the spelling of unknown words; a limit that is not known is null, and
-        ``note`` says why.
+    Returns JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given
+    over the documents that are left. ``perplexity`` and ``n`` have the keys ``token``, ``word``,
+    ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in nats.
+    ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each unknown token,
+    U the number of training types that are not in the vocabulary (at least 1), as if ``<unk>``
+    shared its probability evenly among them. ``spelled``, where a speller was given, is the same
+    with ln p of the spelling of each unknown word (`speller.speller`), and what that is, in bits:
+    the one number of a closed vocabulary that compares with those of other vocabularies.
+    ``interval`` has the limits of ``perplexity`` and ``bits`` over groups of documents
+    (`intervals.ratio_interval`), under ``spelled`` those with the spelling of unknown words; a
+    limit that is not known is null, and ``note`` says why.
 
-    Raises
-    ------
-    InputError
-        When there are no documents, or N is zero.
+    Raises InputError when there are no documents, or N is zero.
     """
     extra = totals.documents * (count_eos + count_bos)
     n = {

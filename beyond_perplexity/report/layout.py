@@ -49,62 +49,29 @@ summary { cursor: pointer; }
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes
-    ----------
-    title : str
-        Its own heading.
-    group : str
-        Heading over it and its neighbours of the same group; empty for none.
-    text : bool
-        Whether it holds text (left) rather than numbers (right).
-    published : bool
-        Whether its values are the paper's and not this run's.
-    wraps : bool
-        Whether it holds passages, which are broken into lines.
-    """
-
-    title: str
-    group: str = ""
-    text: bool = False
-    published: bool = False
-    wraps: bool = False
+    title: str  # Its own heading
+    group: str = ""  # Heading over it and its neighbours of the same group; empty for none
+    text: bool = False  # Whether it holds text (left) rather than numbers (right)
+    published: bool = False  # Whether its values are the paper's and not this run's
+    wraps: bool = False  # Whether it holds passages, which are broken into lines
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table in full precision and as it is shown.
+    """A table in full precision and as it is shown."""
 
-    Attributes
-    ----------
-    name : str
-        Short name, fit for a LaTeX label.
-    title : str
-        One line.
-    note : str
-        What the columns mean, in plain words.
-    columns : sequence of Column
-        The columns that are shown.
-    rows : sequence of sequence of str
-        Rounded cells, as many in each row as there are columns.
-    tidy : pandas.DataFrame
-        Every number in full precision, one a row; columns of published values begin with
-        `PUBLISHED_COLUMN`.
-    published_note : str
-        What is said of the published values where they are shown.
-    marked : sequence of int
-        Rows that a page gives a colour.
-    """
-
-    name: str
-    title: str
-    note: str
-    columns: Sequence[Column]
-    rows: Sequence[Sequence[str]]
+    name: str  # Short name, fit for a LaTeX label
+    title: str  # One line
+    note: str  # What the columns mean, in plain words
+    columns: Sequence[Column]  # The columns that are shown
+    rows: Sequence[Sequence[str]]  # Rounded cells, as many in each row as there are columns
+    # Every number in full precision, one a row; columns of published values begin with
+    # `PUBLISHED_COLUMN`
     tidy: pd.DataFrame
-    published_note: str = ""
-    marked: Sequence[int] = ()
+    published_note: str = ""  # What is said of the published values where they are shown
+    marked: Sequence[int] = ()  # Rows that a page gives a colour
 
     def with_published(self) -> Table:
         """Say of the published values what they are."""

@@ -20,56 +20,31 @@ NO_WORDS = frozenset({"<s>", "</s>", "<unk>"})
 
 
 class Measure(NamedTuple):
-    """What is known of a measure of two texts, the target and what is compared with it.
+    """What is known of a measure of two texts, the target and what is compared with it."""
 
-    Attributes
-    ----------
-    title : str
-        What tables and figures call it.
-    words : str
-        What it is, in a line, for README and tables.
-    low, high : float
-        Its range, with the paper's constants; `high` is what identical texts have where it
-        `reaches`.
-    needs : str
-        What it is computed from.
-    equation : str
-        Number in the paper, if it has one.
-    higher : bool
-        Whether more is better.
-    aligned : bool
-        Whether it compares words place by place: null for models whose tokens are no words.
-    pooling : str
-        How values of sentences become one: their mean, their mean weighted by words of the target,
-        or counts that are added up before they are divided (BLEU).
-    nothing : float or None
-        What a prediction scores that is empty, or of which an evaluator knows no word; a target of
-        which it knows none leaves the value undefined. None: is of no prediction.
-    by_place : bool
-        Whether it adds up inner products of the words of each place. Then what samples score, less
-        half of what they score among themselves, is a proper scoring rule; see `model_measures`.
-    reaches : bool
-        Whether identical texts have the most of all texts.
-    floor : str
-        What stands beside it as its floor; empty where it has none.
-    caution : str
-        What it does not say.
-    """
-
-    title: str
-    words: str
+    title: str  # What tables and figures call it
+    words: str  # What it is, in a line, for README and tables
+    # low, high: Its range, with the paper's constants; `high` is what identical texts have where it
+    # `reaches`
     low: float = 0.0
     high: float = 1.0
-    needs: Needs = "word vectors"
-    equation: str = ""
-    higher: bool = True
+    needs: Needs = "word vectors"  # What it is computed from
+    equation: str = ""  # Number in the paper, if it has one
+    higher: bool = True  # Whether more is better
+    # Whether it compares words place by place: null for models whose tokens are no words
     aligned: bool = False
+    # How values of sentences become one: their mean, their mean weighted by words of the target, or
+    # counts that are added up before they are divided (BLEU)
     pooling: Pooling = "sentences"
+    # What a prediction scores that is empty, or of which an evaluator knows no word; a target of
+    # which it knows none leaves the value undefined. None: is of no prediction.
     nothing: float | None = 0.0
+    # Whether it adds up inner products of the words of each place. Then what samples score, less
+    # half of what they score among themselves, is a proper scoring rule; see `model_measures`.
     by_place: bool = False
-    reaches: bool = True
-    floor: str = UNRELATED
-    caution: str = ""
+    reaches: bool = True  # Whether identical texts have the most of all texts
+    floor: str = UNRELATED  # What stands beside it as its floor; empty where it has none
+    caution: str = ""  # What it does not say
 
     @property
     def scalable(self) -> bool:

@@ -238,23 +238,13 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
 
     Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
 
-    Parameters
-    ----------
-    script : str or path
-        The script, relative to the repository.
-    *others : str or path
-        What it uses without naming it in an import, such as the model family of a config: files,
-        or single definitions as ``module:name``, or single rows as ``module:TABLE[key]``.
+    `script`: the script, relative to the repository; `*others`: what it uses without naming it in
+    an import, such as the model family of a config: files, or single definitions as
+    ``module:name``, or single rows as ``module:TABLE[key]``.
 
-    Returns
-    -------
-    str
-        16 hexadecimal digits.
+    Returns 16 hexadecimal digits.
 
-    Raises
-    ------
-    FileNotFoundError
-        When there is no such script, definition or row.
+    Raises FileNotFoundError when there is no such script, definition or row.
     """
     references = [str(part) for part in (script, *others)]
     return _known().get(references, lambda: _follow(references))

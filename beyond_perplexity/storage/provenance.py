@@ -186,24 +186,13 @@ def run_record(
 ) -> dict[str, object]:
     """Start the run record of a step.
 
-    Parameters
-    ----------
-    script : str
-        The script that runs, e.g. ``"scripts/generate.py"``.
-    options : dict
-        Every option that determines the result; JSON-serializable. Its hash is ``config_hash``.
-        Kept in the record up to `LONGEST_OPTIONS`.
-    seed : int, optional
-        The seed of the random streams, for steps that draw.
-    device : str
-        The device it runs on.
-    checkpoint : path, optional
-        The model file whose SHA-256 is recorded, for steps that use a model.
+    `script`: the script that runs, e.g. ``"scripts/generate.py"``; `options`: every option that
+    determines the result; JSON-serializable. Its hash is ``config_hash``. Kept in the record up to
+    `LONGEST_OPTIONS`; `seed`: the seed of the random streams, for steps that draw; `device`: the
+    device it runs on; `checkpoint`: the model file whose SHA-256 is recorded, for steps that use a
+    model.
 
-    Returns
-    -------
-    dict
-        JSON-serializable; `finished` adds the end.
+    Returns JSON-serializable; `finished` adds the end.
     """
     checkpoint_hash = content_hash(checkpoint) if checkpoint else None
     if checkpoint:

@@ -128,15 +128,9 @@ class ShardWriter:
     Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
     rename); an exception removes what was written.
 
-    Parameters
-    ----------
-    path : path
-        The Parquet file.
-    schema : pyarrow.Schema
-        Of the columns; see `schemas`.
-    record : dict
-        The run record for the footer (see `provenance.run_record`); on close it is given its
-        ``end``, the hash of the content (see `contents`) and those of the files that were read.
+    `path`: the Parquet file; `schema`: of the columns; see `schemas`; `record`: the run record for
+    the footer (see `provenance.run_record`); on close it is given its ``end``, the hash of the
+    content (see `contents`) and those of the files that were read.
     """
 
     def __init__(

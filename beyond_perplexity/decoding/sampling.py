@@ -7,7 +7,6 @@ on the code of its own decoding alone. S slots, P rooms, L tokens of a document 
 from __future__ import annotations
 
 import importlib
-from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -46,7 +45,6 @@ class DecodingKind(Protocol):
         """
 
 
-@cache
 def load_kind(name: str) -> DecodingKind:
     """Import the module of a kind of decoding."""
     return cast(DecodingKind, importlib.import_module(decoding_row(name).module))

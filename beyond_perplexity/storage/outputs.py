@@ -15,6 +15,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -99,7 +100,7 @@ def _check_folder(folder: Path) -> None:
 def atomic_path(
     path: str | os.PathLike[str], name: Callable[[Path], Path] | None = None
 ) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success fsync it and rename it, on failure remove it.
+    """Give a temporary path for `path`; on success fsync it and rename it, on failure remove it.
 
     Several processes may write the same file: the last one to finish is right, but for jobs of an
     earlier run. What a killed one left of it is removed. The path is an empty file of the same
@@ -129,9 +130,10 @@ def atomic_path(
 
 @contextmanager
 def scratch_path(target: Path) -> Iterator[Path]:
-    """Make a file beside `target` for the time being; it is removed, however the work ends.
+    """Make a file for the time being in a folder beside `target`; both are removed at the end.
 
-    It is locked while its writer lives, so that what a killed one left is known and removed.
+    The folder is locked while its writer lives, whoever replaces the file in it, so that what a
+    killed writer left is known and removed.
     """
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME // 2:
@@ -139,17 +141,36 @@ def scratch_path(target: Path) -> Iterator[Path]:
     suffix = target.suffix if len(os.fsencode(target.suffix)) < _LONGEST_NAME // 8 else ""
     start, end = f".{name}.", f".partial{suffix}"
     for left in target.parent.glob(f"{glob.escape(start)}{'[0-9a-f]' * 16}{glob.escape(end)}"):
-        with suppress(OSError), open(left, "rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # refused while somebody writes it
-            left.unlink()
-    temporary = target.with_name(f"{start}{secrets.token_hex(8)}{end}")
-    with open(temporary, "xb") as file:
-        with suppress(OSError):  # of a file system without locks nothing is removed
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with suppress(OSError), _locked(left, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            shutil.rmtree(left)  # nobody writes it: the lock was free
+    while True:
+        folder = target.with_name(f"{start}{secrets.token_hex(8)}{end}")
+        folder.mkdir()
+        with _locked(folder) as held:
+            if not held:  # another writer took it for left behind before it was locked
+                continue
+            temporary = folder / f"file{suffix}"
+            try:
+                temporary.touch(exist_ok=False)
+                yield temporary
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+            return
+
+
+@contextmanager
+def _locked(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[bool]:
+    """Hold the lock of a folder; say whether the folder is still there."""
+    number = os.open(folder, os.O_RDONLY)
+    try:
         try:
-            yield temporary
-        finally:
-            temporary.unlink(missing_ok=True)
+            fcntl.flock(number, how)
+        except OSError:
+            if how & fcntl.LOCK_NB:  # somebody writes it, or the file system has no locks
+                raise
+        yield folder.exists()
+    finally:
+        os.close(number)
 
 
 def _of_target(error: Exception, temporary: Path, target: Path) -> OSError | None:

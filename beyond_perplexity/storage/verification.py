@@ -209,7 +209,7 @@ def _files(tree: Path) -> list[Path]:
         for path in sorted(tree.rglob("*"))
         if path.is_file()
         and path.relative_to(tree).parts[0] not in SKIPPED
-        and ".partial" not in path.name
+        and not any(".partial" in part for part in path.parts[-2:])
     ]
 
 

@@ -214,7 +214,7 @@ def test_an_edit_of_a_title_changes_what_prints_it(before, tree) -> None:
         ("corpus/conll", ("conll",)),
         ("semantics/evaluators/skipthought", ("skipthought",)),
         ("semantics/evaluators/infersent", ("infersent",)),
-        ("semantics/partners", ("predict_words", "probe_evaluator")),
+        ("semantics/probes", ("probe_evaluator",)),
         ("decoding/beam", ("generate ",)),
     ],
 )

@@ -241,7 +241,7 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
 
 def test_what_a_killed_process_left_of_a_long_name_is_removed(tmp_path: Path, monkeypatch) -> None:
     path = tmp_path / ("x" * 250 + ".csv")
-    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)
+    monkeypatch.setattr(outputs.shutil, "rmtree", lambda *_, **__: None)
     with pytest.raises(KeyboardInterrupt), atomic_path(path):
         raise KeyboardInterrupt
     monkeypatch.undo()

@@ -77,7 +77,7 @@ class Problems:
         """Raise an `InputError` about this place, or count it when skipping."""
         if not self.skip:
             advice = "repair the input, or set source.on_error to skip"
-            raise InputError(f"{place}: {reason} ({detail}); {advice}")
+            raise InputError(f"{place}: {reason} ({detail:.600}); {advice}")
         self.skips.add(reason, place)
 
 

@@ -217,8 +217,10 @@ def _tendencies(run: Run) -> Paper:
 def _importance(run: Run) -> Paper:
     plan = run.importance
     labels = {"families": plan.families(), "data": plan.data(), "titles": plan.titles()}
+    if not plan.proposals():
+        return Paper([], _importance_lists, labels)
     code = (*estimator_code(), *family_rows(plan.models()))
-    return Paper([""] if plan.proposals() else [], _importance_lists, labels, code)
+    return Paper([""], _importance_lists, labels, code)
 
 
 def _contrastive(run: Run) -> Paper:

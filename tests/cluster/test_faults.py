@@ -19,6 +19,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +153,14 @@ def lose_controller(cluster: Cluster) -> None:
 
 
 def lose_node(run: FaultyRun, word: str, node: str) -> None:
-    """Kill all that runs on the node of a job, its daemon first; then start the node again."""
+    """Kill all that runs on the node of a job, its daemon first; then start the node again.
+
+    Where it registers without a job that began less than BatchStartTimeout and MessageTimeout ago,
+    10 s each, SLURM believes that the job is still being started, and asks no more.
+    """
     job, daemon = run.job_of(word), f"slurmd-{node}"
+    (began,) = (one["StartTime"] for one in run.cluster.jobs() if one["JobId"] == job)
+    time.sleep(max(0.0, 25 - (datetime.now() - datetime.fromisoformat(began)).total_seconds()))
     run.cluster.end(daemon, signal.SIGKILL)
     for path in Path("/proc").glob("[0-9]*"):
         try:

@@ -217,7 +217,8 @@ def run_record(
 
 def _arguments(script: str) -> list[str] | None:
     """Return the command line, where the process runs the script; None where it is too long."""
-    runs = Path(sys.argv[0]).parts[-2:] == Path(script).parts
+    command = f"beyond-perplexity {Path(script).stem.replace('_', '-')}"
+    runs = sys.argv[0] == command or Path(sys.argv[0]).parts[-2:] == Path(script).parts
     return sys.argv[1:] if runs and sum(map(len, sys.argv)) <= LONGEST_OPTIONS else None
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from beyond_perplexity.storage.held_tables import HeldTable
+    from beyond_perplexity.storage.table_files import HeldTable
 
 
 @library_function(PairOptions)

@@ -31,10 +31,10 @@ from beyond_perplexity.library.call_options import EstimateOptions
 from beyond_perplexity.library.calls import library_function, table_sources
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.table_files import HeldTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -32,7 +32,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.ranges import as_ranges
+from beyond_perplexity.storage.shards import as_ranges
 from snakemake.cli import get_argument_parser
 
 prepare_environment(workflow.basedir)

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.contents import ContentHash, table_hash
 from beyond_perplexity.storage.inputs import JSONTextError, parse_json
 from beyond_perplexity.storage.outputs import SKIPPED, read_notes
-from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.storage.provenance import ContentHash, content_hash, table_hash, value_hash
 from beyond_perplexity.storage.shards import content_of, read_record
 
 TRAINING_CURVE = (

@@ -11,6 +11,7 @@ from typing import Any
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.parameters import with_defaults
 from beyond_perplexity.planning.run import Run
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
 Wildcards = Mapping[str, str]
 
@@ -24,7 +25,13 @@ _PACKED = {".bz2", ".gz", ".xz", ".zst"}
 
 
 def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
-    """Count the weights of a family's model for `vocabulary` ids, built without memory."""
+    """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+    code = fingerprint(FAMILIES[family].reference)
+    what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
+    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
+
+
+def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
     import torch
 
     from beyond_perplexity.models import registry

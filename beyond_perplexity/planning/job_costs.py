@@ -20,6 +20,7 @@ from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.parameters import with_defaults
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.storage.benchmarks import read_benchmark
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.outputs import write_json
 
@@ -85,7 +86,13 @@ NEEDS = {
 
 
 def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
-    """Count the weights of a family's model for `vocabulary` ids, built without memory."""
+    """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+    code = fingerprint(FAMILIES[family].reference)
+    what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
+    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
+
+
+def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
     import torch
 
     from beyond_perplexity.models import registry

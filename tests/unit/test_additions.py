@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -110,8 +111,10 @@ def make_copy(folder: Path) -> Path:
 
 def find_codes(tree: Path) -> dict[str, str]:
     """Return the fingerprint of every job by its script and what it is about."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tree, capture_output=True, text=True, check=False
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout)

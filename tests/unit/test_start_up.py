@@ -97,6 +97,13 @@ def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> No
     assert set(found[names[-1]]) == set(needs), "the table says too much"
 
 
+def test_a_plan_imports_neither_torch_nor_statistics() -> None:
+    """Every start of Snakemake, and so every job on a cluster, pays for what planning imports."""
+    modules = [f"beyond_perplexity.planning.{name}" for name in ("run", "job_costs", "validation")]
+    found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), modules])))
+    assert not {"torch", "transformers", "scipy.stats", "nltk"} & set(found[modules[-1]])
+
+
 def test_scoring_by_a_hugging_face_model_imports_little_but_its_library(tmp_path: Path) -> None:
     make_gpt2(tmp_path)
     (tmp_path / "text.txt").write_text("the cat sat on the mat .\n")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -79,12 +78,8 @@ def test_sizes_have_limits(size: int) -> None:
         parse_options(ReductionOptions, {"subsets": 10**12}, "options")
     with pytest.raises(Exception, match="at most 100,000,000"):
         COUNT(str(size))
-
-
-def test_devices_without_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="'meta' is not supported; use auto, cpu or cuda"):
         choose_device("meta")
-    assert str(choose_device("cpu")) == "cpu"
 
 
 def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
@@ -181,13 +176,10 @@ def test_a_footer_of_another_shape_is_a_mismatch(tmp_path) -> None:
         pq.write_table(table.replace_schema_metadata(changed), path)
         found = verify_tree(tmp_path).mismatches
         assert bool(found) == ((key, value) not in sound), (key, value)
-
-
-@pytest.mark.parametrize("shape", [{"vocabulary": []}, {"vocabulary": "x"}, {"record": []}, []])
-def test_a_model_of_another_shape_is_a_mismatch_or_no_record(shape: Any, tmp_path) -> None:
-    (tmp_path / "model.json").write_text(json.dumps(shape), encoding="utf-8")
-    found = verify_tree(tmp_path)
-    assert bool(found.mismatches) == ("vocabulary" in shape)
+    path.unlink()
+    for shape in ({"vocabulary": []}, {"vocabulary": "x"}, {"record": []}, []):
+        (tmp_path / "model.json").write_text(json.dumps(shape), encoding="utf-8")
+        assert bool(verify_tree(tmp_path).mismatches) == ("vocabulary" in shape)
 
 
 def test_a_name_with_a_newline_forges_no_line_of_the_list(tmp_path, capsys) -> None:

@@ -93,20 +93,15 @@ class Samples:
 
         A model of sentences is compared with the sentences, which are a corpus of their own.
         """
-        external = self.config["external_samples"]
         if model != EXTERNAL:
             of_sentences = self._models.row(model).unit == "sentence"
             return self._models.corpus(model) + (SENTENCES if of_sentences else "")
-        corpus: str = external[decoding]["corpus"]
+        corpus: str = self.config["external_samples"][decoding]["corpus"]
         return corpus
 
     def sentence_corpora(self) -> list[str]:
         """List the corpora of sentences that something is compared with."""
-        return [
-            f"{corpus}{SENTENCES}"
-            for corpus in self.config["corpora"]
-            if self.sources(f"{corpus}{SENTENCES}")
-        ]
+        return [c for name in self.config["corpora"] if self.sources(c := f"{name}{SENTENCES}")]
 
     def is_of_sentences(self, corpus: str) -> bool:
         """Return whether the documents of a corpus are the sentences of another."""

@@ -50,7 +50,9 @@ validate(config, "rules/config.schema.yaml")
 run = Run(config)
 plan, codes = run.importance, {}
 def note(script, *others, what=""):
-    codes[f"{script} {what}".strip()] = fingerprint(f"scripts/{script}.py", *others)
+    commands = ("compare_perplexity", "contrast")
+    folder = "beyond_perplexity/commands" if script in commands else "scripts"
+    codes[f"{script} {what}".strip()] = fingerprint(f"{folder}/{script}.py", *others)
 for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
     note(script)
 for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):

@@ -56,9 +56,7 @@ def main() -> None:
     add("--measures", type=output_file, help="table of measures to write")
     add("--raw", type=output_file, help="table of measures without a vocabulary to write")
     add(
-        "--sample-size",
-        type=output_file,
-        help="table of measures of random subsets to write; needs --measures",
+        "--sample-size", type=output_file, help="table of random subsets to write; needs --measures"
     )
     add("--curves", type=output_file, help="table of curves to write")
     given = parser.parse_args()

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.documents import texts_of_split, write_rows
 from beyond_perplexity.perplexities.summary import measure

@@ -17,9 +17,9 @@ from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import open_scorer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
+from beyond_perplexity.models.registry import open_scorer
 from beyond_perplexity.perplexities.documents import TextKind
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account

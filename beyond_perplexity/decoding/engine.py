@@ -31,9 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.devices import Graphs, is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rooms import Rooms, Window
+from beyond_perplexity.decoding.rooms import Graphs, Rooms, Window, is_out_of_memory
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel, State

@@ -18,7 +18,7 @@ from beyond_perplexity.decoding import beam, sampling
 from beyond_perplexity.decoding.kernels import Contexts
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.sampling import TokenDraw, load_kind
-from beyond_perplexity.models.counted import SparseCountedModel
+from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.vocabulary import UNK
 
 DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs
@@ -39,7 +39,7 @@ class ContextTable:
     log_prob_decoding: Tensor
 
 
-def _tempered(model: SparseCountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
+def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
     if options.temperature != 1:
@@ -52,7 +52,7 @@ def _tempered(model: SparseCountedModel, options: DecodingOptions, owner: Tensor
     return weight
 
 
-def build_table(model: SparseCountedModel, options: DecodingOptions) -> ContextTable:
+def build_table(model: Trigram, options: DecodingOptions) -> ContextTable:
     """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
     owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(
@@ -76,7 +76,7 @@ def build_table(model: SparseCountedModel, options: DecodingOptions) -> ContextT
 class SamplingEngine(sampling.SamplingEngine):
     """Every kind but beam, for a counted model; see `sampling.SamplingEngine`."""
 
-    model: SparseCountedModel
+    model: Trigram
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)
@@ -105,7 +105,7 @@ def find_entry(table: ContextTable, target: Tensor, high: Tensor) -> Tensor:
 class BeamEngine(beam.BeamEngine):
     """Beam sampling for a counted model; see `beam`."""
 
-    model: SparseCountedModel
+    model: Trigram
 
     def __init__(self, *arguments: object, **options: object) -> None:
         super().__init__(*arguments, **options)  # type: ignore[arg-type]

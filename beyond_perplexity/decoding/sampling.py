@@ -1,6 +1,6 @@
 """Draw one token at a time: every decoding but beam sampling, whose distribution is a file each.
 
-Such a file is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends
+Such a file is imported by the name that its row of `options.DECODINGS` gives, so that a job depends
 on the code of its own decoding alone. S slots, P rooms, L tokens of a document at most.
 """
 
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, unnormalized
-from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rows import decoding_row
+from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
 from beyond_perplexity.vocabulary import BOS, EOS
 
 

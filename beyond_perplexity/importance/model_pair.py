@@ -20,10 +20,9 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.invariant_tensors import round_up, uniforms
-from beyond_perplexity.models.checkpoint import load_any
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.optimal import OptimalProposal
-from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.registry import find_optimal, load_any
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 

@@ -139,7 +139,7 @@ def score_rows(
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
 
-    `model`, `vocabulary`: from `models.checkpoint.load_model`; `texts`: a plain string is a
+    `model`, `vocabulary`: from `models.registry.load_model`; `texts`: a plain string is a
     document without a group; its place, from 0, is its ``doc_id``; `text`: whether repeated blanks
     are one and blanks at the ends none, or the string is scored as is; `spell`: see the module;
     `count_eos`: whether log-likelihoods have the end of each document; `**options`: as in

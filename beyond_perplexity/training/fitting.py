@@ -16,12 +16,11 @@ from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import WEIGHTS, save_model
-from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.counted import CountedModel
+from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
 from beyond_perplexity.models.families import families_of, training_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.registry import WEIGHTS, save_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING

@@ -20,9 +20,8 @@ from beyond_perplexity.decoding import kernels
 from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.decoding.generation import make_engine
 from beyond_perplexity.decoding.kernels import Contexts, unnormalized
-from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
-from beyond_perplexity.decoding.rows import DECODINGS as ROWS
-from beyond_perplexity.decoding.rows import Decoding
+from beyond_perplexity.decoding.options import DECODINGS as ROWS
+from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine, draw_tokens, load_kind
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels

@@ -18,7 +18,7 @@ from scipy import stats
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.documents import (
     ScoredText,
     score_rows,

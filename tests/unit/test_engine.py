@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from beyond_perplexity.decoding import devices as memory
 from beyond_perplexity.decoding import generation
-from beyond_perplexity.decoding.devices import Function, Graphs
+from beyond_perplexity.decoding import generation as memory
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.decoding.rooms import Function, Graphs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel

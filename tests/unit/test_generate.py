@@ -18,9 +18,9 @@ from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import content_hash
@@ -85,7 +85,7 @@ def test_shards_join_to_the_whole(
 def test_shard_has_schema_record_and_the_documents_of_the_engine(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from beyond_perplexity.models.checkpoint import load_model
+    from beyond_perplexity.models.registry import load_model
 
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}

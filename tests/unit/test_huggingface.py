@@ -22,14 +22,18 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from beyond_perplexity.decoding.devices import VOCABULARY_BYTES, bytes_per_row
-from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.generation import (
+    VOCABULARY_BYTES,
+    bytes_per_row,
+    generate,
+    set_precision,
+)
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.huggingface_model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.perplexities.documents import ScoredText
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.storage.provenance import content_hash

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import ClosedVocabulary

@@ -15,8 +15,8 @@ import torch
 
 from beyond_perplexity.commands import contrast, perplexity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import checkpoint as opening
-from beyond_perplexity.models.checkpoint import open_any, open_scorer
+from beyond_perplexity.models import registry as opening
+from beyond_perplexity.models.registry import open_any, open_scorer
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS
 

@@ -18,12 +18,14 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS, correlate_ranks
 from beyond_perplexity.relations.measures import (
+    OVER_ROWS,
+    WITHIN_DECODINGS,
     RelatedFiles,
     RelatedMeasures,
     RelationOptions,
     compare_orders,
+    correlate_ranks,
     gather_measures,
 )
 from beyond_perplexity.relations.readers import (

@@ -20,8 +20,8 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.training.loop import mix_inputs, truth_probability
 from beyond_perplexity.training.options import TrainingOptions
-from beyond_perplexity.training.scheduled_sampling import mix_inputs, truth_probability
 from tests.unit.decoding_models import TableModel
 from tests.unit.small_corpora import write_corpus
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import save_tensors
+from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.schemas.draws import temperature_columns

@@ -19,7 +19,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.ngrams.character_ngrams import (
     Alphabet,
     NgramCounts,

@@ -28,13 +28,12 @@ from torch.nn import functional
 from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
-from beyond_perplexity.models.contract import check_finite
-from beyond_perplexity.models.losses import (
+from beyond_perplexity.models.factored import (
     checkpointed_cross_entropy,
     chunked_cross_entropy,
     fastest_products,
 )
+from beyond_perplexity.models.registry import check_finite, load_model, save_model
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,24 +67,16 @@ class Totals:
     def add(self, row: DocumentRow) -> None:
         """Add one document."""
         spelled = row.log_likelihood_spelled
-        values = (
-            row.log_likelihood,
-            math.nan if spelled is None else spelled,
-            row.tokens,
-            row.words,
-            row.characters,
-            row.bytes,
-        )
-        for column, value in zip(self.scores.values(), values, strict=True):
+        own = {
+            "log_prob": row.log_likelihood,
+            "log_prob_spelled": math.nan if spelled is None else spelled,
+            **{f"{unit}s": getattr(row, f"{unit}s") for unit in UNITS},
+        }
+        for column, (name, value) in zip(self.scores.values(), own.items(), strict=True):
             column.append(value)
+            setattr(self, name, getattr(self, name) + value)
         self.groups.append(group_key(row.group, self.documents))
-        self.log_prob += values[0]
-        self.log_prob_spelled += values[1]
         self.documents += 1
-        self.tokens += row.tokens
-        self.words += row.words
-        self.characters += row.characters
-        self.bytes += row.bytes
         self.unknown += row.unknown
         self.impossible_tokens += row.impossible
         self.impossible_documents += row.impossible > 0
@@ -100,13 +92,17 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _perplexities(log_prob: float, n: Mapping[str, int]) -> dict[str, float | None]:
+    return {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()}
+
+
 def _spelled(totals: Totals, n: dict[str, int]) -> dict[str, Any]:
     log_prob, bits = totals.log_prob_spelled, -totals.log_prob_spelled / math.log(2)
     spelling = (totals.log_prob - log_prob) / math.log(2) / max(1, totals.unknown)
     return {
         "log_prob": _number(log_prob),
         "bits": {unit: _number(bits / n[unit]) for unit in ("character", "byte")},
-        "perplexity": {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()},
+        "perplexity": _perplexities(log_prob, n),
         "bits_per_unknown_word": _number(spelling),
     }
 
@@ -181,18 +177,12 @@ def summarize(
     Raises InputError when there are no documents, or N is zero.
     """
     extra = totals.documents * (count_eos + count_bos)
-    n = {
-        "token": totals.tokens + extra,
-        "word": totals.words + extra,
-        "character": totals.characters + extra,
-        "byte": totals.bytes + extra,
-    }
+    n: dict[str, int] = {unit: getattr(totals, f"{unit}s") + extra for unit in UNITS}
     if not totals.documents or not n["token"]:
         raise InputError("there is nothing to score: no documents, or all of them are empty")
-    values = {unit: perplexity_of(totals.log_prob, count) for unit, count in n.items()}
     counted = [name for name, on in (("</s>", count_eos), ("<s>", count_bos)) if on]
     summary: dict[str, Any] = {
-        "perplexity": {unit: _number(value) for unit, value in values.items()},
+        "perplexity": _perplexities(totals.log_prob, n),
         "infinite": not math.isfinite(totals.log_prob),
         "bits": {
             unit: _number(-totals.log_prob / n[unit] / math.log(2))
@@ -216,7 +206,7 @@ def summarize(
         summary["unknown_penalized"] = {
             "unknown_types": vocabulary.unknown_types,
             "log_prob": _number(penalized),
-            "perplexity": {unit: _number(perplexity_of(penalized, n[unit])) for unit in n},
+            "perplexity": _perplexities(penalized, n),
         }
         if not math.isnan(totals.log_prob_spelled):
             summary["spelled"] = _spelled(totals, n)

@@ -20,7 +20,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
 from beyond_perplexity.models.registry import open_scorer
-from beyond_perplexity.perplexities.documents import TextKind
+from beyond_perplexity.perplexities.summary import TextKind
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary

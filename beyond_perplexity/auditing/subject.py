@@ -17,7 +17,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS
-from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText, TextKind, score_rows
+from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, TextKind, score_rows
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 

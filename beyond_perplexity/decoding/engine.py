@@ -67,13 +67,11 @@ class Engine(ABC):
     slots; halved as often as the memory asks for it.
 
     `slots`: what the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among
-    them; `recordable`: all of a step is recorded where graphs are; else just the model's part,
-    since drawing looks at values on the host.
+    them.
     """
 
     rooms: Rooms | None = None
     state: State | None = None  # The model's state of R rows; None: nothing is under way
-    recordable = True
 
     def __init__(
         self,
@@ -102,6 +100,11 @@ class Engine(ABC):
 
     def _round(self, slots: int) -> int:
         return -(-slots // self._quantum) * self._quantum
+
+    @property
+    def recordable(self) -> bool:
+        """All of a step is recorded where graphs are; else just the model's part."""
+        return True
 
     @abstractmethod
     def _blank(self) -> dict[str, Tensor]:

@@ -128,11 +128,9 @@ def make_engine(
         most = MOST_ROWS.get(model.device.type, MOST_ROWS["cpu"])
         length = min(maximum_length, model.context_length or maximum_length)
         rows = fitting_rows(model, length, most, memory)
-    kind: type[Engine]
+    kind: type[Engine] = (own or sampling).SamplingEngine
     if decoding_row(options.kind).beam:
-        kind = own.BeamEngine if own else beam.BeamEngine
-    else:
-        kind = own.SamplingEngine if own else sampling.SamplingEngine
+        kind = (own or beam).BeamEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
 
 

@@ -7,7 +7,7 @@ on the code of its own decoding alone. S slots, P rooms, L tokens of a document 
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -69,9 +69,10 @@ def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> To
 class SamplingEngine(Engine):
     """One row a slot; a step draws one token of each. Parameters are those of `Engine`."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.recordable = not load_kind(self.options.kind).LOOKS
+    @property
+    def recordable(self) -> bool:
+        """All of a step is, unless its decoding looks at values."""
+        return not load_kind(self.options.kind).LOOKS
 
     def _blank(self) -> dict[str, Tensor]:
         return {

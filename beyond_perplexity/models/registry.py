@@ -51,16 +51,9 @@ def find_training(family: object) -> type[Any]:
     return cast(type[Any], resolve_name(find_row(family).training))
 
 
-def find_optimal(family: object) -> type[Any] | None:
-    """Return the class of a latent family's optimal proposal; None where it has none."""
-    reference = find_row(family).optimal
-    return cast(type[Any], resolve_name(reference)) if reference else None
-
-
-def find_bring(family: object) -> Callable[..., Any] | None:
-    """Return the function that brings a model of a family; None where none is brought."""
-    reference = find_row(family).bring
-    return cast(Callable[..., Any], resolve_name(reference)) if reference else None
+def find_named(reference: str | None) -> Any:
+    """Return the class or function that an entry of a row names; None where it names none."""
+    return resolve_name(reference) if reference else None
 
 
 def find_engines(family: str) -> ModuleType | None:
@@ -126,16 +119,20 @@ def load_model(
 ) -> tuple[LanguageModel, Vocabulary, dict[str, Any]]:
     """Read the folder of a model whose likelihood is tractable; see `load_any`."""
     model, vocabulary, description = load_any(folder, device)
-    if not isinstance(model, LanguageModel):
-        family = description["config"]["family"]
-        if model.normalized:
-            raise InputError(f"{folder}: {family} has latent variables; estimate its likelihood")
-        raise InputError(
-            f"{folder}: {family} scores sentences without a likelihood; estimate its perplexity "
-            "given their lengths: python -m scripts.estimate_partition --model "
-            f"{folder} --proposal FOLDER --text FILE"
-        )
-    return model, vocabulary, description
+    return _require_likelihood(folder, model), vocabulary, description
+
+
+def _require_likelihood(folder: str | os.PathLike[str], model: TrainedModel) -> LanguageModel:
+    if isinstance(model, LanguageModel):
+        return model
+    family = model.config["family"]
+    if model.normalized:
+        raise InputError(f"{folder}: {family} has latent variables; estimate its likelihood")
+    raise InputError(
+        f"{folder}: {family} scores sentences without a likelihood; estimate its perplexity "
+        "given their lengths: python -m scripts.estimate_partition --model "
+        f"{folder} --proposal FOLDER --text FILE"
+    )
 
 
 def load_any(
@@ -250,7 +247,7 @@ def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
         return OpenedModel(*load_any(name, device), Path(name, WEIGHTS))
     chosen = choose_device(device)
     family = _family_of(name)
-    bring = find_bring(family)
+    bring = find_named(FAMILIES[family].bring)
     assert bring is not None
     try:
         model, vocabulary, source = bring({"path": name}, None)
@@ -262,12 +259,8 @@ def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
 
 def open_scorer(name: str, device: str | torch.device = "cpu") -> tuple[LanguageModel, OpenedModel]:
     """Open a model whose likelihood is tractable; see `open_any`."""
-    if not is_foreign(name):
-        model, vocabulary, description = load_model(name, device)
-        return model, OpenedModel(model, vocabulary, description, Path(name, WEIGHTS))
     opened = open_any(name, device)
-    assert isinstance(opened.model, LanguageModel)
-    return opened.model, opened
+    return _require_likelihood(name, opened.model), opened
 
 
 def _family_of(name: str) -> str:

@@ -30,15 +30,13 @@ from beyond_perplexity.models.registry import choose_device, is_foreign, open_sc
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
-from beyond_perplexity.perplexities.documents import (
-    DocumentRow,
+from beyond_perplexity.perplexities.options import ScoringOptions
+from beyond_perplexity.perplexities.summary import (
     ScoredText,
     TextKind,
-    row_columns,
+    measure,
     score_rows,
 )
-from beyond_perplexity.perplexities.options import ScoringOptions
-from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
@@ -299,8 +297,7 @@ def score_given(scoring: Scoring) -> ScoredFile:
         if options.per_document:
             takers.append(kept.append)
 
-        def write(rows: list[DocumentRow]) -> None:
-            table = pa.table(row_columns(rows), DOCUMENT_SCORES)
+        def write(table: pa.Table) -> None:
             for take in takers:
                 take(table)
 

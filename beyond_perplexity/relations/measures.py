@@ -235,7 +235,7 @@ class _Orders:
             both = _agreeing(drawn[:, place(second)] - drawn[:, place(first)], gap)  # (R,)
             own = sure(first, second, value)
             joint = np.mean(both * own) if isinstance(own, np.ndarray) else both.mean() * own
-            chances = (both.mean(), np.mean(own), joint)
+            chances = (float(both.mean()), float(np.mean(own)), float(joint))
             pair, resampled = (first, second), isinstance(own, np.ndarray)
             yield self._row(names, pair, (gap, value), few, chances, resampled)
 
@@ -274,7 +274,7 @@ class _Orders:
     ) -> _Row:
         columns = ("probability_perplexity", "probability", "probability_both")
         known = {
-            name: float(chance) if math.isfinite(chance) and not few else None
+            name: chance if math.isfinite(chance) and not few else None
             for name, chance in zip(columns, chances, strict=True)
         }
         unknown = "the measure has no standard error" if math.isnan(chances[1]) else ""

@@ -67,6 +67,21 @@ class TrainingResult:
     then: TrainingResult | None = None
 
 
+def curve_row(step: int, epoch: float, split: str, loss: float) -> dict[str, Any]:
+    """Make a row of schema ``training``, of no steps since and no margins."""
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    return {
+        "step": step,
+        "epoch": epoch,
+        "split": split,
+        "loss": loss,
+        "perplexity": perplexity,
+        "contrastive_entropy": None,
+        "learning_rate": 0.0,
+        "seconds": 0.0,
+    }
+
+
 def train(
     model: TrainedModel,
     sources: tuple[BatchSource, BatchSource],
@@ -244,19 +259,10 @@ class Training:
 
     def _record(self, split: str, loss: float) -> None:
         total, count = self._margins.pop(split, (0.0, 0))
-        perplexity = math.exp(loss) if loss < 700 else math.inf
-        self.rows.append(
-            {
-                "step": self.progress.step,
-                "epoch": self.rounds.epoch,
-                "split": split,
-                "loss": loss,
-                "perplexity": perplexity if self.model.normalized else None,
-                "contrastive_entropy": total / count if count else None,
-                "learning_rate": self._rate,
-                "seconds": self._seconds(),
-            }
-        )
+        row = curve_row(self.progress.step, self.rounds.epoch, split, loss)
+        row |= {"learning_rate": self._rate, "seconds": self._seconds()}
+        row["contrastive_entropy"] = total / count if count else None
+        self.rows.append(row if self.model.normalized else {**row, "perplexity": None})
 
     def _seconds(self) -> float:
         """Seconds of training so far, interrupted runs included up to their last checkpoint."""

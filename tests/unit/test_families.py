@@ -88,7 +88,7 @@ def test_what_a_row_names_is_there(family):
     assert bool(row.proposals) == (row.kind == "latent")
     assert {FAMILIES[name].kind for name in row.proposals} <= {"proposal"}
     assert (row.bring is not None) == (row.kind == "brought") == bool(row.files)
-    assert row.bring is None or callable(registry.find_bring(family))
+    assert row.bring is None or callable(registry.find_named(row.bring))
     engines = registry.find_engines(family)
     assert engines is None or (
         engines.SamplingEngine and engines.BeamEngine and engines.DEFAULT_BATCH
@@ -109,7 +109,8 @@ def test_a_proposal_fits_its_model(family):
 
 @pytest.mark.parametrize("family", families_of("latent"))
 def test_an_optimal_proposal_is_that_of_the_model_that_names_it(family):
-    row, found = FAMILIES[family], registry.find_optimal(family)
+    row = FAMILIES[family]
+    found = registry.find_named(row.optimal)
     assert (found is not None) == ("optimal" in row.proposals)
     if found is not None:
         assert issubclass(found, OptimalProposal)

@@ -34,8 +34,7 @@ from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.huggingface_model import CACHE_STEP, HuggingFace
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import load_model
-from beyond_perplexity.perplexities.documents import ScoredText
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.perplexities.summary import ScoredText, measure
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary

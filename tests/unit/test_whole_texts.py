@@ -50,7 +50,7 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_grouped_sentences,
     read_sentence_texts,
 )
-from beyond_perplexity.perplexities import documents
+from beyond_perplexity.perplexities import summary as documents
 from beyond_perplexity.storage import table_files
 from beyond_perplexity.storage.accounts import Account, accounts, tell
 from beyond_perplexity.storage.inputs import PACKED

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from beyond_perplexity.models.contract import LanguageModel, State
 
@@ -15,13 +12,13 @@ BOS, EOS = 0, 1
 class LastToken(State):
     """Nothing to remember but how many steps were made: the table reads the newest token."""
 
-    def __init__(self, steps: Tensor) -> None:
+    def __init__(self, steps):
         self.steps = steps
 
-    def select(self, rows: Tensor) -> LastToken:
+    def select(self, rows):
         return LastToken(self.steps[rows])
 
-    def reset(self, rows: Tensor) -> LastToken:
+    def reset(self, rows):
         return LastToken(self.steps.index_fill(0, rows, 0))
 
 
@@ -31,13 +28,13 @@ class TableModel(LanguageModel):
     Past the last position the last one holds.
     """
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, table):
         super().__init__()
         self.table = torch.nn.Parameter(table.float(), requires_grad=False)
         self.vocabulary_size = table.shape[-1]
 
     @classmethod
-    def random(cls, size: int = 5, positions: int = 3, seed: int = 0) -> TableModel:
+    def random(cls, size=5, positions=3, seed=0):
         """Draw a table; at its last position EOS is certain, so that documents are few."""
         generator = torch.Generator().manual_seed(seed)
         logits = 1.5 * torch.randn(positions, size, size, generator=generator)
@@ -46,18 +43,18 @@ class TableModel(LanguageModel):
         logits[-1, :, EOS] = 0
         return cls(logits.log_softmax(-1))
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens):
         places = torch.arange(tokens.shape[1]).clamp(max=len(self.table) - 1)
         return self.table[places[None], tokens]
 
-    def initial_state(self, batch_size: int, maximum_length: int) -> LastToken:
+    def initial_state(self, batch_size, maximum_length):
         return LastToken(torch.zeros(batch_size, dtype=torch.int64))
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens, state):
         assert isinstance(state, LastToken)
         logits = self.table[state.steps.clamp(max=len(self.table) - 1), tokens]
         return logits, LastToken(state.steps + 1)
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self):
         return {"family": "table"}

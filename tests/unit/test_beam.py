@@ -15,18 +15,16 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding.beam import BeamEngine, on_grid
-from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from tests.unit.decoding_models import TableModel
 
 EOS = 1
 Beams = tuple[tuple[tuple[int, ...], float], ...]
 
 
-def distinct_draws(q: np.ndarray, k: int) -> dict[tuple[int, ...], float]:
+def distinct_draws(q, k):
     """Give the probability of every ordered draw of k tokens without replacement."""
     support = np.flatnonzero(q)
     result = {}
@@ -39,9 +37,7 @@ def distinct_draws(q: np.ndarray, k: int) -> dict[tuple[int, ...], float]:
     return result
 
 
-def enumerate_beam(
-    model: TableModel, k: int, temperature: float, maximum_length: int
-) -> dict[tuple[tuple[int, ...], bool], float]:
+def enumerate_beam(model, k, temperature, maximum_length):
     """Give the probability of every document (and whether it is finished), by the definition."""
     result: dict[tuple[tuple[int, ...], bool], float] = defaultdict(float)
     # (live beams, number finished, best finished document) -> probability
@@ -78,9 +74,7 @@ def enumerate_beam(
     return result
 
 
-def generate(
-    model: LanguageModel, options: dict[str, object], count: int, batch: int, length: int = 40
-) -> list[DrawnDocument]:
+def generate(model, options, count, batch, length=40):
     machine = BeamEngine(model, parse_decoding(options), 3, "beam", length, batch)
     return list(machine.documents(0, count))
 
@@ -88,9 +82,7 @@ def generate(
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("temperature", [1.0, 2.0])
 @pytest.mark.parametrize("length", [2, 10])
-def test_documents_follow_the_enumerated_definition(
-    k: int, temperature: float, length: int
-) -> None:
+def test_documents_follow_the_enumerated_definition(k, temperature, length):
     model = TableModel.random(size=4, positions=3, seed=6)
     exact = enumerate_beam(model, k, temperature, length)
     values = {"kind": "beam", "size": k, "temperature": temperature}
@@ -107,7 +99,7 @@ def test_documents_follow_the_enumerated_definition(
         assert chisquare(seen, wanted).pvalue > 1e-3
 
 
-def test_draws_without_replacement_follow_the_enumeration() -> None:
+def test_draws_without_replacement_follow_the_enumeration():
     p = np.array([0.0, 0.4, 0.3, 0.05, 0.25])
     exact = distinct_draws(p, 3)
     logits = torch.tensor(np.log(np.where(p > 0, p, 1e-99))).float().repeat(20_000, 1)
@@ -122,7 +114,7 @@ def test_draws_without_replacement_follow_the_enumeration() -> None:
     assert chisquare(seen, wanted).pvalue > 1e-3
 
 
-def test_draws_end_where_nothing_is_left() -> None:
+def test_draws_end_where_nothing_is_left():
     logits = torch.full((1, 300), -torch.inf)
     logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
     numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
@@ -135,7 +127,7 @@ def test_draws_end_where_nothing_is_left() -> None:
 @pytest.mark.parametrize(
     "family", ["cnn", "gru", "lstm", "rnn", "transformer", "transformer-adaptive-softmax"]
 )
-def test_batch_size_does_not_change_a_text_and_log_prob_is_the_models(family: str) -> None:
+def test_batch_size_does_not_change_a_text_and_log_prob_is_the_models(family):
     architecture = {
         "cnn": {"layers": 2, "embedding_size": 32, "width": 32, "bottleneck": 16},
         "gru": {"layers": 1, "embedding_size": 32, "hidden_size": 32},
@@ -162,6 +154,6 @@ def test_batch_size_does_not_change_a_text_and_log_prob_is_the_models(family: st
         assert np.isnan(document.log_prob_decoding)
 
 
-def test_equal_probabilities_are_equal_on_the_grid() -> None:
+def test_equal_probabilities_are_equal_on_the_grid():
     parts = torch.tensor([0.1, 0.2, 0.7]).log().double()
     assert on_grid(parts.sum()) == on_grid(torch.tensor(0.014, dtype=torch.float64).log())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -17,16 +16,14 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
-from beyond_perplexity.decoding.engine import DrawnDocument
 from beyond_perplexity.decoding.generation import make_engine
-from beyond_perplexity.decoding.kernels import Contexts, unnormalized
+from beyond_perplexity.decoding.kernels import unnormalized
 from beyond_perplexity.decoding.options import DECODINGS as ROWS
 from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine, draw_tokens, load_kind
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
@@ -49,7 +46,7 @@ DECODINGS = [
 ]
 
 
-def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:
+def truncate(p, options):
     """Apply a decoding to one distribution, by the definitions, with full sorts."""
     q = p.astype(float).copy()
     if options.unknown == "exclude":
@@ -75,9 +72,7 @@ def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:
     return q / q.sum()
 
 
-def enumerate_documents(
-    model: TableModel, options: DecodingOptions
-) -> Iterator[tuple[tuple[int, ...], float, float]]:
+def enumerate_documents(model, options):
     """Give every document with its log probability under the model and under the decoding."""
     waiting = [((), 0.0, 0.0)]
     while waiting:
@@ -93,9 +88,7 @@ def enumerate_documents(
                 waiting.append(((*text, int(token)), *item))
 
 
-def generate(
-    model: LanguageModel, options: dict[str, object], count: int, batch: int = 256, **others: int
-) -> list[DrawnDocument]:
+def generate(model, options, count, batch=256, **others):
     arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
     machine = SamplingEngine(
         model,
@@ -108,7 +101,7 @@ def generate(
     return list(machine.documents(arguments["first"], count))
 
 
-def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
+def same(a, b):
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
         for x, y in zip(a, b, strict=True)
@@ -116,7 +109,7 @@ def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
 
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
-def test_samples_follow_the_exact_distribution(values: dict[str, object]) -> None:
+def test_samples_follow_the_exact_distribution(values):
     model = TableModel.random(seed=3)
     exact = {text: rest for text, *rest in enumerate_documents(model, parse_decoding(values))}
     assert np.isclose(sum(np.exp(log_q) for _, log_q in exact.values()), 1)
@@ -143,7 +136,7 @@ def test_samples_follow_the_exact_distribution(values: dict[str, object]) -> Non
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
 @pytest.mark.parametrize("spread", [0.0, 0.5, 4.0])  # flat: full sort; peaked: the first candidates
-def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> None:
+def test_draw_equals_a_full_sort(values, spread):
     options = parse_decoding(values)
     generator = torch.Generator().manual_seed(1)
     logits = spread * torch.randn(40, 1500, generator=generator)
@@ -177,9 +170,7 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
 
 
 @pytest.mark.parametrize("kind", ["nucleus", "typical", "top_k"])
-def test_few_candidates_give_the_result_of_the_full_sort(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     generator = torch.Generator().manual_seed(2)
     logits = 2 * torch.randn(64, 3000, generator=generator)
     logits[::2] = logits[::2].round()  # many ties, also at the cut
@@ -201,7 +192,7 @@ def test_few_candidates_give_the_result_of_the_full_sort(
     assert torch.allclose(few.log_prob_decoding, whole.log_prob_decoding, atol=1e-9)
 
 
-def test_unknown_stays_where_nothing_else_is_possible() -> None:
+def test_unknown_stays_where_nothing_else_is_possible():
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
@@ -210,7 +201,7 @@ def test_unknown_stays_where_nothing_else_is_possible() -> None:
     assert weights[1, UNK] == 0
 
 
-def test_draw_is_independent_of_the_other_rows() -> None:
+def test_draw_is_independent_of_the_other_rows():
     generator = torch.Generator().manual_seed(3)
     logits = 2 * torch.randn(64, 1000, generator=generator)
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
@@ -233,7 +224,7 @@ FAMILIES = {
 }
 
 
-def small_model(family: str, size: int = 300) -> LanguageModel:
+def small_model(family, size=300):
     torch.manual_seed(4)
     model = registry.build({"family": family, "architecture": FAMILIES[family]}, size)
     return model.eval()
@@ -241,7 +232,7 @@ def small_model(family: str, size: int = 300) -> LanguageModel:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["ancestral", "nucleus"])
-def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) -> None:
+def test_batch_shard_and_threads_do_not_change_a_text(family, kind):
     model, values = small_model(family, size=100), {"kind": kind}
     expected = generate(model, values, 40, batch=32)
     assert same(expected, generate(model, values, 40, batch=1))
@@ -253,7 +244,7 @@ def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_log_prob_equals_rescoring(family: str) -> None:
+def test_log_prob_equals_rescoring(family):
     """Refilled slots must start from the empty prefix: a leak of state would show here."""
     model = small_model(family, size=20)  # short documents, so that slots are refilled often
     documents = generate(model, {"kind": "ancestral"}, 100, batch=16)
@@ -268,7 +259,7 @@ def test_log_prob_equals_rescoring(family: str) -> None:
         assert np.isclose(document.log_prob_decoding, document.log_prob, atol=1e-9)
 
 
-def test_maximum_length_cuts_and_flags() -> None:
+def test_maximum_length_cuts_and_flags():
     model = small_model("lstm")
     documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
     whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
@@ -277,7 +268,7 @@ def test_maximum_length_cuts_and_flags() -> None:
         assert np.array_equal(cut.tokens, full.tokens[:6])
 
 
-def test_document_draws_from_its_own_stream() -> None:
+def test_document_draws_from_its_own_stream():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
     numbers, text = stream(7, "test", 8).random(10), []
@@ -301,7 +292,7 @@ def test_document_draws_from_its_own_stream() -> None:
         ({}, "decoding"),
     ],
 )
-def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
+def test_wrong_options_are_named(values, message):
     with pytest.raises(InputError, match=message):
         parse_decoding(values)
 
@@ -312,28 +303,28 @@ class ToyKind:
     LOOKS = False
 
     @staticmethod
-    def draw(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+    def draw(weights, uniform, options):
         return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
 
     @staticmethod
-    def keep(contexts: Contexts, options: DecodingOptions):
+    def keep(contexts, options):
         return contexts.ranking(contexts.weight), contexts.places() == 0
 
 
-def counted_model() -> Trigram:
+def counted_model():
     """Count a trigram in two documents that share their first words, one of them twice."""
     documents = [np.array(text) for text in ([3, 4, 5, 3], [3, 4, 5, 3], [3, 4, 6])]
     return Trigram.fit([documents], 7)
 
 
 @pytest.fixture
-def toy_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def toy_row(monkeypatch):
     monkeypatch.setitem(sys.modules, "toy_kind", ToyKind)
     monkeypatch.setitem(ROWS, "toy", Decoding("Toy", "the first", "toy_kind"))
 
 
 @pytest.mark.usefixtures("toy_row")
-def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
+def test_a_row_and_a_module_make_a_decoding_of_both_engines():
     """The oracle is the argmax of each next-token distribution, walked by hand."""
     for model in (TableModel.random(seed=3), counted_model()):
         machine = make_engine(model, DecodingOptions("toy"), 1, "test", 6, 12)
@@ -350,7 +341,7 @@ def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
             assert document.log_prob_decoding == pytest.approx(0)
 
 
-def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
+def test_an_unknown_kind_is_an_error_in_both_engines():
     """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
     with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'; allowed are ancestral"):
         DecodingOptions("toy")
@@ -363,7 +354,7 @@ def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
         draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
-def test_every_row_has_title_words_and_module() -> None:
+def test_every_row_has_title_words_and_module():
     for name, row in ROWS.items():
         assert Labels().decoding(name) == row.title
         assert row.words in (DecodingOptions.__doc__ or "")
@@ -373,7 +364,7 @@ def test_every_row_has_title_words_and_module() -> None:
         assert isinstance(kind.LOOKS, bool)
 
 
-def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
+def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
     """The fingerprint of generation names each decoding's module, and no table of rows."""
     code = {
         name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
@@ -384,6 +375,6 @@ def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
     assert fingerprint("scripts/generate.py") not in code.values()
 
 
-def test_too_long_documents_are_refused() -> None:
+def test_too_long_documents_are_refused():
     with pytest.raises(InputError, match="maximum length: is 513"):
         generate(small_model("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)

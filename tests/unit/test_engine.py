@@ -9,22 +9,18 @@ shapes that depend on them. Needs nothing beyond the package.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from beyond_perplexity.decoding import generation
 from beyond_perplexity.decoding import generation as memory
-from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.decoding.rooms import Function, Graphs
+from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
 from tests.unit.decoding_models import TableModel
 
@@ -46,7 +42,7 @@ KINDS = {
 LENGTH, COUNT = 40, 40
 
 
-def small_model(family: str, size: int = 30) -> LanguageModel:
+def small_model(family, size=30):
     if family == "trigram":
         rng = np.random.default_rng(0)
         texts = [rng.integers(3, 12, rng.integers(20, 40)).astype(np.int32) for _ in range(200)]
@@ -58,11 +54,11 @@ def small_model(family: str, size: int = 30) -> LanguageModel:
     return registry.build(config, size).eval()
 
 
-def engine(model: LanguageModel, kind: str, batch: int = 32) -> Engine:
+def engine(model, kind, batch=32):
     return make_engine(model, parse_decoding(KINDS[kind]), 3, "engine", LENGTH, batch)
 
 
-def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
+def same(a, b):
     return len(a) == len(b) and all(
         x.doc_id == y.doc_id
         and np.array_equal(x.tokens, y.tokens)
@@ -73,7 +69,7 @@ def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
 
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram", "table"])
 @pytest.mark.parametrize("kind", ["ancestral", "beam"])
-def test_when_the_host_looks_does_not_change_a_text(family: str, kind: str) -> None:
+def test_when_the_host_looks_does_not_change_a_text(family, kind):
     model = small_model(family)
     expected = list(engine(model, kind).documents(5, COUNT))
     assert [document.doc_id for document in expected] == list(range(5, 5 + COUNT))
@@ -86,10 +82,10 @@ def test_when_the_host_looks_does_not_change_a_text(family: str, kind: str) -> N
 class Recorder:
     """Stands for CUDA graphs: replays by a call, and sees that tensors keep their places."""
 
-    def __init__(self, machine: Engine) -> None:
+    def __init__(self, machine):
         self.machine, self.recorded, self.replayed = machine, 0, 0
 
-    def places(self) -> list[int]:
+    def places(self):
         rooms, state = self.machine.rooms, self.machine.state
         assert rooms is not None
         assert state is not None
@@ -97,11 +93,11 @@ class Recorder:
         held += [*rooms.fields.values(), rooms._head, rooms._tail]
         return [tensor.data_ptr() for tensor in [*held, rooms.window._values, rooms.window._base]]
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function):
         places = self.places()
         self.recorded += 1
 
-        def replay() -> None:
+        def replay():
             assert self.places() == places
             function()
             assert self.places() == places
@@ -112,7 +108,7 @@ class Recorder:
 
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_steps_give_the_same_texts(family: str, kind: str) -> None:
+def test_recorded_steps_give_the_same_texts(family, kind):
     model = small_model(family)
     machine = engine(model, kind, 16)
     expected = list(machine.documents(0, COUNT))
@@ -123,8 +119,8 @@ def test_recorded_steps_give_the_same_texts(family: str, kind: str) -> None:
     assert recorder.replayed > 5 * recorder.recorded
 
 
-def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(function: Function) -> Function:
+def test_steps_go_on_where_they_cannot_be_recorded(caplog):
+    def refuse(function):
         raise RuntimeError("operation not permitted when stream is capturing\nat line 7")
 
     for family, reason in (("lstm", "not permitted"), ("table", "TableModel does not name")):
@@ -139,16 +135,14 @@ def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize("family", ["gru", "transformer"])
-def test_a_recording_that_fails_half_way_changes_nothing(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_that_fails_half_way_changes_nothing(family, monkeypatch):
     machine = engine(small_model(family), "ancestral", 16)
     expected = list(machine.documents(0, COUNT))
 
-    def fail() -> None:
+    def fail():
         raise RuntimeError("not permitted")
 
-    def refuse(function: Function) -> Function:
+    def refuse(function):
         with monkeypatch.context() as patch:
             patch.setattr(machine, "_refill", fail)  # the last part of a step
             function()
@@ -162,7 +156,7 @@ def test_a_recording_that_fails_half_way_changes_nothing(
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precision: str) -> None:
+def test_a_recorded_step_never_looks_at_a_value(family, kind, precision):
     """Tensors without data take the branches of a GPU and refuse every look."""
     model = small_model(family, 700).to("meta")
     set_precision(model, precision)
@@ -182,17 +176,17 @@ def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precisio
     assert machine.recordable == (kind != "nucleus")
 
 
-def out_of_memory(device: str) -> RuntimeError:
+def out_of_memory(device):
     if device == "cuda":
         return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
     return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
 
-def fail_at(function: Callable[..., object], calls: set[int], device: str) -> Callable[..., object]:
+def fail_at(function, calls, device):
     """Wrap a function so that it runs out of memory in some of its calls."""
     made = 0
 
-    def wrapped(*arguments: object, **options: object) -> object:
+    def wrapped(*arguments, **options):
         nonlocal made
         made += 1
         if made in calls:
@@ -216,14 +210,7 @@ def fail_at(function: Callable[..., object], calls: set[int], device: str) -> Ca
         ("_set_up_graphs", {1, 2}, "cpu"),
     ],
 )
-def test_want_of_memory_costs_no_text(
-    family: str,
-    kind: str,
-    where: str,
-    calls: set[int],
-    device: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_want_of_memory_costs_no_text(family, kind, where, calls, device, caplog):
     model = small_model(family)
     expected = list(engine(model, kind, 128).documents(2, 100))
     machine = engine(model, kind, 128)
@@ -235,19 +222,17 @@ def test_want_of_memory_costs_no_text(
     assert machine._batch_slots * machine.beams < 128
 
 
-def test_want_of_memory_at_the_smallest_batch_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_want_of_memory_at_the_smallest_batch_is_an_error(monkeypatch):
     machine = engine(small_model("lstm"), "ancestral", 64)
     monkeypatch.setattr(machine, "_extend", fail_at(machine._extend, set(range(1, 99)), "cpu"))
     with pytest.raises(InputError, match="out of memory with the smallest batch, 16 rows"):
         list(machine.documents(0, 100))
 
 
-def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch):
     machine = engine(small_model("lstm"), "ancestral", 64)
 
-    def fail() -> Tensor:
+    def fail():
         raise RuntimeError("shapes do not fit")
 
     monkeypatch.setattr(machine, "_extend", fail)
@@ -255,7 +240,7 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.Monke
         list(machine.documents(0, 100))
 
 
-def test_rows_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_follow_the_free_memory(monkeypatch):
     model = small_model("transformer", 1000)
     # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
     held = 2 * 2 * 64 * 32 * 4 + 8
@@ -269,7 +254,7 @@ def test_rows_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine._batch_slots == 16  # a quantum
 
 
-def test_free_memory_is_no_more_than_the_job_may_hold() -> None:
+def test_free_memory_is_no_more_than_the_job_may_hold():
     device = torch.device("cpu")
     assert memory.free_memory(device) > 10**7
     used = memory._used_by_process()
@@ -279,7 +264,7 @@ def test_free_memory_is_no_more_than_the_job_may_hold() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bfloat16_is_near_the_float32_model(family: str) -> None:
+def test_bfloat16_is_near_the_float32_model(family):
     exact, model = small_model(family), small_model(family)
     assert set_precision(exact) == "float32"
     assert set_precision(model, "bfloat16") == "bfloat16"
@@ -301,7 +286,7 @@ def test_bfloat16_is_near_the_float32_model(family: str) -> None:
     assert same(one, other)
 
 
-def test_unknown_precision_is_named() -> None:
+def test_unknown_precision_is_named():
     with pytest.raises(InputError, match="precision: is 'half'"):
         set_precision(small_model("lstm"), "half")
     assert set(generation.PRECISIONS) == {"float32", "bfloat16"}

@@ -9,7 +9,6 @@ import ast
 import dataclasses
 import importlib
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,7 +58,7 @@ ALLOWED = {
 PARTIAL = {"startswith", "endswith", "removeprefix", "removesuffix"}
 
 
-def resolve(reference: str | None) -> type:
+def resolve(reference):
     module, _, name = str(reference).partition(":")
     return getattr(importlib.import_module(module), name)
 
@@ -128,7 +127,7 @@ def test_every_proposal_belongs_to_a_model_and_titles_are_unique():
     assert len(set(titles)) == len(titles)
 
 
-def subclasses(kind: type) -> Iterator[type]:
+def subclasses(kind):
     for found in kind.__subclasses__():
         yield found
         yield from subclasses(found)
@@ -180,7 +179,7 @@ def test_each_origin_of_an_annotation_is_said_once():
     )
 
 
-def _constants(tree: ast.AST) -> Iterator[ast.Constant]:
+def _constants(tree):
     """Yield the strings of a module but those that say of which family a class is."""
     named: set[int] = set()
     for node in ast.walk(tree):
@@ -194,7 +193,7 @@ def _constants(tree: ast.AST) -> Iterator[ast.Constant]:
             yield node
 
 
-def _tests(tree: ast.AST) -> Iterator[ast.AST]:
+def _tests(tree):
     """Yield what values are compared with: by operators, prefixes, endings and patterns."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Compare):
@@ -205,7 +204,7 @@ def _tests(tree: ast.AST) -> Iterator[ast.AST]:
             yield from node.args
 
 
-def names_outside(source: str, listed: bool = False) -> list[str]:
+def names_outside(source, listed=False):
     """List the families that a module names, or, where it may list them, that it tests for."""
     tree = ast.parse(source)
     if not listed:

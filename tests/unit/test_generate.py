@@ -7,7 +7,6 @@ package; the model folder is written by the test.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -33,7 +32,7 @@ WORDS = [f"w{index}" for index in range(20)]
 
 
 @pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     vocabulary = ClosedVocabulary(WORDS, 3)
     if request.param != "lstm":
         generator = np.random.default_rng(0)
@@ -50,7 +49,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: object) -> None:
+def run(monkeypatch, folder, output, **options):
     flags = {
         "model": folder,
         "decoding": json.dumps({"kind": "nucleus"}),
@@ -68,9 +67,7 @@ def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: 
         script.main()
 
 
-def test_shards_join_to_the_whole(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
     run(monkeypatch, folder, tmp_path / "whole.parquet")
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
@@ -82,9 +79,7 @@ def test_shards_join_to_the_whole(
     assert rows == whole.to_pylist()
 
 
-def test_shard_has_schema_record_and_the_documents_of_the_engine(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path, monkeypatch):
     from beyond_perplexity.models.registry import load_model
 
     output = tmp_path / "shard.parquet"
@@ -114,9 +109,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
         assert row["finished"] == document.finished
 
 
-def test_precision_is_recorded_and_memory_changes_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path, monkeypatch):
     run(monkeypatch, folder, tmp_path / "a.parquet", precision="bfloat16")
     run(monkeypatch, folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
@@ -137,12 +130,8 @@ def test_precision_is_recorded_and_memory_changes_nothing(
     ],
 )
 def test_wrong_flags_are_named_and_nothing_is_written(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, object],
-    message: str,
-) -> None:
+    folder, tmp_path, monkeypatch, options, message
+):
     with pytest.raises(InputError, match=message):
         run(monkeypatch, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
@@ -156,9 +145,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(
         ({"maximum_length": 0}, "maximum length: is 0"),
     ],
 )
-def test_a_caller_of_the_library_is_told_the_same(
-    folder: Path, changed: dict[str, int], message: str
-) -> None:
+def test_a_caller_of_the_library_is_told_the_same(folder, changed, message):
     numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
     model, options = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     with pytest.raises(InputError, match=message):

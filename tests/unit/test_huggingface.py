@@ -11,8 +11,6 @@ import copy
 import json
 import math
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -31,7 +29,7 @@ from beyond_perplexity.decoding.generation import (
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.huggingface_model import CACHE_STEP, HuggingFace
+from beyond_perplexity.models.huggingface_model import CACHE_STEP
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.perplexities.summary import ScoredText, measure
@@ -47,7 +45,7 @@ WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def case(request, tmp_path_factory):
     """Give a model as transformers has it, as we have it, and our vocabulary."""
     folder = tmp_path_factory.mktemp(request.param)
     theirs = MAKERS[request.param](folder)
@@ -56,26 +54,26 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gpt2(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt2")
     make_gpt2(folder)
     return folder
 
 
-def their_ids(vocabulary: HuggingFaceVocabulary, tokens: torch.Tensor) -> torch.Tensor:
+def their_ids(vocabulary, tokens):
     """Map our ids to the model's, by the definition."""
     bos, eos, unk = vocabulary.special_ids
     table = [bos, eos, eos if unk is None else unk, *range(vocabulary.size - 3)]
     return torch.tensor(table)[tokens]
 
 
-def never(theirs: transformers.PreTrainedModel) -> list[int]:
+def never(theirs):
     """List the model's ids that no document has: Llama's <s> and <pad>, and rows of no token."""
     rows = theirs.config.vocab_size
     return [] if theirs.config.model_type == "gpt2" else [1, 3, *range(rows - 7, rows)]
 
 
-def documents(vocabulary: HuggingFaceVocabulary, rows: int = 4, length: int = 40) -> torch.Tensor:
+def documents(vocabulary, rows=4, length=40):
     """Draw tokens that are possible, each row from <s> on."""
     possible = np.setdiff1d(np.arange(3, vocabulary.size), vocabulary.impossible)
     drawn = np.random.default_rng(0).choice(possible, (rows, length))
@@ -126,7 +124,7 @@ def test_probabilities_sum_to_one_over_what_is_possible(case):
     assert torch.allclose(p[:, :, EOS], expected, atol=1e-6)
 
 
-def _text_ids(vocabulary: HuggingFaceVocabulary) -> list[int]:
+def _text_ids(vocabulary):
     """List the model's ids of tokens that texts are made of, from the tokenizer's JSON."""
     held = vocabulary.describe()["tokenizer"]
     special = {token["id"] for token in held["added_tokens"] if token["special"]}
@@ -254,7 +252,7 @@ DECODINGS = [
 ]
 
 
-def texts_of(model: HuggingFace, decoding: dict[str, Any], count: int = 24, **others: Any) -> list:
+def texts_of(model, decoding, count=24, **others):
     arguments = {"seed": 3, "purpose": "t", "first": 0, "maximum_length": 45, **others}
     return list(generate(model, parse_decoding(decoding), count=count, **arguments))
 
@@ -265,10 +263,7 @@ def test_batch_and_shard_do_not_change_a_text(case, decoding):
     expected = texts_of(ours, decoding, batch_size=16)
     others = (
         texts_of(ours, decoding, batch_size=48),
-        [
-            *texts_of(ours, decoding, count=7),
-            *texts_of(ours, decoding, count=17, first=7),
-        ],
+        [*texts_of(ours, decoding, count=7), *texts_of(ours, decoding, count=17, first=7)],
     )
     for found in others:
         for one, two in zip(expected, found, strict=True):
@@ -324,7 +319,7 @@ ARCHITECTURES = {  # what they have that the two above have not
 }
 
 
-def make_other(folder: Path, kind: str, special: dict[str, str] | None = None, **more: Any) -> None:
+def make_other(folder, kind, special=None, **more):
     rows = make_tokenizer(folder, special or {"eos_token": "</s>"})
     options = {**SMALL, "vocab_size": rows, "bos_token_id": 0, "eos_token_id": 0, **more}
     config = transformers.AutoConfig.for_model(kind, **options)
@@ -467,7 +462,7 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     generator = np.random.default_rng(0)
     texts = [
         " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
@@ -476,7 +471,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus"), texts, 40) / "documents.parquet"
 
 
-def fit(corpus: Path, folder: Path, source: Path, training: dict[str, Any] | None = None) -> dict:
+def fit(corpus, folder, source, training=None):
     config = {
         "family": "huggingface",
         "architecture": {"path": str(source)},
@@ -528,58 +523,58 @@ def test_a_model_is_trained_further(corpus, tmp_path):
 # ---- what is wrong is named ----
 
 
-def change_config(folder: Path, **changes: Any) -> None:
+def change_config(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def pickled(folder: Path) -> None:
+def pickled(folder):
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
 
 
-def without_weights(folder: Path) -> None:
+def without_weights(folder):
     (folder / "model.safetensors").unlink()
 
 
-def damaged(folder: Path) -> None:
+def damaged(folder):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
 
 
-def with_nan(folder: Path) -> None:
+def with_nan(folder):
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.h.0.ln_1.bias"][3] = float("nan")
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def without_config(folder: Path) -> None:
+def without_config(folder):
     (folder / "config.json").unlink()
 
 
-def of_no_kind(folder: Path) -> None:
+def of_no_kind(folder):
     change_config(folder, model_type="no-such-model")
 
 
-def with_code(folder: Path) -> None:
+def with_code(folder):
     change_config(folder, model_type="mine", auto_map={"AutoConfig": "mine.Config"})
     (folder / "mine.py").write_text("raise SystemExit('foreign code ran')")
 
 
-def of_other_shape(folder: Path) -> None:
+def of_other_shape(folder):
     change_config(folder, n_layer=3)
 
 
-def without_tokenizer(folder: Path) -> None:
+def without_tokenizer(folder):
     for file in folder.glob("tokenizer*.json"):
         file.unlink()
 
 
-def with_larger_tokenizer(folder: Path) -> None:
+def with_larger_tokenizer(folder):
     make_tokenizer(folder, {"eos_token": END}, size=310)
 
 
-def without_end(folder: Path) -> None:
+def without_end(folder):
     make_tokenizer(folder, {"unk_token": "<unk>"})
     change_config(folder, eos_token_id=None)
 
@@ -655,7 +650,7 @@ def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_pa
     shutil.copytree(gpt2, snapshot)
     asked = []
 
-    def download(name: str, **options: Any) -> str:
+    def download(name, **options):
         asked.append((name, options["revision"], options["allow_patterns"]))
         return str(snapshot)
 
@@ -689,7 +684,7 @@ def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
         fit_files(corpus, None, {"family": "lstm"}, 1, CPU, tmp_path / "m", tmp_path / "c")
 
 
-def test_bfloat16_weights_keep_the_frequencies_of_the_places(case: Any) -> None:
+def test_bfloat16_weights_keep_the_frequencies_of_the_places(case):
     """Oracle: the float32 buffers; GPT-2 has none, Llama has its rotary frequencies."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
@@ -703,7 +698,7 @@ def test_bfloat16_weights_keep_the_frequencies_of_the_places(case: Any) -> None:
     assert next(model.parameters()).dtype == torch.bfloat16
 
 
-def test_the_memory_of_a_row_is_that_of_its_whole_cache(case: Any) -> None:
+def test_the_memory_of_a_row_is_that_of_its_whole_cache(case):
     """Oracle: layers x keys and values x heads x width x places x 4 bytes, from the config."""
     theirs, ours, _ = case
     config = theirs.config

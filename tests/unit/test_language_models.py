@@ -13,7 +13,6 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 
 SIZE = 60
 RECURRENT: list[dict[str, Any]] = [
@@ -40,7 +39,7 @@ CASES = [
 every_case = pytest.mark.parametrize(("family", "architecture"), CASES)
 
 
-def make(family: str, architecture: object, open_vocabulary: bool = False) -> LanguageModel:
+def make(family, architecture, open_vocabulary=False):
     torch.manual_seed(0)
     config = {"family": family, "architecture": architecture}
     model = registry.build(config, SIZE, open_vocabulary).eval()
@@ -49,7 +48,7 @@ def make(family: str, architecture: object, open_vocabulary: bool = False) -> La
     return model
 
 
-def prefixes(rows: int = 3, length: int = 9) -> torch.Tensor:
+def prefixes(rows=3, length=9):
     tokens = torch.randint(3, SIZE, (rows, length), generator=torch.Generator().manual_seed(1))
     tokens[:, 0] = 0
     return tokens
@@ -57,7 +56,7 @@ def prefixes(rows: int = 3, length: int = 9) -> torch.Tensor:
 
 @every_case
 @torch.no_grad()
-def test_steps_equal_the_parallel_pass(family: str, architecture: dict[str, Any]) -> None:
+def test_steps_equal_the_parallel_pass(family, architecture):
     """Over several buckets of the caches that have some."""
     model, tokens = make(family, architecture), prefixes(length=70)
     expected, state = model(tokens), model.initial_state(3, 70)
@@ -68,7 +67,7 @@ def test_steps_equal_the_parallel_pass(family: str, architecture: dict[str, Any]
 
 @every_case
 @torch.no_grad()
-def test_selected_and_reset_rows_go_on_alone(family: str, architecture: dict[str, Any]) -> None:
+def test_selected_and_reset_rows_go_on_alone(family, architecture):
     model, tokens = make(family, architecture), prefixes()
     state = model.initial_state(3, 9)
     for place in range(7):
@@ -84,8 +83,8 @@ def test_selected_and_reset_rows_go_on_alone(family: str, architecture: dict[str
 @pytest.mark.parametrize("open_vocabulary", [False, True])
 @torch.no_grad()
 def test_probabilities_sum_to_one_and_special_tokens_have_none(
-    family: str, architecture: dict[str, Any], open_vocabulary: bool
-) -> None:
+    family, architecture, open_vocabulary
+):
     logits = make(family, architecture, open_vocabulary)(prefixes())
     p = logits.double().softmax(-1)
     torch.testing.assert_close(p.sum(-1), torch.ones(3, 9, dtype=torch.float64))
@@ -123,6 +122,6 @@ def test_probabilities_sum_to_one_and_special_tokens_have_none(
         ),
     ],
 )
-def test_wrong_options_are_named(family: str, architecture: object, words: str) -> None:
+def test_wrong_options_are_named(family, architecture, words):
     with pytest.raises(InputError, match=words):
         make(family, architecture)

@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +16,6 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.models.trigram import Trigram
@@ -29,27 +25,19 @@ from beyond_perplexity.vocabulary import ClosedVocabulary
 pytestmark = pytest.mark.usefixtures("one_thread")
 VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
 TEXT = [[np.array([3, 4, 5, 3, 4], np.int32), np.array([4, 4, 3], np.int32)]]
-LSTM = {
-    "family": "lstm",
-    "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 1},
-}
+LSTM = {"family": "lstm", "architecture": {"embedding_size": 8, "hidden_size": 8, "layers": 1}}
 
 Tensors = dict[str, Tensor]
 
 
-def model_of(family: str) -> TrainedModel:
+def model_of(family):
     if family == "lstm":
         return registry.build(LSTM, VOCABULARY.size)
     kind = {"trigram": Trigram, "kneser-ney": KneserNey}[family]
     return kind.fit(TEXT, VOCABULARY.size)
 
 
-def folder(
-    path: Path,
-    family: str,
-    describe: Callable[[dict[str, Any]], object] | None = None,
-    change: Callable[[Tensors], object] | None = None,
-) -> Path:
+def folder(path, family, describe=None, change=None):
     """Write a model, then break its description or its tensors, with the hash of what is there."""
     save_model(path, model_of(family), VOCABULARY, {})
     held = json.loads((path / "model.json").read_text())
@@ -65,7 +53,7 @@ def folder(
 
 
 @pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])
-def test_sound_folders_are_read(tmp_path: Path, family: str) -> None:
+def test_sound_folders_are_read(tmp_path, family):
     model, vocabulary, _ = load_any(folder(tmp_path, family))
     assert vocabulary.size == VOCABULARY.size
     if family == "lstm":
@@ -74,7 +62,7 @@ def test_sound_folders_are_read(tmp_path: Path, family: str) -> None:
     assert all(torch.equal(tensor, whole[name]) for name, tensor in model.state_dict().items())
 
 
-def put(section: str, **values: object) -> Callable[[dict[str, Any]], object]:
+def put(section, **values):
     return lambda held: (held["config"][section] if section else held["config"]).update(values)
 
 
@@ -93,9 +81,7 @@ def put(section: str, **values: object) -> Callable[[dict[str, Any]], object]:
         (lambda held: held.update(weights_sha256=3), "lacks config"),
     ],
 )
-def test_a_description_that_does_not_fit_is_one_line(
-    tmp_path: Path, describe: Callable[[dict[str, Any]], object], message: str
-) -> None:
+def test_a_description_that_does_not_fit_is_one_line(tmp_path, describe, message):
     with pytest.raises(InputError, match=message) as caught:
         load_any(folder(tmp_path, "lstm", describe))
     assert str(tmp_path) in str(caught.value)
@@ -104,13 +90,13 @@ def test_a_description_that_does_not_fit_is_one_line(
 
 
 @pytest.mark.parametrize("content", ["[" * 100_000, '{"n": ' + "1" * 5000 + "}", "[]", "\0", ""])
-def test_descriptions_that_are_no_json_are_one_line(tmp_path: Path, content: str) -> None:
+def test_descriptions_that_are_no_json_are_one_line(tmp_path, content):
     (tmp_path / "model.json").write_text(content)
     with pytest.raises(InputError, match=r"model\.json: .*description|describe a model"):
         load_any(tmp_path)
 
 
-def replace(name: str, make: Callable[[Tensor], Tensor]) -> Callable[[Tensors], object]:
+def replace(name, make):
     return lambda tensors: tensors.update({name: make(tensors[name])})
 
 
@@ -123,9 +109,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("family", "change", "message"), BROKEN)
-def test_tensors_of_wrong_shapes_kinds_or_signs_are_told(
-    tmp_path: Path, family: str, change: Callable[[Tensors], object], message: str
-) -> None:
+def test_tensors_of_wrong_shapes_kinds_or_signs_are_told(tmp_path, family, change, message):
     with pytest.raises(InputError, match=re.escape(message)) as caught:
         load_any(folder(tmp_path, family, change=change))
     assert "model.safetensors" in str(caught.value)

@@ -17,7 +17,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from threading import Barrier
 
 import numpy as np
@@ -412,7 +411,7 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     assert {path.name for path in tmp_path.iterdir()} == {"train.tokens.npy", "train.ends.npy"}
 
 
-def damage(folder: Path, name: str, how: str) -> None:
+def damage(folder, name, how):
     path = folder / name
     if how == "remove":
         path.unlink()

@@ -16,13 +16,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.transformer import sinusoids
 
-ARCHITECTURE = {
-    "layers": 2,
-    "width": 16,
-    "heads": 4,
-    "feedforward_size": 24,
-    "context_length": 80,
-}
+ARCHITECTURE = {"layers": 2, "width": 16, "heads": 4, "feedforward_size": 24, "context_length": 80}
 
 
 def make(size=20, **changes):

@@ -18,7 +18,7 @@ from beyond_perplexity.decoding.beam import BeamEngine, on_grid
 from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.models import registry
-from tests.unit.decoding_models import TableModel
+from tests.unit.small_models import TableModel
 
 EOS = 1
 Beams = tuple[tuple[tuple[int, ...], float], ...]

@@ -27,7 +27,7 @@ from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
-from tests.unit.decoding_models import TableModel
+from tests.unit.small_models import TableModel
 from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")

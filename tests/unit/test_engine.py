@@ -22,7 +22,7 @@ from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
-from tests.unit.decoding_models import TableModel
+from tests.unit.small_models import TableModel
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 FAMILIES = {

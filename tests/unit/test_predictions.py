@@ -34,8 +34,8 @@ from beyond_perplexity.semantics.predictions import predict_sentences, print_tok
 from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
-from tests.unit.decoding_models import TableModel
 from tests.unit.huggingface_models import MAKERS
+from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
 
 SIZES = {

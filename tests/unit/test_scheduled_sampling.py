@@ -22,8 +22,8 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.loop import mix_inputs, truth_probability
 from beyond_perplexity.training.options import TrainingOptions
-from tests.unit.decoding_models import TableModel
 from tests.unit.small_corpora import write_corpus
+from tests.unit.small_models import TableModel
 
 TRAINING = {"batch_tokens": 64, "maximum_steps": 9, "validation_steps": 4, "checkpoint_steps": 2}
 

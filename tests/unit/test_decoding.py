@@ -1,14 +1,17 @@
-"""The decoding engine and its kernels, all kinds but beam.
+"""The decoding engine and its kernels.
 
 Oracles: exact enumeration of the truncated distributions of a table model (chi-square), a plain
 NumPy implementation with a full sort, rescoring by the parallel pass, and invariance of texts under
-batch size, shard size and threads for every neural family. Needs nothing beyond the package.
+batch size, shard size and threads for every neural family. Beam sampling: enumeration of its
+definition over every sequence of draws, in plain Python (chi-square). Needs nothing beyond the
+package.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -16,18 +19,18 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
+from beyond_perplexity.decoding.beam import BeamEngine, on_grid
 from beyond_perplexity.decoding.generation import make_engine
-from beyond_perplexity.decoding.kernels import unnormalized
+from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
 from beyond_perplexity.decoding.options import DECODINGS as ROWS
 from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine, draw_tokens, load_kind
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
-from tests.unit.small_models import TableModel
+from tests.unit.small_models import EOS, FAMILIES, TableModel, make, rescored, same
 from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -88,24 +91,23 @@ def enumerate_documents(model, options):
                 waiting.append(((*text, int(token)), *item))
 
 
-def generate(model, options, count, batch=256, **others):
-    arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
-    machine = SamplingEngine(
-        model,
-        parse_decoding(options),
-        arguments["seed"],
-        "test",
-        arguments["maximum_length"],
-        batch,
-    )
-    return list(machine.documents(arguments["first"], count))
+def generate(model, values, count, batch=256, first=0, maximum_length=50):
+    options = parse_decoding(values)
+    kind = BeamEngine if options.kind == "beam" else SamplingEngine
+    return list(kind(model, options, 7, "test", maximum_length, batch).documents(first, count))
 
 
-def same(a, b):
-    return len(a) == len(b) and all(
-        x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
-        for x, y in zip(a, b, strict=True)
-    )
+def assert_frequencies(observed, expected):
+    """Compare counts with expected ones (chi-square); what is expected rarely goes together."""
+    assert set(observed) <= set(expected)
+    common = [key for key, value in expected.items() if value >= 5]
+    seen, wanted = [observed[key] for key in common], [expected[key] for key in common]
+    count = sum(observed.values())
+    if sum(wanted) < count - 1e-6:
+        seen.append(count - sum(seen))
+        wanted.append(count - sum(wanted))
+    if len(wanted) > 1:
+        assert chisquare(seen, wanted).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
@@ -122,16 +124,8 @@ def test_samples_follow_the_exact_distribution(values):
             [document.log_prob, document.log_prob_decoding], [log_p, log_q], atol=1e-5
         )
     observed = Counter(tuple(document.tokens.tolist()) for document in documents)
-    assert set(observed) <= set(exact)
     expected = {text: count * np.exp(log_q) for text, (_, log_q) in exact.items()}
-    common = [text for text, value in expected.items() if value >= 5]
-    seen = [observed[text] for text in common]
-    wanted = [expected[text] for text in common]
-    if sum(wanted) < count - 1e-6:
-        seen.append(count - sum(seen))
-        wanted.append(count - sum(wanted))
-    if len(wanted) > 1:
-        assert chisquare(seen, wanted).pvalue > 1e-3
+    assert_frequencies(observed, expected)
 
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
@@ -214,29 +208,17 @@ def test_draw_is_independent_of_the_other_rows():
                 assert torch.equal(a, b[rows])
 
 
-FAMILIES = {
-    "cnn": {"layers": 3, "embedding_size": 32, "width": 64},
-    "gru": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
-    "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
-    "rnn": {"embedding_size": 32, "hidden_size": 64, "classes": 10},
-    "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
-    "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
-}
-
-
-def small_model(family, size=300):
-    torch.manual_seed(4)
-    model = registry.build({"family": family, "architecture": FAMILIES[family]}, size)
-    return model.eval()
+BEAM = {"kind": "beam", "size": 5, "temperature": 2.0}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("kind", ["ancestral", "nucleus"])
-def test_batch_shard_and_threads_do_not_change_a_text(family, kind):
-    model, values = small_model(family, size=100), {"kind": kind}
+@pytest.mark.parametrize("values", [{"kind": "ancestral"}, {"kind": "nucleus"}, BEAM], ids=str)
+def test_batch_shard_and_threads_do_not_change_a_text(family, values):
+    model = make(family, size=100, seed=4)
     expected = generate(model, values, 40, batch=32)
-    assert same(expected, generate(model, values, 40, batch=1))
-    assert same(expected, generate(model, values, 40, batch=64))
+    assert len({tuple(document.tokens) for document in expected}) > 3
+    for batch in (1, 64, 160):
+        assert same(expected, generate(model, values, 40, batch=batch))
     parts = [generate(model, values, n, 16, first=f) for f, n in ((0, 7), (7, 20), (27, 13))]
     assert same(expected, [document for part in parts for document in part])
     with set_threads(2):
@@ -244,23 +226,22 @@ def test_batch_shard_and_threads_do_not_change_a_text(family, kind):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_log_prob_equals_rescoring(family):
+@pytest.mark.parametrize("values", [{"kind": "ancestral"}, BEAM], ids=str)
+def test_log_prob_equals_rescoring(family, values):
     """Refilled slots must start from the empty prefix: a leak of state would show here."""
-    model = small_model(family, size=20)  # short documents, so that slots are refilled often
-    documents = generate(model, {"kind": "ancestral"}, 100, batch=16)
+    model = make(family, size=20, seed=4)  # short documents, so that slots are refilled often
+    documents = generate(model, values, 100, batch=16)
     assert len({len(document.tokens) for document in documents}) > 5
     for document in documents:
-        tokens = torch.tensor([[0, *document.tokens.tolist(), 1]])
-        with torch.inference_mode():
-            scores = model(tokens[:, :-1]).double().log_softmax(-1)[0]
-        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
-        expected = steps.sum() if document.finished else steps[:-1].sum()
-        assert np.isclose(document.log_prob, float(expected), rtol=1e-5, atol=1e-4)
-        assert np.isclose(document.log_prob_decoding, document.log_prob, atol=1e-9)
+        expected, other = rescored(model, document), document.log_prob_decoding
+        assert np.isclose(document.log_prob, expected, rtol=1e-5, atol=1e-4)
+        assert (
+            np.isnan(other) if values is BEAM else np.isclose(other, document.log_prob, atol=1e-9)
+        )
 
 
 def test_maximum_length_cuts_and_flags():
-    model = small_model("lstm")
+    model = make("lstm", size=300, seed=4)
     documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
     whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
     for cut, full in zip(documents, whole, strict=True):
@@ -377,4 +358,103 @@ def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
 
 def test_too_long_documents_are_refused():
     with pytest.raises(InputError, match="maximum length: is 513"):
-        generate(small_model("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
+        generate(
+            make("transformer", size=300, seed=4), {"kind": "ancestral"}, 1, maximum_length=513
+        )
+
+
+# ---- beam sampling ----
+
+
+Beams = tuple[tuple[tuple[int, ...], float], ...]
+
+
+def distinct_draws(q, k):
+    """Give the probability of every ordered draw of k tokens without replacement."""
+    support = np.flatnonzero(q)
+    result = {}
+    for tokens in itertools.permutations(support.tolist(), min(k, len(support))):
+        left, probability = 1.0, 1.0
+        for token in tokens:
+            probability *= q[token] / left
+            left -= q[token]
+        result[tokens] = probability
+    return result
+
+
+def enumerate_beam(model, k, temperature, maximum_length):
+    """Give the probability of every document (and whether it is finished), by the definition."""
+    result: dict[tuple[tuple[int, ...], bool], float] = defaultdict(float)
+    # (live beams, number finished, best finished document) -> probability
+    states: dict[tuple[Beams, int, tuple[tuple[int, ...], float] | None], float]
+    states = {((((), 0.0),), 0, None): 1.0}
+    for length in range(maximum_length + 1):
+        following: dict[tuple, float] = defaultdict(float)
+        for (beams, finished, best), probability in states.items():
+            if not beams or length == maximum_length:
+                text = best[0] if best else beams[0][0]
+                result[text, best is not None] += probability
+                continue
+            options = []
+            for text, log_p in beams:
+                place = min(len(text), len(model.table) - 1)
+                p = model.table[place, text[-1] if text else 0].double().exp().numpy()
+                q = p ** (1 / temperature) / (p ** (1 / temperature)).sum()
+                options.append(
+                    [
+                        ([((*text, w), log_p + np.log(p[w])) for w in tokens], chance)
+                        for tokens, chance in distinct_draws(q, k).items()
+                    ]
+                )
+            for choice in itertools.product(*options):
+                chance = probability * np.prod([c for _, c in choice])
+                drawn = sorted((x for xs, _ in choice for x in xs), key=lambda x: -x[1])
+                kept = drawn[: k - finished]
+                ended = [(text[:-1], log_p) for text, log_p in kept if text[-1] == EOS]
+                live = tuple(x for x in kept if x[0][-1] != EOS)
+                top = max([*ended, *([best] if best else [])], key=lambda x: x[1], default=None)
+                following[live, finished + len(ended), top] += chance
+        states = following
+    assert np.isclose(sum(result.values()), 1)
+    return result
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize("length", [2, 10])
+def test_documents_follow_the_enumerated_definition(k, temperature, length):
+    model = TableModel.random(size=4, positions=3, seed=6)
+    exact = enumerate_beam(model, k, temperature, length)
+    values = {"kind": "beam", "size": k, "temperature": temperature}
+    count = 8_000
+    documents = generate(model, values, count, 4096, maximum_length=length)
+    observed = Counter((tuple(d.tokens.tolist()), d.finished) for d in documents)
+    assert_frequencies(observed, {key: count * value for key, value in exact.items()})
+
+
+def test_draws_without_replacement_follow_the_enumeration():
+    p = np.array([0.0, 0.4, 0.3, 0.05, 0.25])
+    exact = distinct_draws(p, 3)
+    logits = torch.tensor(np.log(np.where(p > 0, p, 1e-99))).float().repeat(20_000, 1)
+    logits[:, 0] = -torch.inf
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(20_000, 3, dtype=torch.float64, generator=generator)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
+    assert np.allclose(log_probs, np.log(p[tokens]), atol=1e-6)  # what was drawn has kept its own
+    observed = Counter(map(tuple, tokens.tolist()))
+    assert_frequencies(observed, {key: 20_000 * value for key, value in exact.items()})
+
+
+def test_draws_end_where_nothing_is_left():
+    logits = torch.full((1, 300), -torch.inf)
+    logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
+    numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
+    assert tokens[0, :2].tolist() == [7, 290]
+    total = np.log1p(np.exp(-1))
+    assert np.allclose(log_probs[0], [-total, -1 - total, -np.inf, -np.inf])
+
+
+def test_equal_probabilities_are_equal_on_the_grid():
+    parts = torch.tensor([0.1, 0.2, 0.7]).log().double()
+    assert on_grid(parts.sum()) == on_grid(torch.tensor(0.014, dtype=torch.float64).log())

@@ -15,23 +15,16 @@ import pytest
 import torch
 
 from beyond_perplexity.decoding import generation
-from beyond_perplexity.decoding import generation as memory
 from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
-from tests.unit.small_models import TableModel
+from tests.unit import small_models
+from tests.unit.small_models import TableModel, make, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FAMILIES = {
-    "cnn": {"layers": 2, "embedding_size": 16, "width": 32},
-    "gru": {"layers": 1, "embedding_size": 16, "hidden_size": 32},
-    "lstm": {"layers": 2, "embedding_size": 16, "hidden_size": 32},
-    "transformer": {"layers": 2, "width": 32, "heads": 2, "feedforward_size": 64},
-    "transformer-adaptive-softmax": {"layers": 1, "width": 32, "heads": 2},
-}
+FAMILIES = [name for name in small_models.FAMILIES if name != "rnn"]
 KINDS = {
     "ancestral": {"kind": "ancestral"},
     "min_p": {"kind": "min_p"},
@@ -49,22 +42,11 @@ def small_model(family, size=30):
         return Trigram.fit([texts], 12)
     if family == "table":
         return TableModel.random(seed=2)
-    torch.manual_seed(1)
-    config = {"family": family, "architecture": FAMILIES[family]}
-    return registry.build(config, size).eval()
+    return make(family, size=size, seed=1)
 
 
 def engine(model, kind, batch=32):
     return make_engine(model, parse_decoding(KINDS[kind]), 3, "engine", LENGTH, batch)
-
-
-def same(a, b):
-    return len(a) == len(b) and all(
-        x.doc_id == y.doc_id
-        and np.array_equal(x.tokens, y.tokens)
-        and np.array_equal(x[2:], y[2:], equal_nan=True)
-        for x, y in zip(a, b, strict=True)
-    )
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram", "table"])
@@ -119,14 +101,21 @@ def test_recorded_steps_give_the_same_texts(family, kind):
     assert recorder.replayed > 5 * recorder.recorded
 
 
-def test_steps_go_on_where_they_cannot_be_recorded(caplog):
-    def refuse(function):
-        raise RuntimeError("operation not permitted when stream is capturing\nat line 7")
+def refuse(message):
+    """Make a function that fails."""
 
+    def fail(*_):
+        raise RuntimeError(message)
+
+    return fail
+
+
+def test_steps_go_on_where_they_cannot_be_recorded(caplog):
+    recorder = refuse("operation not permitted when stream is capturing\nat line 7")
     for family, reason in (("lstm", "not permitted"), ("table", "TableModel does not name")):
         machine = engine(small_model(family), "ancestral", 16)
         expected = list(machine.documents(0, COUNT))
-        machine._graphs = Graphs(refuse)
+        machine._graphs = Graphs(recorder)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             assert same(expected, list(machine.documents(0, COUNT)))
@@ -139,16 +128,13 @@ def test_a_recording_that_fails_half_way_changes_nothing(family, monkeypatch):
     machine = engine(small_model(family), "ancestral", 16)
     expected = list(machine.documents(0, COUNT))
 
-    def fail():
-        raise RuntimeError("not permitted")
-
-    def refuse(function):
+    def record(function):
         with monkeypatch.context() as patch:
-            patch.setattr(machine, "_refill", fail)  # the last part of a step
+            patch.setattr(machine, "_refill", refuse("not permitted"))  # the last part of a step
             function()
         return function
 
-    machine._graphs = Graphs(refuse)
+    machine._graphs = Graphs(record)
     assert same(expected, list(machine.documents(0, COUNT)))
     assert not machine._graphs.active
 
@@ -178,7 +164,7 @@ def test_a_recorded_step_never_looks_at_a_value(family, kind, precision):
 
 def out_of_memory(device):
     if device == "cuda":
-        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+        return torch.OutOfMemoryError("CUDA out of generation. Tried to allocate 9 GiB")
     return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
 
@@ -231,36 +217,32 @@ def test_want_of_memory_at_the_smallest_batch_is_an_error(monkeypatch):
 
 def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch):
     machine = engine(small_model("lstm"), "ancestral", 64)
-
-    def fail():
-        raise RuntimeError("shapes do not fit")
-
-    monkeypatch.setattr(machine, "_extend", fail)
+    monkeypatch.setattr(machine, "_extend", refuse("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         list(machine.documents(0, 100))
 
 
 def test_rows_follow_the_free_memory(monkeypatch):
     model = small_model("transformer", 1000)
-    # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
-    held = 2 * 2 * 64 * 32 * 4 + 8
-    row = held + memory.VOCABULARY_BYTES * 1000
-    assert memory.bytes_per_row(model, LENGTH) == row
+    # Keys and values of 2 layers for 64 places (whole buckets) of width 64, one length.
+    held = 2 * 2 * 64 * 64 * 4 + 8
+    row = held + generation.VOCABULARY_BYTES * 1000
+    assert generation.bytes_per_row(model, LENGTH) == row
     for rows, expected in ((1000, 128), (128, 128), (127, 64), (40, 32), (1, 1), (0.3, 1)):
-        free = int(rows * row / memory.SHARE) + 1
-        monkeypatch.setattr(memory, "free_memory", lambda device, given, free=free: free)
-        assert memory.fitting_rows(model, LENGTH, 128) == expected
+        free = int(rows * row / generation.SHARE) + 1
+        monkeypatch.setattr(generation, "free_memory", lambda device, given, free=free: free)
+        assert generation.fitting_rows(model, LENGTH, 128) == expected
     machine = make_engine(model, parse_decoding({"kind": "ancestral"}), 1, "x", LENGTH)
     assert machine._batch_slots == 16  # a quantum
 
 
 def test_free_memory_is_no_more_than_the_job_may_hold():
     device = torch.device("cpu")
-    assert memory.free_memory(device) > 10**7
-    used = memory._used_by_process()
+    assert generation.free_memory(device) > 10**7
+    used = generation._used_by_process()
     assert used > 10**7
-    assert memory.free_memory(device, used // 2) == 0
-    assert 0 < memory.free_memory(device, used + 10**7) < 10**8
+    assert generation.free_memory(device, used // 2) == 0
+    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
 
 
 @pytest.mark.parametrize("family", FAMILIES)

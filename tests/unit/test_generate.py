@@ -16,8 +16,6 @@ import torch
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.models.trigram import Trigram
@@ -26,6 +24,7 @@ from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
+from tests.unit.small_models import make
 from tests.unit.threads import set_threads
 
 WORDS = [f"w{index}" for index in range(20)]
@@ -34,16 +33,12 @@ WORDS = [f"w{index}" for index in range(20)]
 @pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
 def folder(request, tmp_path_factory):
     vocabulary = ClosedVocabulary(WORDS, 3)
+    model = make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
     if request.param != "lstm":
         generator = np.random.default_rng(0)
         texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
         counted = Trigram if request.param == "trigram" else KneserNey
-        model: LanguageModel = counted.fit([vocabulary.encode(texts)], vocabulary.size)
-    else:
-        torch.manual_seed(0)
-        architecture = {"embedding_size": 32, "hidden_size": 32}
-        config = {"family": "lstm", "architecture": architecture}
-        model = registry.build(config, vocabulary.size)
+        model = counted.fit([vocabulary.encode(texts)], vocabulary.size)
     path = tmp_path_factory.mktemp("model")
     save_model(path, model, vocabulary, {})
     return path
@@ -80,8 +75,6 @@ def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
 
 
 def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path, monkeypatch):
-    from beyond_perplexity.models.registry import load_model
-
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
@@ -91,15 +84,8 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
     assert record["seed"] == 3
     assert record["precision"] == "float32"
     model, vocabulary, _ = load_model(folder)
-    documents = generate(
-        model,
-        parse_decoding(values),
-        seed=3,
-        purpose="generate/m/nucleus",
-        first=5,
-        count=9,
-        maximum_length=30,
-    )
+    how = {"seed": 3, "purpose": "generate/m/nucleus", "first": 5, "count": 9}
+    documents = generate(model, parse_decoding(values), maximum_length=30, **how)
     for row, document in zip(pq.read_table(output).to_pylist(), documents, strict=True):
         assert row["doc_id"] == document.doc_id
         assert row["text"] == vocabulary.decode([document.tokens])[0]

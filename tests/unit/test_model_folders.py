@@ -6,6 +6,7 @@ Oracles: a sound folder, of which the test itself breaks one thing; what torch r
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import load_any, save_model
+from beyond_perplexity.models.registry import check_finite, load_any, load_model, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -50,6 +51,56 @@ def folder(path, family, describe=None, change=None):
         describe(held)
     (path / "model.json").write_text(json.dumps(held))
     return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("model.json", None, "is no model folder"),
+        ("model.json", "{}", "does not describe a model"),
+        ("model.safetensors", None, "is missing; train the model again"),
+        ("model.safetensors", "", "is not the file that model.json describes"),
+        ("vocabulary.json", None, "no such file"),
+        (
+            "vocabulary.json",
+            '{"kind": "closed", "words": ["b"], "unknown_types": 0}',
+            "is not the vocabulary the model was trained with",
+        ),
+    ],
+)
+def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, content, words):
+    path = folder(tmp_path, "lstm") / name
+    held = bytearray(path.read_bytes())
+    path.unlink()
+    if content == "":
+        held[-1] ^= 1
+        path.write_bytes(held)
+    elif content:
+        path.write_text(content)
+    with pytest.raises(InputError, match=words):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
+    name, weight = list(model_of("lstm").named_parameters())[1]
+
+    def spoil(tensors):
+        tensors[name].flatten()[-1] = value
+
+    words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
+    with pytest.raises(InputError, match=re.escape(words)):
+        load_model(folder(tmp_path, "lstm", change=spoil))
+
+
+def test_buffers_may_be_infinite_but_no_nan():
+    module = torch.nn.Module()
+    module.register_buffer("mask", torch.tensor([0, -math.inf]))
+    module.register_buffer("counts", torch.tensor([1, 2]))
+    check_finite(module, "a file")
+    module.mask[0] = math.nan
+    with pytest.raises(InputError, match="a file: 1 of the 2 numbers of 'mask'"):
+        check_finite(module, "a file")
 
 
 @pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])

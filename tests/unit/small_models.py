@@ -17,6 +17,14 @@ FAMILIES = {
     "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
     "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
 }
+TINY = {
+    "cnn": {"layers": 2, "embedding_size": 16, "width": 32},
+    "gru": {"layers": 1, "embedding_size": 16, "hidden_size": 32},
+    "lstm": {"layers": 2, "embedding_size": 16, "hidden_size": 32},
+    "rnn": {"embedding_size": 16, "hidden_size": 32, "classes": 4},
+    "transformer": {"layers": 2, "width": 32, "heads": 2, "feedforward_size": 64},
+    "transformer-adaptive-softmax": {"layers": 1, "width": 32, "heads": 2},
+}
 
 
 def make(family, architecture=None, size=20, open_vocabulary=False, seed=0, noise=0.0):

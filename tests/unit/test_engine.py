@@ -20,11 +20,10 @@ from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.trigram import Trigram
-from tests.unit import small_models
-from tests.unit.small_models import TableModel, make, same
+from tests.unit.small_models import TINY, TableModel, make, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FAMILIES = [name for name in small_models.FAMILIES if name != "rnn"]
+FAMILIES = [name for name in TINY if name != "rnn"]
 KINDS = {
     "ancestral": {"kind": "ancestral"},
     "min_p": {"kind": "min_p"},
@@ -42,7 +41,7 @@ def small_model(family, size=30):
         return Trigram.fit([texts], 12)
     if family == "table":
         return TableModel.random(seed=2)
-    return make(family, size=size, seed=1)
+    return make(family, TINY[family], size, seed=1)
 
 
 def engine(model, kind, batch=32):
@@ -224,8 +223,8 @@ def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch):
 
 def test_rows_follow_the_free_memory(monkeypatch):
     model = small_model("transformer", 1000)
-    # Keys and values of 2 layers for 64 places (whole buckets) of width 64, one length.
-    held = 2 * 2 * 64 * 64 * 4 + 8
+    # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
+    held = 2 * 2 * 64 * 32 * 4 + 8
     row = held + generation.VOCABULARY_BYTES * 1000
     assert generation.bytes_per_row(model, LENGTH) == row
     for rows, expected in ((1000, 128), (128, 128), (127, 64), (40, 32), (1, 1), (0.3, 1)):

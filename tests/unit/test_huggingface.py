@@ -38,6 +38,7 @@ from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 from tests.unit.small_corpora import write_corpus
+from tests.unit.small_models import rescored, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -205,21 +206,14 @@ def test_scores_are_the_models_own_loss(case):
     theirs, ours, vocabulary = case
     summary = measure(ours, vocabulary, TEXTS)
     bos, eos, _ = vocabulary.special_ids
-    blocked = never(theirs)
+    blocked = torch.tensor(never(theirs), dtype=torch.int64)
     total, count = 0.0, 0
     for ids in vocabulary.encode(TEXTS):
         row = torch.tensor([[bos, *(ids - 3).tolist(), eos]])
         with torch.no_grad():
-            if theirs.config.model_type == "gpt2":
-                assert not blocked
-                loss = theirs(input_ids=row, labels=row).loss
-            else:
-                logits = (
-                    theirs(input_ids=row)
-                    .logits[0, :-1]
-                    .index_fill(1, torch.tensor(blocked), -math.inf)
-                )
-                loss = functional.cross_entropy(logits, row[0, 1:])
+            found = theirs(input_ids=row, labels=row)
+            logits = found.logits[0, :-1].index_fill(1, blocked, -math.inf)
+            loss = functional.cross_entropy(logits, row[0, 1:]) if len(blocked) else found.loss
         total += float(loss) * (row.shape[1] - 1)
         count += row.shape[1] - 1
     assert summary["n"]["token"] == count
@@ -266,11 +260,7 @@ def test_batch_and_shard_do_not_change_a_text(case, decoding):
         [*texts_of(ours, decoding, count=7), *texts_of(ours, decoding, count=17, first=7)],
     )
     for found in others:
-        for one, two in zip(expected, found, strict=True):
-            assert one.doc_id == two.doc_id
-            assert np.array_equal(one.tokens, two.tokens)
-            assert one.log_prob == two.log_prob
-            assert one.finished == two.finished
+        assert same(expected, found)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
@@ -280,12 +270,7 @@ def test_log_prob_equals_rescoring(case, decoding):
     found = texts_of(ours, decoding, count=60, batch_size=16)
     assert any(len(document.tokens) > CACHE_STEP for document in found)
     for document in found:
-        tokens = torch.tensor([[BOS, *document.tokens.tolist(), EOS]])
-        with torch.no_grad():
-            scores = ours(tokens[:, :-1]).double().log_softmax(-1)[0]
-        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
-        expected = steps.sum() if document.finished else steps[:-1].sum()
-        assert document.log_prob == pytest.approx(float(expected), rel=1e-5, abs=1e-3)
+        assert document.log_prob == pytest.approx(rescored(ours, document), rel=1e-5, abs=1e-3)
         assert not set(document.tokens.tolist()) & set(vocabulary.impossible)
 
 
@@ -528,15 +513,6 @@ def change_config(folder, **changes):
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def pickled(folder):
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
-
-
-def without_weights(folder):
-    (folder / "model.safetensors").unlink()
-
-
 def damaged(folder):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
@@ -548,30 +524,21 @@ def with_nan(folder):
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def without_config(folder):
-    (folder / "config.json").unlink()
+def without(pattern, instead=None):
+    def spoil(folder):
+        for path in folder.glob(pattern):
+            path.rename(folder / instead) if instead else path.unlink()
+
+    return spoil
 
 
-def of_no_kind(folder):
-    change_config(folder, model_type="no-such-model")
+def described(**changes):
+    return lambda folder: change_config(folder, **changes)
 
 
 def with_code(folder):
-    change_config(folder, model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+    described(model_type="mine", auto_map={"AutoConfig": "mine.Config"})(folder)
     (folder / "mine.py").write_text("raise SystemExit('foreign code ran')")
-
-
-def of_other_shape(folder):
-    change_config(folder, n_layer=3)
-
-
-def without_tokenizer(folder):
-    for file in folder.glob("tokenizer*.json"):
-        file.unlink()
-
-
-def with_larger_tokenizer(folder):
-    make_tokenizer(folder, {"eos_token": END}, size=310)
 
 
 def without_end(folder):
@@ -579,19 +546,31 @@ def without_end(folder):
     change_config(folder, eos_token_id=None)
 
 
+WEIGHTS = "model.safetensors"
+
+
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (pickled, r"its weights are pickled \(pytorch_model\.bin\).*safetensors"),
-        (without_weights, r"has no weights \(\*\.safetensors\)"),
+        (
+            without(WEIGHTS, instead="pytorch_model.bin"),
+            r"its weights are pickled \(pytorch_model\.bin\).*safetensors",
+        ),
+        (without(WEIGHTS), r"has no weights \(\*\.safetensors\)"),
         (damaged, "holds no causal language model to load"),
         (with_nan, r"model\.safetensors: 1 of the \d+ numbers of 'transformer\.h\.0\.ln_1\.bias'"),
-        (without_config, "has no config.json"),
-        (of_no_kind, "holds no causal language model to load.*no-such-model"),
+        (without("config.json"), "has no config.json"),
+        (
+            described(model_type="no-such-model"),
+            "holds no causal language model to load.*no-such-model",
+        ),
         (with_code, "holds no causal language model to load"),
-        (of_other_shape, "do not fit config.json: transformer.h.2"),
-        (without_tokenizer, "holds no tokenizer.*tokenizer.json"),
-        (with_larger_tokenizer, "the tokenizer has the id 30[0-9], but the model has only 300 ids"),
+        (described(n_layer=3), "do not fit config.json: transformer.h.2"),
+        (without("tokenizer*.json"), "holds no tokenizer.*tokenizer.json"),
+        (
+            lambda folder: make_tokenizer(folder, {"eos_token": END}, 310),
+            "the tokenizer has the id 30[0-9], but the model has only 300 ids",
+        ),
         (without_end, "no token ends a document"),
     ],
 )

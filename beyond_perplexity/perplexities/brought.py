@@ -31,12 +31,7 @@ from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_grouped_sentences
 from beyond_perplexity.ngrams.spelling_model import find_speller, load_speller
 from beyond_perplexity.perplexities.options import ScoringOptions
-from beyond_perplexity.perplexities.summary import (
-    ScoredText,
-    TextKind,
-    measure,
-    score_rows,
-)
+from beyond_perplexity.perplexities.summary import ScoredText, TextKind, measure, score_rows
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.storage.provenance import run_record
@@ -270,7 +265,9 @@ def _writer(scoring: Scoring) -> ShardWriter:
         **scoring.source,
     }
     device, checkpoint = str(scoring.model.device), scoring.checkpoint
-    record = run_record("scripts/perplexity.py", flags, device=device, checkpoint=checkpoint)
+    record = run_record(
+        "beyond_perplexity/commands/perplexity.py", flags, device=device, checkpoint=checkpoint
+    )
     return ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
 
 

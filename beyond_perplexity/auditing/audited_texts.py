@@ -51,7 +51,7 @@ class AuditedModel(NamedTuple):
 def load_audited(
     name: str | Path, device: str = "auto", precision: str = "float32"
 ) -> AuditedModel:
-    """Load a model (see `models.checkpoint`), its weights rounded to a precision."""
+    """Load a model (see `models.registry`), its weights rounded to a precision."""
     if precision not in PRECISION_NAMES:
         known = ", ".join(PRECISION_NAMES)
         raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")

@@ -21,7 +21,7 @@ from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, Text
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
-# Scores a stream of texts as `perplexities.documents.score_rows` does, with its arguments.
+# Scores a stream of texts as `perplexities.summary.score_rows` does, with its arguments.
 TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 
 PLACES = 24  # positions of a piece

@@ -28,9 +28,8 @@ from beyond_perplexity.inference.weight_diagnostics import (
     diagnose,
     k_hat_threshold,
 )
-from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.contract import LanguageModel, chosen_log_probs
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS, POOL
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, UNK
 

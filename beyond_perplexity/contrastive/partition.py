@@ -23,10 +23,9 @@ from torch import Tensor
 
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import invert, uniforms
+from beyond_perplexity.invariant_tensors import effective_size, invert, systematic, uniforms
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.counted import UnnormalizedModel
-from beyond_perplexity.particle_resampling import effective_size, systematic
+from beyond_perplexity.models.latent import UnnormalizedModel
 from beyond_perplexity.vocabulary import BOS, UNK
 
 SEQUENCES_AT_ONCE = (

@@ -18,8 +18,7 @@ import torch
 
 from beyond_perplexity.commands import contrast
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.registry import find
+from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from scripts import compare_contrast, measure_contrast, score_contrast
 from tests.unit.test_contrastive import write_documents

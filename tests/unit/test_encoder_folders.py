@@ -16,7 +16,7 @@ from transformers import BertConfig, BertModel
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder

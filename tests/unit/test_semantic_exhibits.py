@@ -33,7 +33,7 @@ from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.relations.correlations import correlate_ranks
+from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex

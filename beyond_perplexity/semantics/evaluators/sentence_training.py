@@ -18,8 +18,8 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
 from beyond_perplexity.corpus.token_batches import BatchSource
-from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.semantics.evaluators.families import package_version

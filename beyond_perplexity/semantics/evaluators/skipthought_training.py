@@ -10,7 +10,7 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import VOCABULARY
+from beyond_perplexity.models.registry import VOCABULARY
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, EvaluatorTraining
 from beyond_perplexity.semantics.evaluators.sentence_training import (

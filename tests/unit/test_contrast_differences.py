@@ -35,8 +35,7 @@ def made_sums(
     ids = np.arange(count)
     of_levels = {0.0: np.zeros(count), **lost}
     levels = {
-        level: LevelSums(held * 2, np.full(2, held.sum()), np.full(2, count))
-        for level, held in of_levels.items()
+        level: LevelSums(held * 2, np.full(2, held.sum())) for level, held in of_levels.items()
     }
     counts = {"words": np.full(count, words), "sentences": np.full(count, 2)}
     counts |= {"one_word": np.zeros(count, int), "unknown": np.zeros(count, int)}

@@ -25,12 +25,10 @@ from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,
     SentenceScorer,
-    make_scorer,
-    score_texts,
-)
-from beyond_perplexity.contrastive.versions import (
     Substitutes,
+    make_scorer,
     read_versions,
+    score_texts,
     score_versions,
     types_of_split,
 )
@@ -441,7 +439,7 @@ def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path: Path) 
 
 def test_shards_that_do_not_belong_together(tmp_path: Path) -> None:
     paths = write_scores(tmp_path, Unigram(weights()), random_units(10), draws=2)
-    with pytest.raises(InputError, match="is in no file before it"):
+    with pytest.raises(InputError, match="without distortion is in no file"):
         read_sums(paths[1:])
     with pytest.raises(InputError, match="is given twice"):
         read_sums([*paths, paths[0]])

@@ -18,13 +18,14 @@ import pytest
 import torch
 
 from beyond_perplexity.contrastive import partition
-from beyond_perplexity.contrastive.given_length import (
+from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
+    WordProposal,
     describe_given_length,
+    draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.log_space import log_mean_exp

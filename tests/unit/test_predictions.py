@@ -29,9 +29,14 @@ from beyond_perplexity.models.registry import build
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
-from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
-from beyond_perplexity.semantics.predictions import predict_sentences, print_tokens
+from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
+from beyond_perplexity.semantics.predictions import (
+    Prompt,
+    continue_prompts,
+    predict_sentences,
+    predict_tokens,
+    print_tokens,
+)
 from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words

@@ -28,8 +28,11 @@ from beyond_perplexity.inference.correlations import (
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.correlations import correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import (
     EXCESS_KIND,
     PairedScores,

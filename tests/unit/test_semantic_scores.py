@@ -27,9 +27,8 @@ from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
 from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
 from beyond_perplexity.storage.shards import write_shard

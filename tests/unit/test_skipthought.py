@@ -18,14 +18,17 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
-from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
+from beyond_perplexity.semantics.evaluators.sentence_training import (
+    Neighbours,
+    fit_skipthought,
+    ordered_sentences,
+)
 from beyond_perplexity.semantics.evaluators.skipthought import (
     NeighbourBatch,
     SkipThoughtNetwork,
     TrainedSkipThought,
     read_official_gru,
 )
-from beyond_perplexity.semantics.evaluators.skipthought_training import Neighbours, fit_skipthought
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import (
     check_batches,

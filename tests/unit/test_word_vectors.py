@@ -19,7 +19,6 @@ from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.semantics.evaluators.vectors import (
     ArrayTable,
@@ -27,6 +26,7 @@ from beyond_perplexity.semantics.evaluators.vectors import (
     load_table,
     open_file,
 )
+from beyond_perplexity.storage.inputs import refuse_foreign
 
 WORDS = ["the", "Cat", "naïve", "</s>", "dog", "the"]
 WIDTH = 5

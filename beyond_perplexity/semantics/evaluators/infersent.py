@@ -30,7 +30,6 @@ from beyond_perplexity.semantics.evaluators.contract import (
     settle,
 )
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
@@ -40,7 +39,7 @@ from beyond_perplexity.semantics.evaluators.networks import (
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
-from beyond_perplexity.storage.inputs import said
+from beyond_perplexity.storage.inputs import refuse_page, said
 from beyond_perplexity.storage.provenance import content_hash
 
 

@@ -30,11 +30,6 @@ from beyond_perplexity.semantics.evaluators.infersent import (
     table_options,
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
-from beyond_perplexity.semantics.evaluators.pair_files import (
-    LabelledTexts,
-    PairColumns,
-    read_labelled_texts,
-)
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
@@ -42,6 +37,11 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.scored_pairs import (
+    LabelledTexts,
+    PairColumns,
+    read_labelled_texts,
+)
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words

@@ -86,7 +86,10 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     They are in the order of units, those of the same units in the order of draws: each number is
     added in this order.
     """
-    tables = [_read_shard(path) for path in paths]
+    names, tables = CONTRAST_SCORES.names, []
+    for path in paths:
+        with check_schema(path, CONTRAST_SCORES) as file:
+            tables.append(file.read(columns=names))
     rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
     if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
@@ -103,16 +106,11 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
         for level in np.unique(held["level"]).tolist()
     }
     unit_ids = held["unit_id"][own]
-    names = rows["group"].take(pa.array(own)).to_pylist()
-    groups = [group_key(*pair) for pair in zip(names, unit_ids.tolist(), strict=True)]
+    owners = rows["group"].take(pa.array(own)).to_pylist()
+    groups = [group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
     counts = {name: held[name][own].astype(np.int64) for name in _OWN}
     sentence_level = bool(rows["sentence_level"][0].as_py())
     return ContrastSums(unit_ids, np.array(groups), scores, counts, levels, sentence_level)
-
-
-def _read_shard(path: str) -> pa.Table:
-    with check_schema(path, CONTRAST_SCORES) as file:
-        return file.read(columns=CONTRAST_SCORES.names)
 
 
 def _places(units: np.ndarray, own: np.ndarray, files: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ batches, blocks and orders, bit for bit; texts by hand.
 from __future__ import annotations
 
 import json
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +39,7 @@ from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
 from tests.unit.decoding_models import TableModel
+from tests.unit.evaluator_oracles import check_refusals, run_script
 from tests.unit.huggingface_models import MAKERS
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
 
@@ -179,6 +181,7 @@ def test_predictions_do_not_depend_on_their_company(family, decoding, one_thread
 
 def test_rows_of_sentences():
     """Oracle: the sentences themselves, and the plain loop cut into them."""
+    names = ["<s>", "</s>", "<unk>", *(f"w{k}" for k in range(40))]
     model, units = made("gru"), random_units(8, 1, 9)
     rows = predict_sentences(model, VOCABULARY, units, PredictionOptions(2), seed=5)
     assert {*rows, "split", "partner"} == {*PREDICTIONS.names}
@@ -199,7 +202,6 @@ def test_rows_of_sentences():
         for draw in range(2):
             given[part, draw] = stream(5, f"semantics/sample/{draw}", item).random(len(words))
         best, drawn, log_probs = loop(model, ids, given)
-        names = ["<s>", "</s>", "<unk>", *(f"w{k}" for k in range(40))]
         assert rows["predicted"][number] == " ".join(names[k] for k in best[part])
         for draw, text in enumerate(rows["samples"][number]):
             assert text == " ".join(names[row[draw]] for row in drawn[part])
@@ -211,14 +213,13 @@ def test_rows_of_sentences():
 
 def test_more_samples_leave_the_first_as_they_are():
     model, units = made("gru"), random_units(8)
-    few, many = (
+    none, few, many = (
         predict_sentences(model, VOCABULARY, units, PredictionOptions(n), seed=5)["samples"]
-        for n in (1, 3)
+        for n in (0, 1, 3)
     )
     assert [texts[:1] for texts in many] == few
     assert len({tuple(texts) for texts in many}) > 8
-    none = predict_sentences(model, VOCABULARY, units, PredictionOptions(0), seed=5)
-    assert none["samples"] == [[] for _ in few]
+    assert none == [[] for _ in few]
 
 
 def test_special_tokens_are_printed():
@@ -331,7 +332,6 @@ def test_continuations_are_those_of_a_plain_loop(family, sampled):
     for prompt, ids in zip(prompts, found, strict=True):
         numbers = stream(3, "semantics/continuation", prompt.item).random(prompt.wanted)
         expected = written(model, prompt.ids, prompt.wanted, numbers if sampled else None)
-        assert ids is not None
         assert ids.tolist() == expected
         assert EOS not in expected
 
@@ -346,11 +346,8 @@ def test_a_continuation_reads_the_end_of_a_long_document():
     with torch.no_grad():
         for size in (8, 9, 10):
             text.append(int(model(torch.tensor([text[-size:]]))[0, -1, EOS + 1 :].argmax()) + 2)
-    assert short is not None
     assert short.tolist() == text[-3:]
-    assert long is not None
-    assert len(long) == 10
-    assert none is None
+    assert (len(long), none) == (10, None)
 
 
 def test_continued_sentences_begin_as_they_do():
@@ -384,7 +381,6 @@ def test_partners_are_of_other_pages_and_as_long(tmp_path):
     lengths = []
     for unit, partners in zip(units, found, strict=True):
         for words, partner in zip(unit.sentences, partners, strict=True):
-            assert partner is not None
             owner = int(partner.split("x")[0].removeprefix("w"))
             assert owner // 3 != unit.unit_id // 3
             lengths.append(len(partner.split()) - len(words))
@@ -397,13 +393,10 @@ def test_partners_do_not_depend_on_blocks(tmp_path):
     texts = [f"a{number} . b{number} c ." for number in range(150)]
     path = write_documents(tmp_path / "documents.parquet", texts)
     whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
-    parts = [
-        partners
-        for first in range(0, 200, 30)
-        for partners in find_partners(
-            take_units(path, "test", first, min(30, 200 - first), seed=1), path, "test", seed=1
-        )
-    ]
+    parts = []
+    for first in range(0, 200, 30):
+        units = take_units(path, "test", first, min(30, 200 - first), seed=1)
+        parts += find_partners(units, path, "test", seed=1)
     assert parts == whole
     other = find_partners(take_units(path, "test", 0, 200, seed=2), path, "test", seed=2)
     assert other != whole
@@ -422,13 +415,12 @@ def test_where_there_is_no_unrelated_sentence(tmp_path):
 # ---- the command ----
 
 
-def command(home, monkeypatch, name, *flags):
+def command(home, name, *flags):
     """Run the command on the documents and the model in a folder; return what it wrote."""
     given = ["--model", home / "model", "--documents", home / "documents.parquet", "--seed", 1]
     given += ["--splits", "valid", "test", "--output", home / name, *flags]
-    monkeypatch.setattr("sys.argv", ["predict_words", *map(str, given)])
-    monkeypatch.setattr(predict_words, "DOCUMENTS_AT_ONCE", 7)
-    predict_words.main()
+    with patch("scripts.predict_words.DOCUMENTS_AT_ONCE", 7):
+        run_script("predict_words", *given)
     return pq.read_table(home / name)
 
 
@@ -441,47 +433,38 @@ def home(tmp_path):
     return tmp_path
 
 
-def test_shards_are_the_whole(home, monkeypatch, one_thread):
+def test_shards_are_the_whole(home, one_thread):
     """Oracle: the sentences of one shard, whatever the sizes of shards."""
     options = ["--options", json.dumps({"samples": 2, "continuation": {"prefix": 2}})]
-    whole = command(home, monkeypatch, "whole", "--sentences", 0, 30, "--limit", 30, *options)
+    whole = command(home, "whole", "--sentences", 0, 30, "--limit", 30, *options)
     assert whole.schema.equals(PREDICTIONS)
     assert whole.num_rows > 50
     assert whole["group"].null_count == whole.num_rows
-    parts = [
-        command(home, monkeypatch, f"{first}", "--sentences", first, 8, *options)
-        for first in (0, 8, 16)
-    ]
-    last = ("--sentences", 24, 6, "--limit", 30)
-    parts.append(command(home, monkeypatch, "24", *last, *options))
+    cuts = [(0, 8), (8, 8), (16, 8), (24, 6, "--limit", 30)]
+    parts = [command(home, f"{cut[0]}", "--sentences", *cut, *options) for cut in cuts]
     for split in ("valid", "test"):
-        held = [
-            row for part in (whole, *parts) for row in [part.filter(pc.field("split") == split)]
-        ]
+        held = [part.filter(pc.field("split") == split) for part in (whole, *parts)]
         assert pa.concat_tables(held[1:]).to_pylist() == held[0].to_pylist()
     assert set(whole["split"].to_pylist()) == {"valid", "test"}
 
 
-def test_documents_of_a_page_are_a_group(home, monkeypatch):
+def test_documents_of_a_page_are_a_group(home):
     flags = ("--sentences", 0, 9, "--split-unit", "page", "--whole")
-    found = command(home, monkeypatch, "pages", *flags)
+    found = command(home, "pages", *flags)
     groups = dict(zip(found["unit_id"].to_pylist(), found["group"].to_pylist(), strict=True))
     assert groups == {number: f"page {number // 3}" for number in groups}
     assert found["sentence"].to_pylist() == [0] * found.num_rows
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"sample": 3}, "options.sample: unknown key; allowed are samples, continuation"),
-        ({"samples": -1}, "options: samples: is -1, expected at least 0"),
-        ({"continuation": {"prefix": 0}}, "options.continuation: prefix: is 0"),
-        ({"continuation": {"decoding": "beam"}}, "options.continuation.decoding: is 'beam'"),
-    ],
-)
-def test_wrong_options_are_named(values, message):
-    with pytest.raises(InputError, match=message):
-        predict_words.read_options(values)
+def test_wrong_options_are_named():
+    cases = {
+        "options.sample: unknown key; allowed are samples, continuation": {"sample": 3},
+        "options: samples: is -1, expected at least 0": {"samples": -1},
+        "options.continuation: prefix: is 0": {"continuation": {"prefix": 0}},
+        "options.continuation.decoding: is 'beam'": {"continuation": {"decoding": "beam"}},
+    }
+    given = {words: (values,) for words, values in cases.items()}
+    check_refusals(predict_words.read_options, given)
 
 
 def test_a_closed_vocabulary_keeps_words_apart():

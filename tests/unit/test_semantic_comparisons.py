@@ -37,7 +37,7 @@ from beyond_perplexity.semantics.paired_scores import (
     read_paired_scores,
 )
 from beyond_perplexity.storage.shards import write_shard
-from tests.unit.semantic_tables import KINDS, Sentences, sentences, write_scores
+from tests.unit.semantic_tables import KINDS, sentences, write_scores
 
 SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
 TESTS = SemanticTests(flips=499)
@@ -58,8 +58,9 @@ def changed(path, **columns):
     write_shard(path, SEMANTIC_SCORES, table.cast(SEMANTIC_SCORES), {})
 
 
-def with_values(paths, part, values):
-    """Compare models after the values of one file have been changed."""
+def with_values(folder, part, values):
+    """Compare three models after the values of one file have been changed."""
+    paths = write_scores(folder, SKILLS, sentences())
     (path,) = (one for one in paths if part in one)
     changed(path, value=values(pq.read_table(path)))
     return rows_of(paths)
@@ -90,10 +91,8 @@ def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
     scores = frames(shards)
     wanted = {"split": "test", "measure": "wmd"}
     found = row(rows_of(shards), kind=PREDICTED, first="a", second="b", **wanted)
-    own = scores[(scores["split"] == "test") & (scores["measure"] == "wmd")]
-    own = own[own["kind"] == PREDICTED].pivot(
-        index=["unit_id", "sentence"], columns="model", values="value"
-    )
+    own = scores.query("split == 'test' and measure == 'wmd' and kind == @PREDICTED")
+    own = own.pivot(index=["unit_id", "sentence"], columns="model", values="value")
     lost = (own["a"] - own["b"]).groupby("unit_id").agg(["sum", "size"])
     expected = ratio_interval(lost["sum"].to_numpy(), lost["size"].to_numpy(float))
     assert found["value"] == pytest.approx(expected.value, rel=1e-12)
@@ -117,9 +116,9 @@ def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
         EXCESS_KIND: gap["predicted"] - gap["partner"],
         PROPER: gap["sampled"] - gap["spread"] / 2,
     }
+    table = table[(table["split"] == "valid") & (table["measure"] == "accuracy")]
     for kind, value in expected.items():
-        wanted = {"split": "valid", "measure": "accuracy", "kind": kind}
-        assert row(table, first="a", second="c", **wanted)["value"] == pytest.approx(value)
+        assert row(table, first="a", second="c", kind=kind)["value"] == pytest.approx(value)
 
 
 def bleu_by_loop(scores, model, kind, groups):
@@ -142,10 +141,8 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
             swap = np.array(signs)[:, None]
             values = []
             for one, two in (("a", "b"), ("b", "a")):
-                sums = [
-                    np.where(swap, other, own).sum(axis=0)
-                    for own, other in zip(held[one], held[two], strict=True)
-                ]
+                both = zip(held[one], held[two], strict=True)
+                sums = [np.where(swap, other, own).sum(axis=0) for own, other in both]
                 first, *partner = (float(bleu_of(counts, 2)) for counts in sums)
                 values.append(first - sum(partner))
             gaps.append(values[0] - values[1])
@@ -159,8 +156,7 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
 
 def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards):
     for _, family in rows_of(shards).groupby(["split", "kind"]):
-        smallest = family["p_value"].min()
-        expected = min(1.0, smallest * len(family))
+        expected = min(1.0, family["p_value"].min() * len(family))
         assert family["p_adjusted"].min() == pytest.approx(expected)
         assert (family["p_adjusted"] >= family["p_value"]).all()
 
@@ -216,7 +212,7 @@ def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
         gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
         return pc.if_else(gone, None, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
+    rows = with_values(tmp_path, "/b/glove/", values)
     own = rows[(rows["split"] == "valid") & (rows["measure"] == "wmd")]
     assert set(own["sentences"]) == {105}
     said = "15 of 120 sentences left out: a model has no value"
@@ -232,7 +228,7 @@ def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
         aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
         return pc.if_else(aligned, None, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
+    rows = with_values(tmp_path, "/b/glove/", values)
     pairs = {(r["first"], r["second"]) for _, r in rows[rows["measure"] == "cosine"].iterrows()}
     assert pairs == {("a", "c")}
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
@@ -243,7 +239,7 @@ def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path)
         first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
         return pc.if_else(first, math.inf, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/words/", values)
+    rows = with_values(tmp_path, "/b/words/", values)
     own = rows[(rows["measure"] == "cross_entropy") & (rows["split"] == "valid")]
     assert {(r["first"], r["second"]) for _, r in own.iterrows()} == {("a", "c")}
     assert set(own["sentences"]) == {120}
@@ -319,7 +315,7 @@ def correlations(paths, over):
 def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     """Oracle: SciPy model by model; the jackknife in a loop, as there are fewer than 50 groups."""
     scores = frames(shards)
-    scores = scores[(scores["split"] == "test") & (scores["kind"] == PREDICTED)]
+    scores = scores.query("split == 'test' and kind == @PREDICTED")
     wide = {
         model: rows.pivot(index=["unit_id", "sentence"], columns="measure", values="value")
         for model, rows in scores[scores["measure"].isin(["wmd", "bleu_3"])].groupby("model")
@@ -335,9 +331,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     error = math.sqrt(39 / 40 * sum((one - math.atanh(value)) ** 2 for one in without))
     found = correlations(shards, "sentences")
     found = found[(found["split"] == "test") & (found["method"] == method)]
-    one = found[(found["first_measure"] == "bleu_3") & (found["second_measure"] == "wmd")]
-    two = found[(found["first_measure"] == "wmd") & (found["second_measure"] == "bleu_3")]
-    (own,) = pd.concat([one, two]).to_dict("records")
+    own = row(found, first_measure="bleu_3", second_measure="wmd")
     assert own["value"] == pytest.approx(value)
     half = t.ppf(0.975, 39) * error
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
@@ -378,8 +372,9 @@ def test_few_models_have_no_interval_and_two_no_correlation(tmp_path, shards):
     assert few["value"].notna().all()
     assert few["low"].isna().all()
     assert set(few["note"]) == {"fewer than 5 models: no interval"}
-    two = write_scores(tmp_path / "2", {"a": 0.0, "b": 1.0}, sentences())
+    two = write_scores(tmp_path, {"a": 0.0, "b": 1.0}, sentences(n=30, per_document=1))
     assert correlations(two, "models")["value"].isna().all()
+    assert len(correlations(two, "sentences"))  # documents of one sentence are fine
 
 
 def test_a_measure_that_follows_from_another_has_no_width(tmp_path):
@@ -422,8 +417,3 @@ def test_a_perfect_order_of_five_leaves_no_correlation_out_of_reach():
     assert high == 1
     assert few_items_interval(-1.0, 5, ranks=True) == (-1, pytest.approx(-low))
     assert all(map(math.isnan, few_items_interval(0.5, 4, ranks=True)))
-
-
-def test_documents_of_one_sentence_are_fine(tmp_path):
-    text: Sentences = sentences(n=30, per_document=1)
-    assert len(correlations(write_scores(tmp_path, SKILLS, text), "sentences"))

@@ -1,4 +1,4 @@
-"""Z of an unnormalized model, given the length: Z_n, the sum of e^(log score) over V^n.
+"""Z_n of an unnormalized model, the sum of e^(log score) over V^n, and its perplexity given n.
 
 Sequences of words are drawn from a proposal q, a normalized model that is kept from ending. With
 w_n = e^(log score) / q of its first n words, E w_n = Z_n: one sequence serves every length. Several
@@ -7,9 +7,13 @@ sequences of a run, the particles, are a sequential Monte Carlo estimate of the 
 ``<s>`` nor ``</s>``.
 
 The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n
-grows with n it diverges. A likelihood is one of the words given their number.
+grows with n it diverges. A likelihood is one of the words given their number: p(W | n) =
+e^(log score) / Z_n, so that ln of the perplexity is Σ (log Ẑ_n − log score) / Σ n over sentences. As
+E log Ẑ_n ≤ log Z_n (Jensen) it is too low on average. It is to be compared with that of a language
+model that is kept from ending (`endless_log_probs`).
 
-K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words.
+K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words, M
+sentences, N lengths.
 """
 
 from __future__ import annotations
@@ -44,9 +48,8 @@ from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, UNK
 
-SEQUENCES_AT_ONCE = (
-    256  # of a block, about; every block has as many, so that no run depends on their number
-)
+# Of a block, about; every block has as many, so that no run depends on their number.
+SEQUENCES_AT_ONCE = 256
 RESAMPLED_BELOW = 0.5  # effective share of the particles
 
 
@@ -122,11 +125,8 @@ class WordProposal:
         log_model = (weights.gather(1, drawn) / sums[:, -1:]).log()  # (B, 1)
         log_each = torch.cat([log_model, torch.full_like(log_model, -math.log(self.words))], 1)
         joint = state.log_shares + log_each  # (B, 2)
-        return (
-            drawn[:, 0] + UNK,
-            joint.logsumexp(1),
-            ProposalState(after, joint.log_softmax(1)),
-        )
+        held = ProposalState(after, joint.log_softmax(1))
+        return drawn[:, 0] + UNK, joint.logsumexp(1), held
 
     def _weights(self, logits: Tensor) -> Tensor:
         """Return the model's q of the words up to a factor, float64, (B, W), by their logits."""
@@ -162,16 +162,10 @@ def draw_log_partitions(
     seed: int,
     purpose: str,
 ) -> np.ndarray:
-    """Estimate log Z of several lengths, K times.
+    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N).
 
-    `lengths`: numbers of words, rising, at least 1; `seed`, `purpose`: key the random streams, one
-    a run; on a CPU a run does not depend on the others.
-
-    Returns logarithms of unbiased estimates of Z_n, nats. Those of a run come of the same
-    sequences.
-
-    Raises InputError when the proposal leaves words out or cannot go so far, or a score is no
-    finite number.
+    Those of a run come of the same sequences. Seed and purpose key the random streams, one a run;
+    on a CPU a run does not depend on the others.
     """
     longest = int(lengths[-1])
     proposal.check_length(longest)
@@ -277,12 +271,10 @@ class ScoredSentences:
 class GivenLength:
     """Estimates of log Z_n and of the perplexity given the lengths.
 
-    `log_weights`: from `partition.draw_log_partitions`, for the lengths of the sentences, rising;
-    `seed`, `purpose`: key the random stream of the bootstrap.
-
-    `log_z`, `debiased`: Nats; by the mean of the weights, a stochastic lower bound, and by the
-    jackknife, none; `errors`: standard errors of `log_z` by bootstrap over samples, which may be
-    too small where few of them are effective; `diagnostics`: of each length.
+    `log_weights` are those of `draw_log_partitions` for the lengths of the sentences. `log_z`, nats
+    (N,), is by the mean of the weights, a stochastic lower bound, `debiased` by the jackknife, none;
+    `errors` are standard errors of `log_z` by bootstrap over samples, which may be too small where
+    few of them are effective.
     """
 
     def __init__(

@@ -34,11 +34,7 @@ from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVo
 
 
 class NextWords(NamedTuple):
-    """What a model expects at every place of a text, given the true tokens before it.
-
-    Where the model gives nothing a probability, as a trigram after words that it has not seen, it
-    is ``<unk>``.
-    """
+    """What a model expects at every place of a text, given the true tokens before it."""
 
     # int32, (n,): the likeliest token, that of the lowest id among equals; ``<unk>`` where the
     # model gives nothing a probability, as a trigram after words that it has not seen
@@ -69,12 +65,8 @@ def predict_tokens(
     """
     context, stride = check_window(model, None, None)
     results = [
-        NextWords(
-            np.empty(len(ids), np.int32),
-            np.empty(given.shape, np.int32),
-            np.empty(len(ids)),
-        )
-        for ids, given in zip(texts, numbers, strict=True)
+        NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
+        for u in numbers
     ]
     waiting: dict[int, list[_Part]] = defaultdict(list)
     for text, ids in enumerate(texts):
@@ -113,12 +105,8 @@ def _run(
     places = np.concatenate(flat)
     if not len(places):
         return
-    targets = np.concatenate(
-        [
-            part.window.tokens[-part.window.counted :][: len(own)]
-            for part, own in zip(parts, flat, strict=True)
-        ]
-    )
+    true = [window.tokens[-window.counted :] for _, _, window in parts]
+    targets = np.concatenate([ids[: len(own)] for ids, own in zip(true, flat, strict=True)])
     uniform = np.concatenate([numbers[text][own] for text, own in owners])
     found = _choose_all(model, inputs, places, targets, uniform)
     begin = 0
@@ -295,25 +283,21 @@ def _place_sentences(
     units: Sequence[CutDocument], vocabulary: Vocabulary, prefix: int | None
 ) -> tuple[list[np.ndarray], list[_Place]]:
     """Encode documents: the ids of each, and where their sentences are."""
-    pieces, continued = [], []
+    pieces = []
     for unit in units:
-        long = [prefix is not None and len(words) > prefix for words in unit.sentences]
-        cut = [
-            (words[:prefix], words[prefix:]) if two else (words,)
-            for words, two in zip(unit.sentences, long, strict=True)
-        ]
-        pieces.append([" ".join(part) for parts in cut for part in parts])
-        continued.append(long)
+        cut = [(words[:prefix], words[len(words[:prefix]) :]) for words in unit.sentences]
+        pieces.append([" ".join(part) for parts in cut for part in parts if part])
     texts, places = [], []
-    encoded = vocabulary.encode_pieces(pieces)
-    for document, (unit, ids, long) in enumerate(zip(units, encoded, continued, strict=True)):
+    for document, (unit, ids) in enumerate(
+        zip(units, vocabulary.encode_pieces(pieces), strict=True)
+    ):
         texts.append(np.concatenate(ids))
         sizes = iter([len(part) for part in ids])
         end = 0
-        for sentence, (words, two) in enumerate(zip(unit.sentences, long, strict=True)):
+        for sentence, words in enumerate(unit.sentences):
             start, first = end, next(sizes)
-            end += first + (next(sizes) if two else 0)
-            given = first if two and start + first < end else None
+            end += first + (next(sizes) if len(words[:prefix]) < len(words) else 0)
+            given = first if start + first < end else None
             places.append(_Place(document, sentence, words, slice(start, end), given))
     return texts, places
 
@@ -345,19 +329,19 @@ def _continue(
     seed: int,
 ) -> list[np.ndarray | None]:
     """Return the ids of continued sentences, their first words included; None: not continued."""
-    asked = [(number, place) for number, place in enumerate(places) if place.given is not None]
-    prompts = []
-    for _, place in asked:
-        assert place.given is not None
-        begin = place.tokens.start + place.given
-        item = sentence_item(units[place.document].unit_id, place.sentence)
-        wanted = place.tokens.stop - begin
-        prompts.append(Prompt(texts[place.document][:begin], wanted, item))
+    prompts = {}
+    for number, place in enumerate(places):
+        if place.given is not None:
+            begin = place.tokens.start + place.given
+            item = sentence_item(units[place.document].unit_id, place.sentence)
+            wanted = place.tokens.stop - begin
+            prompts[number] = Prompt(texts[place.document][:begin], wanted, item)
     found: list[np.ndarray | None] = [None] * len(places)
-    written = continue_prompts(model, prompts, sampled, seed)
-    for (number, place), prompt, ids in zip(asked, prompts, written, strict=True):
+    written = continue_prompts(model, list(prompts.values()), sampled, seed)
+    for (number, prompt), ids in zip(prompts.items(), written, strict=True):
         if ids is not None:
-            found[number] = np.concatenate([prompt.ids[place.tokens.start :], ids])
+            start = places[number].tokens.start
+            found[number] = np.concatenate([prompt.ids[start:], ids])
     return found
 
 

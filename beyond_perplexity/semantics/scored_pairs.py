@@ -54,26 +54,27 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
     """
     path = Path(path)
     account = Account(path, "lines")
-    names: list[str] = []
-    tabs, column, pairs = False, 0, 0
-    for number, line in read_filled_lines(path, account):
+    lines = read_filled_lines(path, account)
+    nothing = InputError(f"{path}: has no pairs below the line of names; give some")
+    number, line = next(lines, (0, ""))
+    if not line:
+        raise nothing
+    place, tabs = f"{path}: line {number}", "\t" in line
+    names = [name.strip() for name in _fields(line, tabs, place)]
+    column = _gold_column(names, gold, place)
+    account.left_out[NAMES] = 1
+    number = 0
+    for number, line in lines:
         place = f"{path}: line {number}"
-        if not names:
-            tabs = "\t" in line
-            names = [name.strip() for name in _fields(line, tabs, place)]
-            column = _gold_column(names, gold, place)
-            account.left_out[NAMES] = 1
-            continue
         fields = _fields(line, tabs, place)
         if len(fields) != len(names):
             raise InputError(
                 f"{place}: has {len(fields)} fields, expected {len(names)} "
                 f"({', '.join(names)[:80]}), separated by {'tabs' if tabs else 'commas'}"
             )
-        pairs += 1
-        yield _pair(fields, names, column if gold is not None else None, place)
-    if not pairs:
-        raise InputError(f"{path}: has no pairs below the line of names; give some")
+        yield _pair(fields, names, column, place)
+    if not number:
+        raise nothing
 
 
 def _fields(line: str, tabs: bool, place: str) -> list[str]:
@@ -87,14 +88,14 @@ def _fields(line: str, tabs: bool, place: str) -> list[str]:
     return fields
 
 
-def _gold_column(names: list[str], gold: str | None, place: str) -> int:
+def _gold_column(names: list[str], gold: str | None, place: str) -> int | None:
     if len(names) < 2:
         raise InputError(
             f"{place}: has the one column {names[0][:80]!r}; the first line names the columns, "
             "separated by tabs or commas, and the first two are texts"
         )
     if gold is None:
-        return 0
+        return None
     if gold not in names[2:]:
         rest = ", ".join(names[2:])[:80]
         raise InputError(
@@ -110,11 +111,8 @@ def _pair(fields: list[str], names: list[str], column: int | None, place: str) -
             raise InputError(f"{place}: {name} is empty; give both texts")
     if column is None:
         return ScoredPair(fields[0], fields[1], math.nan)
-    try:
-        gold = float(fields[column])
-    except ValueError:
-        gold = math.nan
-    if not math.isfinite(gold):
+    gold = parse_number(fields[column])
+    if gold is None or not math.isfinite(gold):
         raise InputError(
             f"{place}: {names[column]} is {fields[column]!r:.80}, expected a finite number"
         )
@@ -286,7 +284,7 @@ def _read_pairs(path: Path, file: IO[str], columns: PairColumns) -> Iterator[Lab
     if first is None:
         return
     places = [0, 1, 2]
-    if any(columns) or len(first[1]) < 3 or not _is_float(first[1][2]):
+    if any(columns) or len(first[1]) < 3 or parse_number(first[1][2]) is None:
         places = _find_columns(path, first[1], columns)
     else:  # it has no names
         rows = chain([first], rows)
@@ -345,9 +343,9 @@ def _value(place: str, held: Mapping[str, Any], usual: tuple[str, ...], asked: s
     raise InputError(f"{place} has no text or number '{' or '.join(names)}'")
 
 
-def _is_float(text: str) -> bool:
+def parse_number(text: str) -> float | None:
+    """Return the number that a text is; None: it is none."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None

@@ -273,6 +273,7 @@ def test_pairs_are_read_from_tabs_and_commas(tmp_path):
     [
         ("", "is empty"),
         ("one\ttwo\tscore\n", "has no pairs below the line of names"),
+        (" \n\n", "has no pairs below the line of names"),
         ("one\n", "line 1: has the one column 'one'"),
         ("one\ttwo\nx\ty\n", "line 1: has no column 'score' after the two texts; there is none"),
         ("score\ttwo\tz\nx\ty\t1\n", "has no column 'score' after the two texts; there is z"),

@@ -104,7 +104,13 @@ def ordered_sentences(
 
 def following(store: InstanceStore) -> NDArray[np.int64]:
     """Return the places of the sentences that the next one of their document comes after."""
-    return np.flatnonzero(np.diff(store.ids) == 1)
+    found = np.flatnonzero(np.diff(store.ids) == 1)
+    if not len(found):
+        raise InputError(
+            "training: no document has two sentences; set training.sentences: documents, or train "
+            "on another corpus"
+        )
+    return found
 
 
 def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -152,11 +158,6 @@ class Neighbours(BatchSource):
         before = np.concatenate([[False], after[:-1]])
         self._after, self._before = after, before
         self._places = np.flatnonzero(after | before)
-        if not len(self._places):
-            raise InputError(
-                "training: no document has two sentences; set training.sentences: documents, or "
-                "train on another corpus"
-            )
         lengths = store.lengths
         longest = lengths.copy()
         longest[:-1] = np.maximum(longest[:-1], lengths[1:] * after[:-1])

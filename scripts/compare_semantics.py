@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.schemas.semantics import (
-    SEMANTIC_CORRELATIONS,
-    SEMANTIC_DIFFERENCES,
-)
+from beyond_perplexity.schemas.semantics import SEMANTIC_CORRELATIONS, SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.differences import (
     CORRELATED_SENTENCES,
     SemanticTests,
@@ -19,8 +16,7 @@ from beyond_perplexity.semantics.differences import (
 )
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:

@@ -8,12 +8,11 @@ sequences of a run, the particles, are a sequential Monte Carlo estimate of the 
 
 The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n
 grows with n it diverges. A likelihood is one of the words given their number: p(W | n) =
-e^(log score) / Z_n, so that ln of the perplexity is Σ (log Ẑ_n − log score) / Σ n over sentences. As
-E log Ẑ_n ≤ log Z_n (Jensen) it is too low on average. It is to be compared with that of a language
-model that is kept from ending (`endless_log_probs`).
+e^(log score) / Z_n, so that ln of the perplexity is Σ (log Ẑ_n − log score) / Σ n, on average too
+low, as E log Ẑ_n ≤ log Z_n (Jensen). It is to be compared with `endless_log_probs` alone.
 
-K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words, M
-sentences, N lengths.
+K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words,
+M sentences, N lengths.
 """
 
 from __future__ import annotations
@@ -271,10 +270,9 @@ class ScoredSentences:
 class GivenLength:
     """Estimates of log Z_n and of the perplexity given the lengths.
 
-    `log_weights` are those of `draw_log_partitions` for the lengths of the sentences. `log_z`, nats
-    (N,), is by the mean of the weights, a stochastic lower bound, `debiased` by the jackknife, none;
-    `errors` are standard errors of `log_z` by bootstrap over samples, which may be too small where
-    few of them are effective.
+    `log_weights` are those of `draw_log_partitions`. `log_z`, nats (N,), is by the mean of the
+    weights, a stochastic lower bound, `debiased` by the jackknife, none; `errors` are those of
+    `log_z` by bootstrap over samples, which may be too small where few of them are effective.
     """
 
     def __init__(
@@ -295,10 +293,8 @@ class GivenLength:
 
     def _bootstrap(self, log_weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
         """Resample samples, which all lengths share: log Ẑ_n of each resample, (REPLICATES, N)."""
-        found = np.empty((REPLICATES, len(self.lengths)))
-        for row in found:
-            row[:] = log_mean_exp(log_weights[random.integers(0, self.samples, self.samples)], 0)
-        return found
+        drawn = (random.integers(0, self.samples, self.samples) for _ in range(REPLICATES))
+        return np.stack([log_mean_exp(log_weights[rows], 0) for rows in drawn])
 
     def columns(self, model: str, proposal: str) -> dict[str, Any]:
         """Return the columns of schema ``partitions``."""
@@ -396,7 +392,6 @@ def describe_given_length(summary: dict[str, Any]) -> list[str]:
 
 
 def _power(exponent: float) -> float | None:
-    """Return the exponential; None where it is no finite number."""
     return finite(math.exp(exponent)) if exponent < 700 else None
 
 

@@ -340,7 +340,7 @@ def test_the_command_refuses_what_does_not_fit(folder):
         "options.runs: unknown key; allowed are samples": ["--options", '{"runs": 3}'],
         "none.txt: no such file": ["--text", folder / "none.txt"],
         "the text has no words": ["--text", folder / "blank.txt"],
-        r"use python -m scripts\.perplexity": ["--model", folder / "q"],
+        "use beyond-perplexity perplexity": ["--model", folder / "q"],
     }
     given = ("--text", folder / "text.txt")
     check_refusals(command, {words: (folder, *given, *flags) for words, flags in cases.items()})

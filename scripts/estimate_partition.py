@@ -20,13 +20,14 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.given_length import (
+from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
+    WordProposal,
     describe_given_length,
+    draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
 from beyond_perplexity.corpus.external import read_cleaned

@@ -10,9 +10,9 @@ import argparse
 import torch
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.scores import make_scorer
-from beyond_perplexity.contrastive.versions import (
+from beyond_perplexity.contrastive.scores import (
     Substitutes,
+    make_scorer,
     read_versions,
     score_versions,
     types_of_split,

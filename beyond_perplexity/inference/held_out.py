@@ -21,9 +21,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import Groups, effective_groups, group_sums
+from beyond_perplexity.inference.exchanged_units import (
+    HALVINGS,
+    Groups,
+    effective_groups,
+    group_sums,
+)
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
-from beyond_perplexity.inference.thresholds import HALVINGS
 from beyond_perplexity.random_streams import stream
 
 # Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.

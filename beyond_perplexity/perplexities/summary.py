@@ -15,14 +15,13 @@ from typing import Any
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     group_key,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import check_window
 from beyond_perplexity.perplexities.documents import (

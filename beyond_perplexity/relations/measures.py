@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.relations.readers import (
     PERPLEXITY,
     DocumentSums,

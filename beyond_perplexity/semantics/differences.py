@@ -13,12 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, ratio_interval
-from beyond_perplexity.inference.sign_flips import (
+from beyond_perplexity.inference.p_values import (
     EXACT_GROUPS,
     TIE,
+    draw_warning,
     flipped_sums,
+    holm,
     sign_flip_p_values,
 )
 from beyond_perplexity.schemas.semantics import SEMANTIC_DIFFERENCES

@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
-from beyond_perplexity.inference.document_draws import (
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.histogram_draws import (
     DocumentLabels,
     DocumentResample,
     draw_labels,
     draw_weights,
     take_rows,
 )
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 

@@ -24,7 +24,7 @@ _Sample = Annotated[int, Limit(minimum=2)]
 
 @dataclass(frozen=True)
 class MeasurementOptions(Limited):
-    """Options of `measures.measured_tendencies` and `curves.curves`.
+    """Options of `measures.measure_rows` and `curves.curves`.
 
     Attributes
     ----------

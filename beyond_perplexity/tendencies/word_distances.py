@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.held_out import Kept
+from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.pairs import BodyPair

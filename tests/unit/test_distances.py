@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, poisson
 
-from beyond_perplexity.inference.distances import (
+from beyond_perplexity.inference.two_sample_test import (
     ks,
     ks_to_cdf,
     rank_ks,

@@ -19,7 +19,7 @@ import pytest
 from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.inference.holm_adjustment import holm
+from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison

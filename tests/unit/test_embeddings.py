@@ -22,7 +22,7 @@ from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import exchanged_units
-from beyond_perplexity.inference.holm_adjustment import holm
+from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasureRow
@@ -42,6 +42,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
     vectors_table,
 )
 from beyond_perplexity.tendencies.embedding_measures import (
+    TopicShift,
     embedding_rows,
     further_floor,
     half_floor,
@@ -53,7 +54,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
-from beyond_perplexity.tendencies.topic_shifts import TopicShift
 from beyond_perplexity.verdicts import reason
 
 RNG = np.random.default_rng(7)

@@ -10,8 +10,8 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import whole_groups
+from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.measures import measure_rows

@@ -204,7 +204,7 @@ def test_every_split_has_new_disjoint_parts_of_as_many_documents():
     rng = np.random.default_rng(9)
     reference, samples = TEXT.documents(rng, 51), TEXT.documents(rng, 18)
     with opened(reference, samples, TEXT.classes, ALONE) as pair:
-        halving = Halving(pair, 1)
+        halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
         drawn = [halving.parts(number)[0] for number in range(300)]
     for first, second, cut in drawn:
         assert len(first) == len(second) == 18 == len(set(cut.tolist()))
@@ -226,7 +226,7 @@ def test_halves_have_as_many_groups_and_documents(n_samples, samples_grouped):
     sizes = np.bincount(reference.groups)
     together = 0
     with opened(reference, samples, TEXT.classes, (True, samples_grouped)) as pair:
-        halving = Halving(pair, 2)
+        halving = Halving(pair.groups, pair.n_documents, 2, pair.document_lengths[0])
         for number in range(60):
             parts = halving.parts(number)[0]
             assert len({len(part) for part in parts}) == 1

@@ -12,13 +12,11 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from beyond_perplexity.inference.exchanged_units import GroupDraws
+from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws, group_draws
 from beyond_perplexity.inference.halves import Halving
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.thresholds import GROUP_DRAWS
-from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.tested_rows import averaged_draws, group_draws
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.test_inference import COMPARED, by_key, draw, measured, pair_of
 
@@ -51,7 +49,7 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(tmp_path, n, groups)
     codes = np.arange(3 * groups) // 3
     with pair_of(tmp_path, reference, samples, (None, codes)) as pair:
         observed, null = averaged_draws(pair, FEW, 5)
-        draws = group_draws(pair, 5)
+        draws = group_draws(pair.groups, pair.n_documents, 5)
     m = min(n, groups)
     expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]
     for first, second in draws:
@@ -103,7 +101,7 @@ def test_a_text_against_itself_in_groups_has_p_1(tmp_path):
 def test_the_floor_takes_one_document_of_each_group(tmp_path):
     codes = np.arange(200) // 5
     with pair_of(tmp_path, draw(3, 60), draw(4, 200), (None, codes)) as pair:
-        halving = Halving(pair, 1)
+        halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
         parts = [halving.parts(number)[0] for number in range(5)]
     for first, second, cut in parts:
         assert len(first) == len(second) == len(cut) == 30

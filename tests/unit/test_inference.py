@@ -18,10 +18,12 @@ import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.inference import exchanged_units, held_out, holm_adjustment
+from beyond_perplexity.inference import exchanged_units, held_out
+from beyond_perplexity.inference import p_values as holm_adjustment
 from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
-from beyond_perplexity.tendencies import document_measures, power_laws, tested_rows
+from beyond_perplexity.tendencies import document_measures, power_laws
+from beyond_perplexity.tendencies import measures as tested_rows
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.measures import measure_rows, null_draws
 from beyond_perplexity.tendencies.options import MeasurementOptions

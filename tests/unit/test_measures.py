@@ -25,7 +25,7 @@ from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies import document_measures, power_laws
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table, measured_tendencies
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.power_laws import fit_zipf
@@ -68,8 +68,9 @@ def bodies(folder):
 
 
 def run(bodies, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
-    batches = ([pa.array(t[i : i + cut]) for i in range(0, len(t), cut)] for t in texts)
-    return measured_tendencies(*bodies, *batches, options, seed, "model/nucleus")
+    batches = tuple([pa.array(t[i : i + cut]) for i in range(0, len(t), cut)] for t in texts)
+    with paired(*bodies, batches if options.draws else None) as pair:
+        return measure_table(measure_rows(pair, options, seed), pair, "model/nucleus")
 
 
 def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:

@@ -16,10 +16,11 @@ import pytest
 from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.document_draws import DocumentLabels, DocumentResample
+from beyond_perplexity.inference.histogram_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_counts, type_token, word_distances
+from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.power_laws import Heaps
 from beyond_perplexity.tendencies.statistics import Histogram
 
@@ -231,14 +232,17 @@ def test_resampled_documents_have_multinomial_moments():
     assert np.abs(drawn.mean(axis=0) - 1).max() < 0.07
 
 
-def compare(data: histogram_draws.PairedHistogram) -> dict[str, np.ndarray]:
-    return histogram_draws.compare_histograms(data.support, data.reference, data.samples)
-
-
-def paired(first: list[int], second: list[int]) -> histogram_draws.PairedHistogram:
+def paired(first, second) -> tuple[tuple[np.ndarray, np.ndarray], partial]:
+    """Count two samples by their values; return also what compares such counts."""
     support = np.union1d(first, second)
-    sides = [np.array([side.count(v) for v in support]) for side in (first, second)]
-    return histogram_draws.PairedHistogram(support.astype(float), *sides)
+    sides = (
+        np.bincount(np.searchsorted(support, x), minlength=len(support)) for x in (first, second)
+    )
+    return tuple(sides), partial(compare_histograms, support.astype(float))
+
+
+def compare(counts, compared) -> dict[str, np.ndarray]:
+    return compared(*counts)
 
 
 @pytest.mark.parametrize("measure", ["mean_difference", "ks"])
@@ -249,14 +253,13 @@ def test_histogram_test_converges_to_all_relabelings(measure):
     for chosen in combinations(range(9), 4):
         side = [pooled[i] for i in chosen]
         rest = [pooled[i] for i in range(9) if i not in chosen]
-        data = paired(side, rest)
-        exact.append(float(compare(data)[measure]))
+        exact.append(float(compare(*paired(side, rest))[measure]))
     values = np.array(exact)
     observed = values[0]
     two_sided = measure == "mean_difference"
     compared = np.abs(values) if two_sided else values
     expected = np.mean(compared >= compared[0] - 1e-12)
-    drawn = histogram_draws.permute(paired(first, second), 4000, 1, "test")[measure]
+    drawn = histogram_draws.permute(*paired(first, second), 4000, 1, "test")[measure]
     found = permutation_p(observed, drawn, two_sided=two_sided)
     assert found == pytest.approx(expected, abs=0.03)
 
@@ -271,9 +274,9 @@ def test_mean_difference_agrees_with_scipy():
         vectorized=True,
         rng=0,
     )
-    data = paired(first.tolist(), second.tolist())
-    observed = float(compare(data)["mean_difference"])
-    drawn = histogram_draws.permute(data, 4000, 1, "test")["mean_difference"]
+    data = paired(first, second)
+    observed = float(compare(*data)["mean_difference"])
+    drawn = histogram_draws.permute(*data, 4000, 1, "test")["mean_difference"]
     assert observed == pytest.approx(theirs.statistic)
     found = permutation_p(observed, drawn, two_sided=True)
     assert found == pytest.approx(theirs.pvalue, abs=0.03)
@@ -284,9 +287,9 @@ def test_p_values_under_the_null_are_uniform():
     rng = np.random.default_rng(6)
     p_values = []
     for trial in range(200):
-        data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
-        observed = compare(data)
-        drawn = histogram_draws.permute(data, 99, trial, "test")
+        data = paired(rng.poisson(30, 60), rng.poisson(30, 40))
+        observed = compare(*data)
+        drawn = histogram_draws.permute(*data, 99, trial, "test")
         apart = float(observed["mean_difference"])
         p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
     assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
@@ -296,13 +299,12 @@ def test_p_values_under_the_null_are_uniform():
 def test_bootstrap_of_a_mean_has_its_standard_error():
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
-    data = paired(first.tolist(), second.tolist())
-    drawers = (
-        histogram_draws.document_resampler(data.reference, 0, "test/reference"),
-        histogram_draws.document_resampler(data.samples, 0, "test/samples"),
-    )
-    compare = partial(histogram_draws.compare_histograms, data.support)
-    drawn = histogram_draws.bootstrap_both(drawers, len(data.support), compare, 2000)
+    data = paired(first, second)
+    drawers = [
+        partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
+        for counts, name in zip(data[0], ("reference", "samples"), strict=True)
+    ]
+    drawn = histogram_draws.bootstrap_both(drawers, len(data[0][0]), data[1], 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
     assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
@@ -310,9 +312,9 @@ def test_bootstrap_of_a_mean_has_its_standard_error():
 
 def test_draws_do_not_depend_on_their_number(monkeypatch):
     data = paired([1, 2, 3, 4, 4], [2, 3, 3, 9])
-    whole = histogram_draws.permute(data, 40, 1, "test")["ks"]
+    whole = histogram_draws.permute(*data, 40, 1, "test")["ks"]
     monkeypatch.setattr(histogram_draws, "_HELD", 30)
-    assert np.array_equal(histogram_draws.permute(data, 25, 1, "test")["ks"], whole[:25])
+    assert np.array_equal(histogram_draws.permute(*data, 25, 1, "test")["ks"], whole[:25])
 
 
 @pytest.mark.parametrize("size", [4, 400])

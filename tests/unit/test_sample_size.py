@@ -13,14 +13,14 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.document_draws import DocumentGroups
+from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SAMPLE_SIZE
 from beyond_perplexity.tendencies import document_counts
+from beyond_perplexity.tendencies.curves import sample_sizes, sizes_below
 from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
-from beyond_perplexity.tendencies.sample_size import sample_sizes, sizes_below
 from scripts import measure_tendencies
 from tests.unit.test_measures import REFERENCE, SAMPLES, count, write_samples
 

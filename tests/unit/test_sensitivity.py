@@ -7,6 +7,8 @@ the fall of every shift with the root of the number of documents.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +19,13 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.distances import rank_ks
-from beyond_perplexity.inference.histogram_draws import PairedHistogram
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.document_shifts import (
     GroupedDocuments,
     NumberSwapShift,
@@ -101,11 +103,9 @@ def check_power(p_values: list[float], power: float = HOW.power) -> None:
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
-    paired = PairedHistogram(support.astype(float), *sides)
-    permuted = histogram_draws.permute(paired, PERMUTATIONS, seed, "test")[measure]
-    return permutation_p(
-        float(histogram_draws.compare_histograms(support, *sides)[measure]), permuted
-    )
+    compare = partial(compare_histograms, support.astype(float))
+    permuted = histogram_draws.permute(tuple(sides), compare, PERMUTATIONS, seed, "test")[measure]
+    return permutation_p(float(compare(*sides)[measure]), permuted)
 
 
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])

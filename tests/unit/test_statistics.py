@@ -24,14 +24,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
 from beyond_perplexity.tendencies import word_classes
+from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.statistics import (
     StatisticsCounter,
     description,
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_resample, tokenize_batch
-from beyond_perplexity.tendencies.type_counts import TypeCounter
+from beyond_perplexity.tendencies.tokens import TypeCounter, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import (
     StopWords,
     load_stop_words,

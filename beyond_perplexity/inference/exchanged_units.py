@@ -124,8 +124,7 @@ def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 
     sizes = np.bincount(groups, minlength=len(order))
     chosen = np.zeros(len(order), bool)
     chosen[order[np.cumsum(sizes[order]) - beyond * sizes[order] <= n]] = True
-    taken: np.ndarray = chosen[groups]
-    return taken
+    return chosen[groups]
 
 
 @dataclass(frozen=True)

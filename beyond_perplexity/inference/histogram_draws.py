@@ -145,8 +145,7 @@ def group_resampler(
     counted = count_cells(places, groups, n, n_groups)
 
     def draw(items: range) -> np.ndarray:
-        drawn: np.ndarray = (counted @ group_weights(n_groups, items, seed, purpose)).T
-        return drawn
+        return (counted @ group_weights(n_groups, items, seed, purpose)).T
 
     return draw
 

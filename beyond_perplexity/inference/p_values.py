@@ -89,16 +89,14 @@ def student_quantile(level: float, df: float | np.ndarray) -> np.ndarray:
     """Return the quantile of Student's t at a level, normal for infinite degrees of freedom."""
     from scipy.special import stdtrit  # late, as everywhere in this package
 
-    found: np.ndarray = stdtrit(df, level)
-    return found
+    return stdtrit(df, level)
 
 
 def student_tail(t: np.ndarray, df: np.ndarray) -> np.ndarray:
     """Return the upper tail of Student's t: P(T >= t)."""
     from scipy.special import stdtr
 
-    tail: np.ndarray = stdtr(df, -t)
-    return tail
+    return stdtr(df, -t)
 
 
 _ROUNDING = 1e-9

@@ -156,8 +156,7 @@ def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) 
     0.25
     """
     means = [side @ support / side.sum(axis=-1) for side in (first, second)]
-    found: np.ndarray = means[1] - means[0]
-    return found
+    return means[1] - means[0]
 
 
 def permutation_test(

@@ -75,24 +75,20 @@ class DocumentBlock:
         """
         if self.transposed.dtype != np.uint16:
             labels = labels.astype(self.transposed.dtype)
-        product: np.ndarray = self.transposed @ labels
-        return product
+        return self.transposed @ labels
 
     def labelled_frequent(self, labels: np.ndarray) -> np.ndarray:
         """Sum the counts of the frequent types likewise: float, shape (F, w)."""
-        product: np.ndarray = self.dense @ labels.astype(self.dense.dtype)
-        return product
+        return self.dense @ labels.astype(self.dense.dtype)
 
     def weighted(self, weights: np.ndarray) -> np.ndarray:
         """Sum counts times weights (D, w), a float, over documents: (U, w) of their type."""
-        product: np.ndarray = self._floats(weights.dtype) @ weights
-        return product
+        return self._floats(weights.dtype) @ weights
 
     def per_document(self, marks: np.ndarray) -> np.ndarray:
         """Sum counts times the numbers of all types (V, w), a float, over types: (D, w)."""
         held = marks if self.columns is None else marks[self.columns]
-        product: np.ndarray = self._floats(marks.dtype).T @ held
-        return product
+        return self._floats(marks.dtype).T @ held
 
     def _floats(self, dtype: np.dtype) -> csc_matrix:
         held = self.transposed

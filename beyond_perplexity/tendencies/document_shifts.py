@@ -69,8 +69,7 @@ class _DocumentShift(Shift):
         n_documents = self.counts.shape[1]
         uniform = np.full(n_documents, 1 / n_documents)
         drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
-        sample: np.ndarray = self.counts @ np.stack(drawn, axis=1).astype(float)
-        return sample
+        return self.counts @ np.stack(drawn, axis=1).astype(float)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
@@ -110,8 +109,7 @@ class UnigramShift(_DocumentShift):
 
     def exchanged(self, rng: np.random.Generator, n: int, x: float) -> np.ndarray:
         """Draw n documents, a share x of them with exchanged words: counts, (V,)."""
-        counts: np.ndarray = self._second([rng], n, x)[:, 0]
-        return counts
+        return self._second([rng], n, x)[:, 0]
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         return unigram_distances(first, second)

@@ -58,10 +58,7 @@ from beyond_perplexity.tendencies.discrepancy import (
     side_weights,
     unbiased_square,
 )
-from beyond_perplexity.tendencies.document_shifts import (
-    GroupedDocuments,
-    SwapShift,
-)
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measures import adjusted_rows, few_blocks, few_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions

@@ -233,10 +233,7 @@ def exchanged_told(pair: BodyPair, given: Groups) -> str:
 
 
 def tested_rows(
-    rows: Sequence[MeasureRow],
-    pair: BodyPair,
-    options: MeasurementOptions,
-    seed: int,
+    rows: Sequence[MeasureRow], pair: BodyPair, options: MeasurementOptions, seed: int
 ) -> list[MeasureRow]:
     """Fill in the p-values of a body's rows; where a verdict is withheld `note` says why.
 

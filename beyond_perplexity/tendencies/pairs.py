@@ -80,8 +80,7 @@ class BodyPair:
     @property
     def pooled(self) -> np.ndarray:
         """Occurrences in both bodies together: int64, shape (V,)."""
-        total: np.ndarray = self.counts.sum(axis=0)
-        return total
+        return self.counts.sum(axis=0)
 
     @property
     def defined(self) -> bool:

@@ -181,8 +181,7 @@ def exponent_of_mean(mean_log_rank: float, log_ranks: np.ndarray, start: float =
 def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
     """Return the distribution function of Zipf's law over ranks 1 to `ranks` alone, (ranks,)."""
     sums = np.cumsum(np.exp(-s * np.log(np.arange(1, ranks + 1))))
-    cdf: np.ndarray = sums / sums[-1]
-    return cdf
+    return sums / sums[-1]
 
 
 class ExponentTable:

@@ -174,8 +174,7 @@ def _sum_of_maxima(
         buffer[n:], bound[n:] = 0, 0
         np.maximum(buffer, bound, out=buffer)
         sums += buffer.reshape(_ROWS // _FOLD, -1).sum(axis=0)
-    found: np.ndarray = sums.reshape(_FOLD, width).sum(axis=0)
-    return found
+    return sums.reshape(_FOLD, width).sum(axis=0)
 
 
 def largest_differences(
@@ -278,5 +277,4 @@ def _first_ranks(counts: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray
 
 def bounds_from(counts: np.ndarray) -> np.ndarray:
     """Return the largest count from each place on, of counts (V,): (V,)."""
-    found: np.ndarray = np.maximum.accumulate(counts[::-1])[::-1]
-    return found
+    return np.maximum.accumulate(counts[::-1])[::-1]

@@ -14,11 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp, poisson
 
-from beyond_perplexity.inference.two_sample_test import (
-    ks,
-    ks_to_cdf,
-    rank_ks,
-)
+from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.power_laws import Heaps, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram

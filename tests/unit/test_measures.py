@@ -413,11 +413,7 @@ def test_p_values_are_those_of_all_splits(tmp_path, monkeypatch, n_first, n_seco
         if (
             lengths == "different"
             and key[0] in ("rank_frequency", "unigram")
-            and 1
-            in (
-                n_first,
-                n_second,
-            )
+            and 1 in (n_first, n_second)
         ):
             assert found[key]["value"] is found[key]["p_value"] is None
             assert found[key]["reason"] == reason("longer_documents")

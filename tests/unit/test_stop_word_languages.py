@@ -23,11 +23,7 @@ from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.word_classes import (
-    ClassOptions,
-    load_stop_words,
-    stop_word_list,
-)
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 
 FAST = {"permutations": 19, "bootstrap": 0}
 GERMAN = [

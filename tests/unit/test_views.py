@@ -32,12 +32,7 @@ from beyond_perplexity.tendencies.tokens import (
     vocabulary_words,
 )
 from beyond_perplexity.tendencies.word_classes import StopWords
-from beyond_perplexity.vocabulary import (
-    SPECIAL_TOKENS,
-    UNK,
-    BPEVocabulary,
-    ClosedVocabulary,
-)
+from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
 
 TOKENS = ["a", "the", "cat", "Ünï", "中", "<unk>", "<s>", "x1"]
 TEXTS = st.lists(st.lists(st.sampled_from(TOKENS), max_size=8).map(" ".join), max_size=12)

@@ -12,6 +12,7 @@ import numpy as np
 from beyond_perplexity.inference.exchanged_units import DOCUMENTS_AT_LENGTHS, ExchangedUnits
 from beyond_perplexity.inference.histogram_draws import (
     Evaluate,
+    Resampler,
     bootstrap_both,
     exchanged_cells,
     group_resampler,
@@ -118,7 +119,7 @@ class CellComparison(NamedTuple):
 
     def replicates(self, options: MeasurementOptions, seed: int) -> dict[str, np.ndarray]:
         """Compute the measures of resampled documents, or groups; empty without a bootstrap."""
-        width, drawers = len(self.counts[0]), []
+        width, drawers = len(self.counts[0]), list[Resampler]()
         if not options.bootstrap:
             return {}
         for body, name in enumerate(("reference", "samples")):

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix
@@ -229,6 +229,7 @@ class NumberSwapShift(SwapShift):
         self, inner: LengthShift | ShareShift, groups: GroupedDocuments, values: np.ndarray
     ) -> None:
         super().__init__(inner, groups)
+        self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
         kept = np.ones(len(values), bool) if self.tendency == LENGTH else groups.lengths > 0
         codes, n_groups = groups.codes[kept], len(groups.sizes)
         lengths = groups.lengths[kept]
@@ -239,7 +240,7 @@ class NumberSwapShift(SwapShift):
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         sizes, sums, cells = drawn @ self._sizes, drawn @ self._sums, drawn @ self._cells
-        law, (mean, variance) = self._inner.probabilities(x), self._inner.moments(x)
+        law, (mean, variance) = self._law(x), self._inner.moments(x)
         documents = [rng.multinomial(n, law) for n in sizes]
         totals = [rng.normal(n * mean, math.sqrt(n * variance)) for n in sizes]
         # Either side: its groups that were kept, and the documents of those that were swapped.

@@ -32,18 +32,20 @@ from beyond_perplexity.tendencies.tokens import tokenize_batch
 from beyond_perplexity.tendencies.word_distances import equal_tokens
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
+PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
 OPTIONS = MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
 ALONE = (False, False)
 
 
-def batches(drawn: Drawn, cut: int = 10_000) -> list[pa.Array]:
-    texts = drawn.texts
-    return [texts.slice(start, cut) for start in range(0, len(texts), cut)]
-
-
 def human(drawn: Drawn, cut: int = 10_000, grouped: bool = False) -> HumanText:
-    groups = drawn.groups if grouped else None
-    return HumanText(batches(drawn, cut), TEXT.classes, groups=groups)
+    texts = drawn.texts
+    pieces = [texts.slice(start, cut) for start in range(0, len(texts), cut)]
+    return HumanText(pieces, TEXT.classes, groups=drawn.groups if grouped else None)
+
+
+def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAIN):
+    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        return {row.key: row for row in measure_rows(pair, options, 1)}
 
 
 def floors_of(pair, further, options, seed):
@@ -74,9 +76,6 @@ def test_equal_texts_lie_inside_the_band_and_have_no_excess(with_further):
                 if with_further:
                     assert row.excess == pytest.approx(row.value - row.floor)
     assert len(inside) >= 40 * 8
-    print(
-        np.mean(np.reshape(inside, (-1, 8)), axis=0), np.mean(np.reshape(relative, (-1, 8)), axis=0)
-    )
     assert 0.91 <= np.mean(inside) <= 1  # of two halves the mean distance varies less
     assert abs(np.mean(relative)) < 0.04
 
@@ -94,31 +93,24 @@ def test_a_shifted_text_lies_above_the_floor(with_further):
     assert all(above[key] for key in above if key[0] in ("unigram", "length", "stop_words"))
 
 
-def distances(reference: Drawn, samples: Drawn) -> dict[tuple[str, str], float]:
-    how = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
-        return {row.key: row.value for row in measure_rows(pair, how, 0)}
-
-
 def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
     """Oracle: the mean distance of 40 independent pairs of 240 and 60 documents."""
     rng = np.random.default_rng(3)
-    drawn = [distances(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
+    drawn = [rows_of(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
     found = []
     for repeat in range(4):
         reference, samples, other = (TEXT.documents(rng, n) for n in (240, 60, 90))
         with opened(reference, samples, TEXT.classes, ALONE) as pair:
             found.append(floors_of(pair, human(other), OPTIONS, repeat))
     for key in found[0]:
-        expected = np.array([values[key] for values in drawn])
+        expected = np.array([rows[key].value for rows in drawn])
         floor = np.mean([floors[key].mean for floors in found])
         assert floor == pytest.approx(expected.mean(), rel=0.12, abs=0.003), key
 
 
 def test_words_are_taken_at_equal_tokens():
     rng = np.random.default_rng(4)
-    reference, samples, other = TEXT.documents(rng, 60), TEXT.documents(rng, 90), None
-    other = TEXT.documents(rng, 200)
+    reference, samples, other = (TEXT.documents(rng, n) for n in (60, 90, 200))
     with (
         opened(reference, samples, TEXT.classes, ALONE) as pair,
         further_pair(pair, human(other)) as further,
@@ -154,11 +146,10 @@ def test_cuts_do_not_matter_and_no_more_is_read_than_needed():
         yield from texts
         raise AssertionError("read too far")
 
-    found = []
+    found, first = [], other.texts.slice(0, 40)
     for cut in (7, 40):
         with opened(reference, samples, TEXT.classes, ALONE) as pair:
-            first = [held.texts.slice(0, 40) for held in [other]]
-            pieces = [first[0].slice(start, cut) for start in range(0, 40, cut)]
+            pieces = [first.slice(start, cut) for start in range(0, 40, cut)]
             further = HumanText(stop_after(pieces), TEXT.classes)
             found.append(floors_of(pair, further, OPTIONS, 3))
     assert found[0] == found[1]
@@ -269,35 +260,32 @@ def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
     for _ in range(60):
         sides = [TEXT.groups(rng, 60) for _ in range(2)]
         kept = [np.sort(rng.choice(len(side), 200, replace=False)) for side in sides]
-        pairs.append(
-            distances(*(s.take(k, np.arange(200)) for s, k in zip(sides, kept, strict=True)))
-        )
+        sides = [side.take(own, np.arange(200)) for side, own in zip(sides, kept, strict=True)]
+        pairs.append(rows_of(*sides))
     found = []
     for repeat in range(4):
-        with opened(
-            TEXT.groups(rng, 120), TEXT.documents(rng, 200), TEXT.classes, (True, False)
-        ) as pair:
+        sides = TEXT.groups(rng, 120), TEXT.documents(rng, 200)
+        with opened(*sides, TEXT.classes, (True, False)) as pair:
             found.append(reference_floors(pair, OPTIONS, repeat))
     for key in found[0]:
-        expected = np.mean([values[key] for values in pairs])
+        expected = np.mean([rows[key].value for rows in pairs])
         floor = np.mean([floors[key].mean for floors in found])
         assert floor == pytest.approx(expected, rel=0.15, abs=0.004), key
 
 
-def in_page_order(rng, n_pages: int) -> Drawn:
-    """Give documents of pages that drift: neighbours are alike, and the last pages are longer."""
-    first, second = TEXT.groups(rng, n_pages // 2), TEXT.groups(rng, n_pages // 2, factor=1.6)
+def joined(first: Drawn, second: Drawn) -> Drawn:
+    """Put one text behind another."""
     groups = np.concatenate([first.groups, second.groups + first.groups.max() + 1])
-    ids = np.concatenate([first.ids, second.ids])
     offsets = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
-    return Drawn(TEXT.types, ids, offsets, groups)
+    return Drawn(first.types, np.concatenate([first.ids, second.ids]), offsets, groups)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("shuffled", [True, False])
 def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
     rng = np.random.default_rng([13, seed])
-    whole = in_page_order(rng, 120)
+    # Of pages that drift: neighbours are alike, and the last ones are longer.
+    whole = joined(TEXT.groups(rng, 60), TEXT.groups(rng, 60, factor=1.6))
     half = rng.permutation(len(whole))[: len(whole) // 2]
     other = np.setdiff1d(np.arange(len(whole)), half)[: len(whole) // 3]
     halves = [rng.permutation(part) if shuffled else np.sort(part) for part in (half, other)]
@@ -343,8 +331,6 @@ def test_groups_stay_whole(samples_grouped):
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
 
 
-TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
-PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
 TESTED = MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
 WORDS = ("rank_frequency", "unigram")
 
@@ -384,23 +370,10 @@ def test_whole_groups_come_in_their_order(beyond):
         assert np.array_equal(whole_groups(groups, order, n, beyond), expected)
 
 
-def joined(first: Drawn, second: Drawn) -> Drawn:
-    """Put one text behind another."""
-    groups = np.concatenate([first.groups, second.groups + first.groups.max() + 1])
-    offsets = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
-    ids = np.concatenate([first.ids, second.ids])
-    return Drawn(first.types, ids, offsets, groups)
-
-
-def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions, grouped=(False, False)):
-    with opened(reference, samples, TEXT.classes, grouped) as pair:
-        return {row.key: row for row in measure_rows(pair, options, 1)}
-
-
 def test_samples_equal_to_the_first_documents_are_not_at_distance_0():
     reference = TEXT.documents(np.random.default_rng(4), 100)
     samples = reference.take(np.arange(2), np.arange(2))
-    assert rows_of(reference, samples, PLAIN)["unigram", "tvd"].value > 0.1
+    assert rows_of(reference, samples)["unigram", "tvd"].value > 0.1
 
 
 def test_the_order_of_the_reference_makes_no_difference():
@@ -413,9 +386,7 @@ def test_the_order_of_the_reference_makes_no_difference():
     shuffled = ordered.take(rng.permutation(400), np.arange(400))
     samples = ordered.take(rng.choice(400, 100, replace=False), np.arange(100))
     for measure in ("tvd", "max_difference"):
-        values = [
-            rows_of(own, samples, PLAIN)["unigram", measure].value for own in (ordered, shuffled)
-        ]
+        values = [rows_of(own, samples)["unigram", measure].value for own in (ordered, shuffled)]
         assert values[0] == pytest.approx(values[1], rel=0.35)
 
 

@@ -45,8 +45,7 @@ def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, voca
     case = EqualTexts(f"unit {units}", TEXT, units, grouped, vocabulary, documents)
     rejected: Counter[str] = Counter()
     for repeat in range(REPEATS):
-        found = case(repeat)
-        rejected.update({name: int(value) for name, value in found.items()})
+        rejected.update({name: int(value) for name, value in case(repeat).items()})
     most = binom.isf(1e-4, REPEATS, LEVEL)
     swaps = grouped == (True, False)
     assert len(rejected) >= (9 if swaps else 11)

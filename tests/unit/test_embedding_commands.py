@@ -260,7 +260,7 @@ def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
 
 
 def read_bodies(options, folder):
-    """Read both files as `scripts.compare` does."""
+    """Read both files as `beyond-perplexity compare` does."""
     bodies, field, words = [], GroupField("group", needed=False), load_stop_words("gensim")
     for path in (options.reference, options.samples):
         own = folder / f"body{len(bodies)}"

@@ -27,10 +27,12 @@ from beyond_perplexity.inference.intervals import (
     jackknife_interval,
     ratio_interval,
 )
-from beyond_perplexity.inference.sign_flips import (
+from beyond_perplexity.inference.p_values import (
     EXACT_GROUPS,
     TIE,
+    draw_warning,
     flipped_sums,
+    holm,
     sign_flip_p_values,
 )
 from beyond_perplexity.schemas.semantics import (

@@ -20,7 +20,6 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.holm_adjustment import adjust_rows
 from beyond_perplexity.inference.intervals import (
     RatioInterval,
     finite,
@@ -30,9 +29,8 @@ from beyond_perplexity.inference.intervals import (
 from beyond_perplexity.inference.p_values import (
     EXACT_GROUPS,
     TIE,
-    draw_warning,
+    adjust_rows,
     flipped_sums,
-    holm,
     sign_flip_p_values,
 )
 from beyond_perplexity.schemas.semantics import (

@@ -169,7 +169,7 @@ def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.Buffe
     try:
         with ExitStack() as stack:
             file = stack.enter_context(open(path, "rb", buffering=INPUT_BYTES))
-            opened = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
+            opened: io.BufferedReader = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
             stack.pop_all()
             return opened
     except OSError as error:

@@ -82,9 +82,6 @@ NEEDS = {
 }
 
 
-# ---- how much work a job is ----
-
-
 def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
     """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
     code = fingerprint(FAMILIES[family].reference)
@@ -115,18 +112,26 @@ class Work:
     def __init__(self, run: Run) -> None:
         self.run, self.config, self.models = run, run.config, run.models
         self.corpus_tokens, self.weights = cache(self._count_tokens), cache(self._count_weights)
-        generation, importance = run.config["generation"], run.importance.options
+        config, generation, importance = run.config, run.config["generation"], run.importance
+        contrastive, split = run.contrastive, config["perplexity"]["split"]
         self._units: dict[str, Callable[[Wildcards], float]] = {
             "train": lambda w: self._trained_tokens(w["model"]),
-            "measure_perplexity": lambda w: self._split_tokens(
-                w["model"], run.config["perplexity"]["split"]
+            "measure_perplexity": lambda w: self._split_tokens(w["model"], split),
+            # of a beam, its hypotheses of the documents
+            "generate": lambda w: (
+                run.samples.shard_range(w["shard"])[1]
+                * (config["decodings"][w["decoding"]].get("size") or 1)
             ),
-            "generate": self._written,
             "count_samples": self._counted_documents,
             "measure_tendencies": lambda _: generation["documents"],
             "draw": self._drawn,
-            "reduce_weights": lambda _: importance["instances"] * importance["samples"],
-            "score_contrast": self._contrasted,
+            "reduce_weights": lambda _: (
+                importance.options["instances"] * importance.options["samples"]
+            ),
+            "score_contrast": lambda w: (
+                contrastive.sentence_range(w["units"])[1]
+                * sum(number for _, number in json.loads(contrastive.versions(w["draws"])).values())
+            ),
             "predict_words": self._predicted,
             "score_semantics": self._predicted,
             "extract_corpus": lambda w: self.corpus_tokens(w["corpus"]),
@@ -139,8 +144,8 @@ class Work:
 
     def job_weights(self, wildcards: Wildcards) -> int:
         """Return the weights of the models that a job runs, as its wildcards name them."""
-        known = {**self.config["models"], **self.config["proposals"]}
-        held = (wildcards.get(key, "") for key in ("model", "proposal", "beside"))
+        known = self.config["models"].keys() | self.config["proposals"].keys()
+        held = (wildcards.get(key) for key in ("model", "proposal", "beside"))
         return sum(self.weights(name) for name in held if name in known)
 
     def _count_weights(self, name: str) -> int:
@@ -167,8 +172,8 @@ class Work:
     def counted_bytes(self, wildcards: Wildcards) -> int:
         """Return the bytes of a model of counts that a job reads; 0 before there is one."""
         name = wildcards.get("model", "")
-        known = name in self.config["models"]
-        return self._model_bytes(name) if known and self.models.row(name).kind == "counted" else 0
+        counted = name in self.config["models"] and self.models.row(name).kind == "counted"
+        return self._model_bytes(name) if counted else 0
 
     def training(self, name: str) -> dict[str, Any]:
         """Return the options of a model's training with all defaults."""
@@ -207,11 +212,6 @@ class Work:
         wake *= (training.get("wake_batch_tokens") or 0) * (training.get("wake_samples") or 1)
         return (min(epochs, steps * training["batch_tokens"]) if steps else epochs) + wake
 
-    def _written(self, wildcards: Wildcards) -> float:
-        """Return the documents of a shard; of a beam, its hypotheses of them."""
-        beam = self.config["decodings"][wildcards["decoding"]].get("size") or 1
-        return float(self.run.samples.shard_range(wildcards["shard"])[1] * beam)
-
     def _counted_documents(self, wildcards: Wildcards) -> float:
         generation = self.config["generation"]
         if not wildcards.get("block"):  # of a reference
@@ -220,10 +220,7 @@ class Work:
         return float(len(self.run.samples.block_files(*names)) * generation["documents_per_shard"])
 
     def _drawn(self, wildcards: Wildcards) -> float:
-        """Return samples by instances; of other draws, particles by runs or beams by them.
-
-        How many candidates options ask for: lists of sizes add up.
-        """
+        """Return samples, particles by runs, or beams, by instances; lists of sizes add up."""
         plan, draw, setting = self.run.importance, wildcards["draw"], wildcards["setting"]
         cut = plan.sample_range(draw, setting, wildcards["samples"])
         units = plan.instance_range(draw, wildcards["instances"])[1] * (cut[1] if cut else 1)
@@ -234,18 +231,10 @@ class Work:
                 units *= max(1, value)
         return float(units)
 
-    def _contrasted(self, wildcards: Wildcards) -> float:
-        versions = json.loads(self.run.contrastive.versions(wildcards["draws"]))
-        sentences = self.run.contrastive.sentence_range(wildcards["units"])[1]
-        return float(sentences * sum(number for _, number in versions.values()))
-
     def _predicted(self, wildcards: Wildcards) -> float:
         given = self.config["semantics"]
         sentences = self.run.semantics.sentence_range(wildcards["block"])[1]
         return float(sentences * len(given["splits"]) * (1 + given["samples"]))
-
-
-# ---- what jobs took ----
 
 
 class Timing(NamedTuple):
@@ -360,9 +349,6 @@ def expect(
     return found
 
 
-# ---- what jobs ask for ----
-
-
 class JobCosts:
     """What the jobs of a run take and ask for; `planned` is what `plan` has measured."""
 
@@ -372,13 +358,13 @@ class JobCosts:
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the MB that a job of a rule in `NEEDS` asks for, doubled with every attempt."""
         need, work = NEEDS[rule], self.work
-        found = need.megabytes + need.bytes_per_unit * work.units(rule, wildcards) / 1e6
+        units = work.units(rule, wildcards)
+        found = need.megabytes + need.bytes_per_unit * units / 1e6
         weights = work.job_weights(wildcards) if need.bytes_per_weight else 0
         if need.bytes_per_weight:
             found += (need.bytes_per_weight * weights + 2 * work.counted_bytes(wildcards)) / 1e6
         if rule == "train" and not weights:
-            counts = _COUNTED_BYTES * work.units(rule, wildcards) / 1e6
-            found = min(found + counts, max(found, _MOST_COUNTED))
+            found = min(found + _COUNTED_BYTES * units / 1e6, max(found, _MOST_COUNTED))
         return math.ceil(found / _ENDS) * _ENDS * 2 ** (attempt - 1)
 
     def seconds(self, rule: str, wildcards: Wildcards) -> float:

@@ -74,18 +74,18 @@ class Samples:
         """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
         generation = self.config["generation"]
         models, decodings = generation["models"], generation["decodings"]
-        generated = [(m, d) for m in models for d in decodings if self._can_write(m, d)]
+        # A model of latents draws from itself alone.
+        kinds = {name: parse_decoding(self.config["decodings"][name]) for name in decodings}
+        latent = {model for model in models if self._models.row(model).kind == "latent"}
+        generated = [
+            (m, d) for m in models for d in decodings if m not in latent or kinds[d].ancestral
+        ]
         brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"
             for first, second in generated + brought
             if corpus in (None, self.corpus_of(first, second))
         ]
-
-    def _can_write(self, model: str, decoding: str) -> bool:
-        """Return whether a model writes by a decoding; one of latents draws from itself alone."""
-        latent = self._models.row(model).kind == "latent"
-        return not latent or parse_decoding(self.config["decodings"][decoding]).ancestral
 
     def corpus_of(self, model: str, decoding: str) -> str:
         """Return the corpus that a body of text is compared with: with like texts of it.

@@ -503,9 +503,7 @@ def test_the_end_is_estimated_from_what_jobs_take() -> None:
     assert read_progress("\n".join(LOG.splitlines()[:10])).end({}) is None
 
 
-def test_the_command_reads_the_newest_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
     with pytest.raises(InputError, match="no log of a run"):

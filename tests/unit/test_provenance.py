@@ -334,9 +334,7 @@ def test_files_of_others_are_named(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m/model.json", "m/vocabulary.json", "table.csv", "figure.svg"])
-def test_what_has_no_record_is_known_by_the_manifest(
-    tree: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, capsys) -> None:
     """Edited, removed, made again, and forgotten where it is wanted no more."""
     path = tree / name
     monkeypatch.chdir(tree.parent)
@@ -364,9 +362,7 @@ def test_what_has_no_record_is_known_by_the_manifest(
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -548,9 +544,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_very_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None
@@ -561,9 +555,7 @@ def test_nvidia_smi_is_asked_about_this_very_gpu(
     assert provenance.busy_percent("GPU-7") is None
 
 
-def test_a_record_has_what_was_used_of_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)

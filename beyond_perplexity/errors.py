@@ -42,7 +42,7 @@ _ADVICE = {
 EXTRAS = {
     **dict.fromkeys(("safetensors", "tokenizers", "torch"), "models"),
     **dict.fromkeys(
-        ("jsonschema", "mwparserfromhell", "snakemake", "textblob", "yaml"), "workflow"
+        ("mwparserfromhell", "pydantic", "snakemake", "textblob", "yaml"), "workflow"
     ),
     **dict.fromkeys(("gensim", "ot"), "semantics"),
     "transformers": "hf",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import MISSING
+from pkgutil import resolve_name
 from typing import Any
-
-import yaml
 
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.planning.sections import keys_of
 
 Config = Mapping[str, Any]
 
@@ -44,33 +43,26 @@ def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
     return of_trees if given is None else bool(given)
 
 
-@cache
-def _definitions() -> Mapping[str, Any]:
-    text = (ROOT / "rules" / "config.schema.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))[
-        "$defs"
-    ]
-    return found
+def _defaults(reference: str | None) -> dict[str, Any]:
+    """Return the defaults of options, ``module:Dataclass``; None has none."""
+    held = keys_of(resolve_name(reference)) if reference else {}
+    return {name: key.default for name, key in held.items() if key.default is not MISSING}
 
 
-def with_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the defaults of their definition in the schema, where there is such."""
-    return {**_defaults(name), **given}
+def with_defaults(reference: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job, ``module:Dataclass``, with the defaults of those not given."""
+    return {**_defaults(reference), **given}
 
 
-def without_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those that have the default of their definition anyway."""
-    defaults = _defaults(name)
+def without_defaults(reference: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job without those that have their default anyway."""
+    defaults = _defaults(reference)
     return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
 
 
-def _defaults(name: str) -> dict[str, Any]:
-    properties = _definitions().get(name, {}).get("properties", {})
-    return {
-        key: held.get("x-default", held.get("default"))
-        for key, held in properties.items()
-        if "x-default" in held or "default" in held
-    }
+def architecture(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the architecture of a model of section ``models``, with defaults."""
+    return with_defaults(FAMILIES[model["family"]].options, model.get("architecture", {}))
 
 
 _CAP = "maximum_"  # begins the name of an option of an architecture that is a cap
@@ -86,10 +78,10 @@ def caps(options: Mapping[str, Any]) -> list[str]:
     """
     family, given = options["family"], options.get("training", {})
     row = FAMILIES[family]
-    held = with_defaults(f"architecture-{family}", options.get("architecture", {}))
+    held = architecture(options)
     found = {key: value for key, value in held.items() if key.startswith(_CAP)}
     if row.kind in ("trained", "unnormalized") or (row.kind == "brought" and given):
-        training = with_defaults(row.training.partition(":")[2], given)
+        training = with_defaults(row.training, given)
         if _PIECE in training:
             found[f"training.{_PIECE}"] = training[_PIECE]
     return [f"{key} {value}" for key, value in found.items()]

@@ -46,7 +46,7 @@ def costs(path: str, change=None) -> JobCosts:
     config["pathvars"] = {"results": "/nowhere"}
     if change:
         change(config)
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return JobCosts(Work(Run(config)))
 
 

@@ -24,7 +24,7 @@ from tests.unit.huggingface_models import make_gpt2
 HEAVY = {
     *("torch", "transformers", "pandas", "matplotlib", "scipy"),
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
-    *("jsonschema", "snakemake"),
+    *("pydantic", "snakemake"),
 }
 # What a script has imported of these (the commands of the package: before their options are
 # read); which further modules it then chooses from by name.
@@ -74,7 +74,7 @@ NEEDS = {
     "tokenize": set(),
     "train": {"torch"},
     "train_evaluator": set(),
-    "update_schema": set(),
+    "update_configuration_page": set(),
     "verify_download": set(),
     "write_overview": {"pandas"},
 }

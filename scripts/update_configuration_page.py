@@ -17,8 +17,8 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import OMITTED, Limit, choices_of
 from beyond_perplexity.planning.sections import (
     DependsOn,
-    Key,
     Nothing,
+    SectionKey,
     is_section,
     keys_of,
     plain,
@@ -63,7 +63,7 @@ class Place(NamedTuple):
 
     path: str
     condition: str
-    keys: Mapping[str, Key]
+    keys: Mapping[str, SectionKey]
     told_by: str
     variants: Mapping[str, type]
     shared: list[str]
@@ -102,7 +102,7 @@ def _joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _dependent(key: Key) -> Iterator[tuple[str, type, str]]:
+def _dependent(key: SectionKey) -> Iterator[tuple[str, type, str]]:
     """List the conditions that the keys of an object depend on, and what has these keys.
 
     With a condition that it is on the page for alone: each architecture has a place of its own.
@@ -145,7 +145,7 @@ class Reference:
         if told := variants(hint):
             key, kinds = told
             words = (f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
-            held = Key(Literal[tuple(kinds)], MISSING, " ".join(words))
+            held = SectionKey(Literal[tuple(kinds)], MISSING, " ".join(words))
             yield Place(path, condition, {key: held}, key, kinds, [])
         elif is_section(hint):
             found = self._found.get((hint, own))

@@ -21,7 +21,7 @@ from beyond_perplexity.planning.measurement_sections import (
     Semantics,
     Tendencies,
 )
-from beyond_perplexity.planning.sections import NONE, Name, SectionModel
+from beyond_perplexity.planning.sections import NO_NAMES, Name, SectionModel
 from beyond_perplexity.planning.text_sections import (
     Corpus,
     External,
@@ -113,14 +113,14 @@ class Configuration(SectionModel):
     corpora: Annotated[dict[Name, Corpus], Limit(minProperties=1)]
     vocabularies: dict[Name, _Vocabulary]
     models: dict[Name, Model]
-    decodings: dict[Name, DecodingOptions] = NONE
+    decodings: dict[Name, DecodingOptions] = NO_NAMES
     generation: Generation = Generation(models=(), decodings=(), documents=2)
-    external_samples: dict[Name, External] = NONE
+    external_samples: dict[Name, External] = NO_NAMES
     tendencies: Tendencies = Tendencies()
     perplexity: Perplexity = Perplexity()
-    proposals: dict[Name, ProposalSection] = NONE
+    proposals: dict[Name, ProposalSection] = NO_NAMES
     importance: Importance = Importance()
     contrastive: Contrastive = Contrastive()
     semantics: Semantics = Semantics()
-    evaluators: dict[Name, EvaluatorSection] = NONE
+    evaluators: dict[Name, EvaluatorSection] = NO_NAMES
     report: ReportSection = ReportSection()

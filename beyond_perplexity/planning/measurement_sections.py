@@ -16,7 +16,7 @@ from beyond_perplexity.importance.ways_to_draw import (
 )
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
-from beyond_perplexity.planning.sections import NONE, Name, SectionModel
+from beyond_perplexity.planning.sections import NO_NAMES, Name, SectionModel
 from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
 from beyond_perplexity.semantics.options import ContinuationOptions, MeasureOptions
 from beyond_perplexity.tendencies.options import (
@@ -180,7 +180,7 @@ class Contrastive(SectionModel):
     base_level: Share = 0.1
     distortion: DistortionOptions = DistortionOptions()
     vocabulary: str | None = None
-    pairs: dict[Name, BroughtPairs] = NONE
+    pairs: dict[Name, BroughtPairs] = NO_NAMES
     partition: Partition = Partition()
     sentences_per_shard: Count = 20_000
     draws_per_shard: Count = 10
@@ -232,5 +232,5 @@ class Semantics(SectionModel):
     continuation: ContinuationOptions | None = None
     documents_are_sentences: bool | dict[Name, bool] | None = None
     measures: MeasureOptions = MeasureOptions()
-    human_scores: dict[Name, HumanScores] = NONE
+    human_scores: dict[Name, HumanScores] = NO_NAMES
     sentences_per_shard: Count = 20_000

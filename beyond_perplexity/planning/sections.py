@@ -13,6 +13,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING
 from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, NamedTuple
@@ -25,7 +26,7 @@ from beyond_perplexity.options import OMITTED, Limit, Section
 Name = Annotated[str, Limit(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]  # becomes the name of a file
 
 
-NONE: Any = {}  # of what has names; pydantic gives each section its own
+NO_NAMES: Any = {}  # of what has names; pydantic gives each section its own
 
 
 class SectionModel(BaseModel):
@@ -50,7 +51,7 @@ class DependsOn:
         self.key, self.choices = key, choices
 
 
-class Key(NamedTuple):
+class SectionKey(NamedTuple):
     """A key of a section: its type, its default (``MISSING``: needed), what it is."""
 
     hint: Any
@@ -80,22 +81,15 @@ def _descriptions(kind: type) -> dict[str, str]:
 
 
 @cache
-def keys_of(kind: type) -> dict[str, Key]:
+def keys_of(kind: Any) -> dict[str, SectionKey]:
     """List the keys of a section or of the options of a job."""
-    hints, words = typing.get_type_hints(kind, include_extras=True), _descriptions(kind)
-    defaults: dict[str, Any]
     if issubclass(kind, BaseModel):
-        missing = dataclasses.MISSING
         fields = kind.model_fields.items()
-        defaults = {name: missing if f.is_required() else f.default for name, f in fields}
+        held = {name: MISSING if f.is_required() else f.default for name, f in fields}
     else:
-        assert dataclasses.is_dataclass(kind)
-        defaults = {
-            one.name: one.default if one.default_factory is dataclasses.MISSING
-            else one.default_factory()
-            for one in dataclasses.fields(kind)
-        }  # fmt: skip
-    return {name: Key(hints[name], value, words.get(name, "")) for name, value in defaults.items()}
+        held = {one.name: one.default for one in dataclasses.fields(kind)}
+    hints, words = typing.get_type_hints(kind, include_extras=True), _descriptions(kind)
+    return {name: SectionKey(hints[name], held[name], words.get(name, "")) for name in held}
 
 
 def alternatives(hint: Any) -> list[Any]:
@@ -122,7 +116,7 @@ def variants(hint: Any) -> tuple[str, dict[str, type]] | None:
 _adapter = cache(TypeAdapter)
 
 
-def parse(kind: Any, values: object, where: str = "") -> Any:
+def read_section(kind: Any, values: object, where: str = "") -> Any:
     """Check what a user gave for a section or for the options of a job, at a path of keys."""
     # As JSON, in which a list is a tuple's; what YAML has besides fits no key.
     text = json.dumps(values, default=lambda value: {str(value): None})
@@ -144,12 +138,14 @@ def _explain(kind: type, given: Any, error: ValidationError, where: str) -> list
         found.setdefault((*path, *key), {}).setdefault(said, []).append(expected)
     lines = []
     for place, texts in sorted(found.items()):
-        if any(other[: len(place)] == place for other in found if other != place):
-            continue  # of several alternatives, the one that came closest
         name = ".".join(filter(None, [where, *place])) or "the top level"
         for said, allowed in texts.items():
-            end = ", expected " + " or ".join(dict.fromkeys(allowed)) if any(allowed) else ""
-            lines.append(f"config: {name}: {said}{end}")
+            if not any(allowed):
+                lines.append(f"config: {name}: {said}")
+            elif not any(other[: len(place)] == place for other in found if other != place):
+                # of several alternatives, the one that came closest
+                words = " or ".join(dict.fromkeys(allowed))
+                lines.append(f"config: {name}: {said}, expected {words}")
     return lines
 
 
@@ -220,7 +216,7 @@ def is_filled(kind: type, name: str) -> bool:
 
 
 def fill(given: Any, read: Any) -> None:
-    """Write the defaults of sections into what a user gave, in place; `read` is what `parse` made.
+    """Write the defaults of sections into what a user gave, in place; see `read_section`.
 
     What the user gave stays as it is: an integer does not become a float.
     """

@@ -26,7 +26,7 @@ from beyond_perplexity.options import (
     Section,
     add_fields,
 )
-from beyond_perplexity.planning.sections import NONE, DependsOn, SectionModel
+from beyond_perplexity.planning.sections import NO_NAMES, DependsOn, SectionModel
 
 
 class Download(SectionModel):
@@ -171,8 +171,8 @@ class Model(SectionModel):
     family: Annotated[str, Limit(enum=list(MODELS))]
     corpus: str
     vocabulary: str = OMITTED
-    architecture: Annotated[dict[str, Any], _architectures(MODELS)] = NONE
-    training: Annotated[dict[str, Any], _trainings(MODELS)] = NONE
+    architecture: Annotated[dict[str, Any], _architectures(MODELS)] = NO_NAMES
+    training: Annotated[dict[str, Any], _trainings(MODELS)] = NO_NAMES
 
 
 class ProposalSection(SectionModel):
@@ -190,7 +190,7 @@ class ProposalSection(SectionModel):
 
     model: str
     family: Annotated[str, Limit(enum=list(PROPOSALS))]
-    architecture: Annotated[dict[str, Any], _architectures(PROPOSALS)] = NONE
-    training: Annotated[dict[str, Any], _trainings(PROPOSALS)] = NONE
+    architecture: Annotated[dict[str, Any], _architectures(PROPOSALS)] = NO_NAMES
+    training: Annotated[dict[str, Any], _trainings(PROPOSALS)] = NO_NAMES
     temperatures: Temperatures | None = None
     particles: Count | None = None

@@ -25,7 +25,7 @@ from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config, architecture
-from beyond_perplexity.planning.sections import Nothing, fill, keys_of, parse
+from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_section
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.planning.text_sections import Model, ProposalSection
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
@@ -146,7 +146,7 @@ def _check_families(config: Config) -> None:
                 (mark,) = typing.get_args(keys_of(kind)[option].hint)[1:]
                 allowed = mark.choices[held["family"]]
                 named = resolve_name(allowed) if isinstance(allowed, str) else allowed
-                parse(named or Nothing, held[option], f"{section}.{name}.{option}")
+                read_section(named or Nothing, held[option], f"{section}.{name}.{option}")
 
 
 def _check_splits(config: Config) -> None:
@@ -231,7 +231,7 @@ def validate(config: dict[str, Any]) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
     check_values(config)
     _settle_preprocessing(config)
-    fill(config, parse(Configuration, config))
+    fill(config, read_section(Configuration, config))
     _check_folders(config)
     check_paths(config)
     _expand_patterns(config)

@@ -13,7 +13,14 @@ from pydantic import Field
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import OMITTED, Limit, Section, parse_options
-from beyond_perplexity.planning.sections import NONE, DependsOn, Name, SectionModel, fill, parse
+from beyond_perplexity.planning.sections import (
+    NO_NAMES,
+    DependsOn,
+    Name,
+    SectionModel,
+    fill,
+    read_section,
+)
 from scripts.update_configuration_page import render
 
 
@@ -77,7 +84,9 @@ class Fleet(SectionModel):
     boats: dict[Name, Annotated[Engine | Sail, Field(discriminator="kind")]]
     harbour: Harbour = Harbour(4)
     rule: Annotated[str, Limit(enum=("free", "racing"))] = "free"
-    details: Annotated[dict[str, Any], DependsOn("rule", {"free": None, "racing": Engine})] = NONE
+    details: Annotated[dict[str, Any], DependsOn("rule", {"free": None, "racing": Engine})] = (
+        NO_NAMES
+    )
     ports: Annotated[tuple[str, ...], Limit(uniqueItems=True)] | None = None
 
 
@@ -113,7 +122,7 @@ def test_types_limits_defaults_and_descriptions_stand_on_the_page():
 
 def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
     given: dict[str, Any] = {"boats": {"a": {"kind": "engine"}}}
-    fill(given, parse(Fleet, given))
+    fill(given, read_section(Fleet, given))
     assert given == {
         "boats": {"a": {"kind": "engine"}},
         "harbour": {"piers": 4},
@@ -122,7 +131,7 @@ def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
         "ports": None,
     }
     given = {"boats": {}, "harbour": {"piers": 2, "depth": 3}, "ports": ["x"]}
-    fill(given, parse(Fleet, given))
+    fill(given, read_section(Fleet, given))
     assert (given["harbour"], given["ports"]) == ({"piers": 2, "depth": 3}, ["x"])
     assert isinstance(given["harbour"]["depth"], int)
 
@@ -142,7 +151,10 @@ def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
         ({"rule": "slow"}, "rule: is 'slow', expected 'free' or 'racing'"),
         ({"harbour": {"piers": 0}}, "harbour.piers: is 0, expected greater than or equal to 1"),
         ({"harbour": {"piers": 1.0}}, "harbour.piers: is 1.0, expected a valid integer"),
-        ({"harbour": {}}, "harbour: key 'piers' is missing"),
+        (
+            {"harbour": {"depth": "x"}},
+            "harbour: key 'piers' is missing; config: harbour.depth: is ",
+        ),
         ({"ports": ["x", "x"]}, "ports: has 'x' twice"),
         ({"ports": 3}, "ports: is 3, expected a valid array"),
         ({"flag": None}, "flag: is None, expected a valid string"),
@@ -152,10 +164,10 @@ def test_defaults_of_sections_are_written_out_and_those_of_jobs_are_not():
 def test_what_the_types_do_not_say_is_refused(changes, refused):
     given = {"boats": {}, "rule": "free", **changes}
     if not refused:
-        assert parse(Fleet, given).rule == "free"
+        assert read_section(Fleet, given).rule == "free"
         return
     with pytest.raises(InputError) as error:
-        parse(Fleet, given)
+        read_section(Fleet, given)
     assert str(error.value).startswith(f"config: {refused}")
 
 
@@ -169,10 +181,10 @@ def test_what_the_types_do_not_say_is_refused(changes, refused):
 )
 def test_options_of_a_job_are_read_at_their_path(given, refused):
     if not refused:
-        assert parse(Engine, given, "d") == Engine("engine")
+        assert read_section(Engine, given, "d") == Engine("engine")
         return
     with pytest.raises(InputError, match=f"config: {refused}"):
-        parse(Engine, given, "d")
+        read_section(Engine, given, "d")
 
 
 def test_a_field_without_a_description_is_an_error():

@@ -74,7 +74,7 @@ NEEDS = {
     "tokenize": set(),
     "train": {"torch"},
     "train_evaluator": set(),
-    "update_configuration_page": set(),
+    "update_configuration_page": {"pydantic"},
     "verify_download": set(),
     "write_overview": {"pandas"},
 }

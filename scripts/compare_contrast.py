@@ -13,8 +13,7 @@ from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def _by_model(paths: list[str]) -> dict[str, list[str]]:

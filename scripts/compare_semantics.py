@@ -15,8 +15,7 @@ from beyond_perplexity.semantics.correlations import CORRELATED_SENTENCES, corre
 from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:

@@ -10,8 +10,7 @@ from tqdm import tqdm
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import count_documents
+from beyond_perplexity.storage.shards import FileRanges, count_documents
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
 from beyond_perplexity.tendencies.tokens import TextView, read_resample, vocabulary_words

@@ -85,7 +85,7 @@ def _load_scored(
         family = description["config"]["family"]
         raise InputError(
             f"{given.model}: a {family} has a partition function that is known or none; use "
-            "python -m scripts.perplexity, or with latent variables python -m scripts.estimate"
+            "beyond-perplexity perplexity, or with latent variables beyond-perplexity estimate"
         )
     return model, vocabulary, description
 

@@ -7,8 +7,7 @@ from beyond_perplexity.contrastive.entropy import measure_contrasts, read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:

@@ -9,8 +9,7 @@ from beyond_perplexity.schemas.semantics import SEMANTICS
 from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:

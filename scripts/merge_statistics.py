@@ -5,7 +5,7 @@ from __future__ import annotations
 from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
+from beyond_perplexity.storage.shards import FileRanges
 from beyond_perplexity.tendencies.statistics import merge_statistics
 
 

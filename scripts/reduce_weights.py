@@ -11,8 +11,7 @@ from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:

@@ -21,8 +21,7 @@ from beyond_perplexity.schemas.relations import (
     RELATION_ORDERS,
 )
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def _parser() -> CommandParser:

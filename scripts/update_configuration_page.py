@@ -17,6 +17,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import OMITTED, Limit, choices_of
 from beyond_perplexity.planning.sections import (
     DependsOn,
+    Late,
     Nothing,
     SectionKey,
     is_section,
@@ -102,6 +103,12 @@ def _joined(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
+def _real(hint: Any) -> Any:
+    """Return the options that stand for an object whose module loads slowly."""
+    late = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Late)]
+    return resolve_name(late[0].options) if late else hint
+
+
 def _dependent(key: SectionKey) -> Iterator[tuple[str, type, str]]:
     """List the conditions that the keys of an object depend on, and what has these keys.
 
@@ -142,6 +149,7 @@ class Reference:
                 yield from self._objects(_joined(place.path, name), condition, kind, own)
 
     def _objects(self, path: str, condition: str, hint: Any, own: str = "") -> Iterator[Place]:
+        hint = _real(hint)
         if told := variants(hint):
             key, kinds = told
             words = (f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
@@ -162,6 +170,7 @@ class Reference:
 
     def value(self, path: str, hint: Any, own: str = "") -> str:
         """Say in words what a value may be, with links to the objects."""
+        hint = _real(hint)
         if variants(hint):
             return f"[{path}](#{slug(path)})"
         if is_section(hint):

@@ -84,7 +84,7 @@ def contrast(given: ContrastOptions) -> Result:
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
     if given.output:
-        written = run_record("scripts/contrast.py", flags, **record)
+        written = run_record("beyond_perplexity/commands/contrast.py", flags, **record)
         write_shard(given.output, PAIR_CONTRASTS, table, written)
     summary = _means(table, given.originals)
     text = "\n".join([_describe(table), *_said_of_means(summary)])

@@ -132,7 +132,9 @@ def _writer(scoring: Scoring) -> ShardWriter:
         **scoring.source,
     }
     device, checkpoint = str(scoring.model.device), scoring.checkpoint
-    record = run_record("scripts/perplexity.py", flags, device=device, checkpoint=checkpoint)
+    record = run_record(
+        "beyond_perplexity/commands/perplexity.py", flags, device=device, checkpoint=checkpoint
+    )
     return ShardWriter(str(options.per_document), DOCUMENT_SCORES, record)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
@@ -14,9 +14,8 @@ from beyond_perplexity.importance.ways_to_draw import (
     SimulationOptions,
     SMCOptions,
 )
-from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
-from beyond_perplexity.planning.sections import NO_NAMES, Name, SectionModel
+from beyond_perplexity.planning.sections import NO_NAMES, Late, Name, SectionModel
 from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
 from beyond_perplexity.semantics.options import ContinuationOptions, MeasureOptions
 from beyond_perplexity.tendencies.options import (
@@ -26,6 +25,7 @@ from beyond_perplexity.tendencies.options import (
     SensitivityOptions,
 )
 
+_GRAPH = "beyond_perplexity.models.latents.kglm_embedding:GraphOptions"
 SplitName = Annotated[str, Limit(enum=SPLITS)]
 
 
@@ -109,7 +109,7 @@ class Importance(SectionModel):
     bidirectional: SimulationOptions | None = None
     posterior: PosteriorOptions | None = PosteriorOptions()
     reduction: ReductionOptions = ReductionOptions()
-    graph: GraphOptions = GraphOptions()
+    graph: Annotated[dict[str, Any], Late(_GRAPH)] = NO_NAMES
     choose: Literal["none", "validation"] = "none"
     beside: Names | None = None
     instances_per_shard: Count = 100

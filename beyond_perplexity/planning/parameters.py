@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING
 from pkgutil import resolve_name
 from typing import Any
 
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.planning.sections import keys_of
+from beyond_perplexity.planning.sections import Nothing, defaults_of, read_late, read_section
 
 Config = Mapping[str, Any]
 
@@ -43,26 +42,24 @@ def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
     return of_trees if given is None else bool(given)
 
 
-def _defaults(reference: str | None) -> dict[str, Any]:
-    """Return the defaults of options, ``module:Dataclass``; None has none."""
-    held = keys_of(resolve_name(reference)) if reference else {}
-    return {name: key.default for name, key in held.items() if key.default is not MISSING}
-
-
-def with_defaults(reference: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a job, ``module:Dataclass``, with the defaults of those not given."""
-    return {**_defaults(reference), **given}
+    return {**defaults_of(resolve_name(options)), **given}
 
 
-def without_defaults(reference: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def without_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options of a job without those that have their default anyway."""
-    defaults = _defaults(reference)
+    defaults = defaults_of(resolve_name(options))
     return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
 
 
-def architecture(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of the architecture of a model of section ``models``, with defaults."""
-    return with_defaults(FAMILIES[model["family"]].options, model.get("architecture", {}))
+def architecture(model: Mapping[str, Any], where: str = "architecture") -> dict[str, Any]:
+    """Check the architecture of a model or proposal and return it with its defaults."""
+    options, given = FAMILIES[model["family"]].options, model.get("architecture", {})
+    if options is None:
+        read_section(Nothing, given, where)
+        return {}
+    return read_late(options, given, where)
 
 
 _CAP = "maximum_"  # begins the name of an option of an architecture that is a cap

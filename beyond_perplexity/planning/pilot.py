@@ -10,13 +10,13 @@ from __future__ import annotations
 import copy
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +30,26 @@ from beyond_perplexity.planning.job_costs import (
     PlannedJob,
     Timing,
     fit_finished,
-    plan_content,
+    write_plan,
 )
 from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, SUMMARY_TITLE
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.inputs import read_utf8
-from beyond_perplexity.storage.outputs import write_json
 
 PILOT_FOLDER = "plan"  # in that of the results
 SHARED = ("corpora", "vocabularies", "downloads", "compared_words")
+# What is cut, by the section.
+CUTS = {
+    "generation": "documents",
+    "importance": "instances",
+    "contrastive": "sentences",
+    "semantics": "sentences",
+}
 _LARGER = {"documents": 15, "sentences": 15, "instances": 3}  # the larger shard by the smaller
 MINUTES = 30  # of the shards that are advised
-# The key that says how large the shards of a rule are.
+# The section and the key that say how large the shards of a rule are.
 KEYS = {
     "generate": ("generation", "documents_per_shard"),
     "draw": ("importance", "instances_per_shard"),
@@ -84,7 +90,7 @@ def run_plan(
     if not finished:
         _snakemake(file, *options, "--keep-going", *wanted)
     timings = fit_finished(jobs)
-    write_json(output or Path(run.results) / PLAN_FILE, plan_content(timings, platform.node()))
+    write_plan(output or Path(run.results) / PLAN_FILE, timings)
     whole = _planned_jobs(folder / "jobs.json", configfile, ["--forceall"])
     printed = _snakemake(configfile, "--dry-run", "--quiet", shown=False)
     advice = advise_shards(run, timings, whole)
@@ -122,54 +128,47 @@ def shrink(config: Mapping[str, Any], run: Run, size: Mapping[str, int]) -> dict
     ``samples`` of an instance at most, and the ``steps`` of models that are not trained yet.
     """
     small = copy.deepcopy(dict(config))
-    results = {"results": f"{run.results}/{PILOT_FOLDER}/run"}
-    kept = {k: v for k, v in small.get("pathvars", {}).items() if k not in ("logs", "benchmarks")}
-    small["pathvars"] = {**kept, **results}
-    cuts = {"generation": "documents", "importance": "instances"}
-    cuts |= {"contrastive": "sentences", "semantics": "sentences"}
-    for section, key in cuts.items():
+    held = small.get("pathvars", {})
+    small["pathvars"] = {k: v for k, v in held.items() if k not in ("logs", "benchmarks")}
+    small["pathvars"]["results"] = f"{run.results}/{PILOT_FOLDER}/run"
+    for section, key in CUTS.items():
         if section in small:
             number, times = size.get(key, size["documents"]), _LARGER[key]
             small[section] |= {key: (times + 1) * number, f"{key}_per_shard": times * number}
     if "importance" in small:
-        held, samples = (
-            small["importance"],
-            min(size["samples"], run.config["importance"]["samples"]),
-        )
+        held = small["importance"]
+        samples = min(size["samples"], run.config["importance"]["samples"])
         held |= {"samples": samples, "samples_per_shard": samples, "choose": "none"}
         few = {"replicate_samples": max(1, samples // 2)}
         held["reduction"] = {**held.get("reduction", {}), **few}
         if held.get("bidirectional"):
             held["bidirectional"]["documents"] = held["instances"]
-    _shorten(small, run, size["steps"])
+    for model in _to_be_shortened(small, run):
+        given = model.get("training") or {}
+        model["training"] = {**given, "maximum_steps": size["steps"], "warmup_steps": 0}
+        if given.get("wake_steps"):
+            model["training"]["wake_steps"] = 1
     return small
 
 
-def _shorten(small: Mapping[str, Any], run: Run, steps: int) -> None:
-    """Train what is not there yet for some steps, in place; what only counts has none."""
+def _to_be_shortened(small: Mapping[str, Any], run: Run) -> list[dict[str, Any]]:
+    """List the models and evaluators that are trained in steps and are not there yet."""
+    found = {}
     for name, model in {**small.get("models", {}), **small.get("proposals", {})}.items():
         row = run.models.row(name)
         if row.reference and row.kind not in ("counted", "brought"):
-            _shorten_training(model, Path(run.results, "models", name, "model.json"), steps)
+            found[f"models/{name}/model.json"] = model
     for name, evaluator in small.get("evaluators", {}).items():
         if run.evaluators.is_trained(name) and run.evaluators.row(name).network:
-            made = Path(run.results, "evaluators", name, "evaluator.json")
-            _shorten_training(evaluator, made, steps)
-
-
-def _shorten_training(held: dict[str, Any], made: Path, steps: int) -> None:
-    if not made.exists():
-        given = held.get("training") or {}
-        held["training"] = {**given, "maximum_steps": steps, "warmup_steps": 0}
-        if given.get("wake_steps"):
-            held["training"]["wake_steps"] = 1
+            found[f"evaluators/{name}/evaluator.json"] = evaluator
+    return [held for file, held in found.items() if not Path(run.results, file).exists()]
 
 
 def prerequisites(run: Run) -> list[str]:
     """List what a pilot cannot do in small: corpora, vocabularies, and models of counts."""
-    names = [*run.config["models"]]
-    files = [f"<results>/corpora/{run.models.corpus(m)}/documents.parquet" for m in names]
-    for name in names:
+    files = []
+    for name in run.config["models"]:
+        files.append(run.models.documents(name))
         files += run.models.vocabulary_files(name)
         if run.models.row(name).kind == "counted":
             files.append(f"<results>/models/{name}/model.json")
@@ -194,24 +193,18 @@ def link_finished(run: Run) -> Path:
 
 def targets(pilot: Run) -> list[str]:
     """List the shards that a pilot makes: of every rule that cuts its work, for every model."""
-    return [file.replace("<results>", pilot.results) for file in _shards(pilot)]
-
-
-def _shards(pilot: Run) -> Iterator[str]:
+    files = []
     for source in pilot.samples.sources():
         model, decoding = source.split("/")
-        if model != EXTERNAL:
-            for shard in pilot.samples.shards(model):
-                yield f"<results>/samples/{source}/{shard}.parquet"
-        yield from pilot.samples.counted_files(model, decoding)
+        files += pilot.samples.shard_files(model, decoding) if model != EXTERNAL else []
+        files += pilot.samples.counted_files(model, decoding)
     for proposal in pilot.importance.proposals():
-        for files in pilot.importance.draws_of(proposal).values():
-            yield from files
+        files += chain.from_iterable(pilot.importance.draws_of(proposal).values())
     for model in pilot.contrastive.models():
-        yield from pilot.contrastive.score_files(model)
+        files += pilot.contrastive.score_files(model)
     for model in pilot.semantics.models():
-        yield from pilot.semantics.prediction_files(model)
-        yield from pilot.semantics.score_files(model)
+        files += [*pilot.semantics.prediction_files(model), *pilot.semantics.score_files(model)]
+    return [file.replace("<results>", pilot.results) for file in files]
 
 
 def round_size(number: float) -> int:

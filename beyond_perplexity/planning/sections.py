@@ -16,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING
 from difflib import get_close_matches
 from functools import cache
+from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import OMITTED, Limit, Section
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
 Name = Annotated[str, Limit(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]  # becomes the name of a file
 
@@ -49,6 +51,13 @@ class DependsOn:
 
     def __init__(self, key: str, choices: Mapping[str, type | str | None]) -> None:
         self.key, self.choices = key, choices
+
+
+@dataclasses.dataclass(frozen=True)
+class Late:
+    """Mark of an object with the keys of ``module:Dataclass``, whose module loads slowly."""
+
+    options: str
 
 
 class SectionKey(NamedTuple):
@@ -205,7 +214,25 @@ def _values_of(kind: type) -> tuple[Any, ...]:
     return typing.get_args(first.hint) if first and typing.get_origin(first.hint) is Literal else ()
 
 
+def read_late(options: str, given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Check options, ``module:Dataclass``, and add their defaults; once, as torch loads slowly."""
+
+    def read() -> dict[str, Any]:
+        kind = resolve_name(options)
+        read_section(kind, given, where)
+        return {**defaults_of(kind), **given}
+
+    asked = json.dumps(given, sort_keys=True, default=str)
+    return dict(remembered(f"options {options} {fingerprint(options)} {asked}", read))
+
+
 # ---- defaults ----
+
+
+def defaults_of(kind: Any) -> dict[str, Any]:
+    """Return the defaults of a section or of the options of a job, as JSON has them."""
+    held = {name: key.default for name, key in keys_of(kind).items()}
+    return {name: plain(value) for name, value in held.items() if value is not MISSING}
 
 
 def is_filled(kind: type, name: str) -> bool:

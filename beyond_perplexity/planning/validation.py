@@ -6,7 +6,6 @@ import glob
 import typing
 from collections.abc import Mapping
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
@@ -24,8 +23,9 @@ from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
+from beyond_perplexity.planning.measurement_sections import Importance
 from beyond_perplexity.planning.parameters import Config, architecture
-from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_section
+from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.planning.text_sections import Model, ProposalSection
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
@@ -142,11 +142,12 @@ def _check_families(config: Config) -> None:
     """Hold the options of each model and proposal against the dataclasses of its family."""
     for section, kind in (("models", Model), ("proposals", ProposalSection)):
         for name, held in config[section].items():
-            for option in ("architecture", "training"):
-                (mark,) = typing.get_args(keys_of(kind)[option].hint)[1:]
-                allowed = mark.choices[held["family"]]
-                named = resolve_name(allowed) if isinstance(allowed, str) else allowed
-                read_section(named or Nothing, held[option], f"{section}.{name}.{option}")
+            (mark,) = typing.get_args(keys_of(kind)["training"].hint)[1:]
+            options = mark.choices[held["family"]] or Nothing
+            read_section(options, held["training"], f"{section}.{name}.training")
+            architecture(held, f"{section}.{name}.architecture")
+    (late,) = typing.get_args(keys_of(Importance)["graph"].hint)[1:]
+    read_late(late.options, config["importance"]["graph"], "importance.graph")
 
 
 def _check_splits(config: Config) -> None:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import beyond_perplexity.schemas
-from beyond_perplexity.storage.contents import ContentHash, table_hash
+from beyond_perplexity.storage.provenance import ContentHash, table_hash
 from beyond_perplexity.storage.shards import ShardWriter, content_of, read_record
 
 ROWS = pa.table(

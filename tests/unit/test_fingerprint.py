@@ -41,7 +41,15 @@ def tree(tmp_path, monkeypatch):
 
 
 def clear():
-    names = ("_read", "_examine", "_known", "fingerprint")
+    names = (
+        "_of_file",
+        "_module_file",
+        "_stands_for",
+        "_packages",
+        "_examine",
+        "_memory",
+        "fingerprint",
+    )
     for held in (getattr(fingerprints, name) for name in names):
         held.cache_clear()
 
@@ -192,32 +200,35 @@ def test_a_named_file_counts_with_what_it_imports(tree):
 
 
 def test_what_is_known_is_not_looked_for_again(tree, monkeypatch):
-    """Oracle: another process finds the same without parsing, until a byte of the code changes."""
+    """Oracle: another process finds the same without parsing, until a byte of a file changes."""
     found = take()
-    fingerprints._known().save()
+    fingerprints._memory().save()
     (held,) = (tree / "cache" / "beyond-perplexity").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(fingerprints, "_follow", None)
+        patch.setattr(fingerprints, "_describe", None)
         assert take() == found
         with pytest.raises(TypeError):
             take("beyond_perplexity/other.py")
-        (tree / "beyond_perplexity" / "other.py").write_text("VALUE = 1  # new\n")
+        (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
         with pytest.raises(TypeError):
             take()
-    for damaged in ("{", "[]", '{"state": 1, "found": []}'):
+    (tree / "beyond_perplexity" / "used.py").write_text(FILES["beyond_perplexity/used.py"])
+    for damaged in ("{", "[]", "[1]"):
         held.write_text(damaged)
         assert take() == found
 
 
-def test_what_is_found_while_the_code_changes_is_not_kept(tree):
+def test_what_is_found_while_the_code_changes_is_of_what_was_read(tree):
     take()
     (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
-    fingerprints._known().save()
-    assert not (tree / "cache").exists()
+    fingerprints._memory().save()
+    found = take()
+    (tree / "cache/beyond-perplexity/found.json").unlink()
+    assert take() == found
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tree):
     (tree / "cache").write_text("a file")
     found = take()
-    fingerprints._known().save()
+    fingerprints._memory().save()
     assert take() == found

@@ -42,16 +42,6 @@ def call_traced(script: str, arguments: list[str], monkeypatch) -> set[tuple[str
     return entered
 
 
-def follow(*parts: str) -> set[fingerprints.Part]:
-    waiting = [fingerprints._named(part) for part in parts]
-    seen = set(waiting)
-    while waiting:
-        fresh = fingerprints._examine(waiting.pop())[1] - seen
-        seen |= fresh
-        waiting += fresh
-    return seen
-
-
 def find_uncovered(entered: set[tuple[str, int]], seen: set[fingerprints.Part]) -> set[str]:
     missing = set()
     for name, line in entered:
@@ -62,7 +52,7 @@ def find_uncovered(entered: set[tuple[str, int]], seen: set[fingerprints.Part]) 
             first = min(n.lineno for n in [node, *getattr(node, "decorator_list", [])])
             if first <= line <= (node.end_lineno or first):
                 parts = list(fingerprints._defined(node)) or [fingerprints.LOADING]
-                if not any((file, part) in seen for part in (*parts, fingerprints.WHOLE)):
+                if not any((name, part) in seen for part in (*parts, fingerprints.WHOLE)):
                     missing.add(f"{file.name}:{parts[0]}")
     return missing
 
@@ -87,6 +77,8 @@ def test_what_light_jobs_call_is_covered(tmp_path, monkeypatch) -> None:
     for script, (arguments, others) in jobs.items():
         entered = call_traced(script, arguments, monkeypatch)
         assert len(entered) > 10
-        assert find_uncovered(entered, follow(f"scripts/{script}.py", *others)) == set()
+        assert (
+            find_uncovered(entered, fingerprints.follow([f"scripts/{script}.py", *others])) == set()
+        )
         if others:  # the audit sees what is not named
-            assert find_uncovered(entered, follow(f"scripts/{script}.py"))
+            assert find_uncovered(entered, fingerprints.follow([f"scripts/{script}.py"]))

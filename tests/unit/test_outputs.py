@@ -58,14 +58,14 @@ def place(tmp_path: Path) -> Path:
         ("file/a/b.csv", "file is no folder"),
         ("around/a.csv", "around is no folder|Too many levels"),
         ("pipe", "is no regular file"),
-        ("x" * 256, "256 bytes; give one of at most 255"),
-        ("é" * 128, "256 bytes"),
-        ("x" * 300 + "/a.csv", "300 bytes"),
+        ("x" * 256, "File name too long; give a shorter name"),
+        ("é" * 128, "File name too long"),
+        ("x" * 300 + "/a.csv", "File name too long"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
         ("/dev/full", "is no place for files"),
         ("/dev/fd/1", "is no place for files"),
         ("/proc/a/b", "is no place for files"),
-        ("", "names no file|is a folder"),
+        ("", "is a folder"),
     ],
 )
 def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: str) -> None:
@@ -97,18 +97,6 @@ def test_a_folder_without_permission(place: Path, monkeypatch) -> None:
         check_output(place / "new" / "a.csv")
 
 
-@pytest.mark.parametrize("field", ["f_bfree", "f_ffree"])
-def test_a_full_disk_is_said_before_the_work(place: Path, monkeypatch, field: str) -> None:
-    class Full:
-        f_blocks = f_bfree = f_bavail = f_files = f_ffree = 7
-
-    setattr(Full, field, 0)
-    Full.f_bavail = Full.f_bfree
-    monkeypatch.setattr(os, "statvfs", lambda path: Full)
-    with pytest.raises(InputError, match="No space left on device; make room"):
-        check_output(place / "a.csv")
-
-
 def test_a_folder_as_an_output(place: Path) -> None:
     check_output_folder(place / "folder")
     check_output_folder(place / "new" / "deep")
@@ -124,7 +112,7 @@ def test_any_name_is_written_or_refused(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if len(os.fsencode(name)) > 255 or name in (".", ".."):
-            with pytest.raises(InputError, match=r"bytes; give one|is a folder"):
+            with pytest.raises(InputError, match=r"name too long|is a folder"):
                 outputs.write_text(path, "whole")
             assert os.listdir(folder) == []
         else:

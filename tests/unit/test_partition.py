@@ -365,7 +365,7 @@ def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length(
         (["--options", '{"runs": 3}'], "options.runs: unknown key; allowed are samples"),
         (["--text", "{}/none.txt"], "none.txt: no such file"),
         (["--text", "{}/blank.txt"], "the text has no words"),
-        (["--model", "{}/q"], "use python -m scripts.perplexity"),
+        (["--model", "{}/q"], "use beyond-perplexity perplexity"),
     ],
 )
 def test_the_command_refuses_what_does_not_fit(folder, monkeypatch, flags, words):

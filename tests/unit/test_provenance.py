@@ -27,7 +27,9 @@ def test_value_hash_does_not_see_the_order_of_keys():
 
 
 def test_a_run_record_names_code_options_and_times():
-    record = provenance.finished(provenance.run_record("scripts/tokenize.py", {"x": 1}, seed=3))
+    record = provenance.finished(
+        provenance.run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
+    )
     assert record["seed"] == 3
     assert record["start"] <= record["end"]
     assert len(record["code_fingerprint"]) == 16

@@ -49,7 +49,7 @@ def tree(tmp_path: Path) -> Path:
         write(folder / f"m/s/0000{number}.parquet", rows, first=number, count=len(rows))
     write(folder / "merged/all.parquet", ["a", "b", "c", "d"], source=str(folder / "m/s"))
     lineage.forget_reads()
-    summary = {"value": 3, "record": run_record("scripts/estimate.py", {})}
+    summary = {"value": 3, "record": run_record("scripts/train.py", {})}
     outputs.write_json(folder / "summary.json", summary)
     words = {"words": ["a"]}
     outputs.write_json(folder / "m/vocabulary.json", words)

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from beyond_perplexity.storage.ranges import FileRanges, as_ranges, from_ranges
+from beyond_perplexity.storage.shards import FileRanges, as_ranges, from_ranges
 
 SHARDS = [f"samples/m/d/{shard:05d}.parquet" for shard in range(20_000)]
 

@@ -1,4 +1,4 @@
-"""`python -m scripts.similarity`: evaluators by name and by path, pairs, correlations, errors.
+"""`beyond-perplexity similarity`: evaluators by name and by path, pairs, correlations, errors.
 
 Oracles: cosines by hand; SciPy's correlations; what stands in the files that are written.
 """

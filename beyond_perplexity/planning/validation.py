@@ -20,11 +20,11 @@ from beyond_perplexity.planning.configuration import Configuration
 from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
-from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.measurement_sections import Importance
 from beyond_perplexity.planning.parameters import Config, architecture
+from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.planning.text_sections import Model, ProposalSection

@@ -22,6 +22,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.training.options import TrainingOptions
 
 ROOT = Path(__file__).parents[2]
+BROUGHT = {"family": "huggingface", "architecture": {"path": "x"}}
 PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
 
 
@@ -33,8 +34,8 @@ PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
         ({"family": "lstm", "training": {"maximum_length": 7}}, ["training.maximum_length 7"]),
         ({"family": "trigram"}, []),
         ({"family": "kneser-ney"}, []),
-        ({"family": "huggingface", "architecture": {"path": "x"}}, []),
-        ({"family": "huggingface", "training": {"maximum_epochs": 1}}, [PIECE]),
+        (BROUGHT, []),
+        ({**BROUGHT, "training": {"maximum_epochs": 1}}, [PIECE]),
         (
             {"family": "sentence-rnn", "training": {"maximum_length": 9}},
             ["training.maximum_length 9"],

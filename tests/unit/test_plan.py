@@ -67,7 +67,7 @@ def load(path: str | Path, results: str | Path, **changes: Any) -> tuple[dict[st
 
 def checked(raw: dict[str, Any]) -> Run:
     held = copy.deepcopy(raw)
-    validate(held, ROOT / "rules" / "config.schema.yaml")
+    validate(held)
     return Run(held)
 
 
@@ -718,7 +718,7 @@ def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(con
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
     assert "missing" not in summarize_run(Run(config), [])
-    validate(latent, ROOT / "rules" / "config.schema.yaml")
+    validate(latent)
     models = Run(latent).importance.models()
     text = summarize_run(Run(latent), [])
     assert f"({len(models)} of them with latent variables): " in text

@@ -30,11 +30,9 @@ from beyond_perplexity.planning.job_costs import (
     DAY,
     NEEDS,
     START,
-    Finished,
     JobCosts,
     PlannedJob,
     Timing,
-    Work,
 )
 from beyond_perplexity.planning.pilot import (
     advise_shards,
@@ -72,7 +70,7 @@ def checked(raw: dict[str, Any]) -> Run:
 
 
 def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
-    return JobCosts(Work(load(path, results, **changes)[1]))
+    return JobCosts(load(path, results, **changes)[1])
 
 
 @pytest.fixture(scope="module")
@@ -116,14 +114,14 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
 
 
 def test_what_was_measured_is_asked_for_with_a_margin(paper) -> None:
-    known = JobCosts(paper.work, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
+    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
     assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
     assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
     assert known.minutes("generate", SHARD, attempt=2) == 520
 
 
 def test_a_beam_writes_all_its_hypotheses(paper) -> None:
-    work = paper.work
+    work = paper
     assert work.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
     assert work.units("generate", SHARD) == 50_000
     assert work.units("plot", {"exhibit": "main"}) == 1
@@ -166,7 +164,7 @@ def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
 
 
 def test_draws_count_what_they_draw() -> None:
-    work = costs("configs/paper-importance.yaml").work
+    work = costs("configs/paper-importance.yaml")
     proposal, held = next(iter(work.config["proposals"].items()))
     job = {"model": held["model"], "proposal": proposal, "instances": "00000", "samples": "00000"}
     for draw, units in (("weights", 50 * 10_000), ("beams", 50 * (1 + 10 + 100))):
@@ -179,7 +177,7 @@ def test_draws_count_what_they_draw() -> None:
 
 
 def test_two_sizes_tell_the_start_from_the_rate() -> None:
-    jobs = [Finished(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
+    jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
     timing = job_costs.fit_timing(jobs)
     assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
     assert timing.megabytes == 130
@@ -189,9 +187,9 @@ def test_two_sizes_tell_the_start_from_the_rate() -> None:
 
 
 def test_one_size_takes_some_of_the_time_for_the_start() -> None:
-    timing = job_costs.fit_timing([Finished(10, 25, 0, 0), Finished(10, 35, 0, 0)])
+    timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
     assert (timing.start, timing.seconds) == (START, 1)
-    timing = job_costs.fit_timing([Finished(10, 24, 0, 0)])
+    timing = job_costs.fit_timing([(10, 24, 0, 0)])
     assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
 
 
@@ -202,7 +200,7 @@ def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_tak
 ) -> None:
     """Whatever of the time is the start."""
     for units in (1, 30, 50_000):
-        known = job_costs.fit_timing([Finished(units, start + rate * units, 0, 0)])
+        known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
         real = start + rate * 4 * units
         assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
 
@@ -210,7 +208,7 @@ def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_tak
 def test_noise_gives_no_negative_time() -> None:
     """A larger job that was faster, and one that took more than in proportion."""
     for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
-        timing = job_costs.fit_timing([Finished(n, s, 0, 0) for n, s in jobs])
+        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
         assert timing.start >= 0
         assert timing.total(30) == pytest.approx(jobs[1][1])
         assert timing.seconds > 0
@@ -294,10 +292,10 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     ],
 )
 def test_the_papers_models_are_counted_to_a_hundredth(paper, name, millions) -> None:
-    assert paper.work.weights(name) == pytest.approx(millions * 1e6, rel=0.01)
-    assert paper.work.weights("trigram") == 0
-    assert paper.work.training(name)["batch_tokens"] == 65536
-    assert paper.work.training(name)["optimizer"] == "adamw"  # a default
+    assert paper.weights(name) == pytest.approx(millions * 1e6, rel=0.01)
+    assert paper.weights("trigram") == 0
+    assert paper.training(name)["batch_tokens"] == 65536
+    assert paper.training(name)["optimizer"] == "adamw"  # a default
 
 
 def test_options_change_the_count_as_they_change_the_model() -> None:
@@ -310,9 +308,9 @@ def test_options_change_the_count_as_they_change_the_model() -> None:
 
 def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
     """The default run has all of them; what is worked out or counted has none."""
-    small, config = costs("config.yaml").work, yaml.safe_load((ROOT / "config.yaml").read_text())
+    small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
     words = {**config["vocabularies"]["words"], "maximum_size": job_costs.ASSUMED_WORDS * 10}
-    large = costs("config.yaml", vocabularies={"words": words}).work
+    large = costs("config.yaml", vocabularies={"words": words})
     for name in [*small.config["models"], *small.config["proposals"]]:
         family = small.models.find(name)["family"]
         none = family in (*families_of("counted"), "optimal")
@@ -334,7 +332,7 @@ def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
         for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
     }
-    work = costs("configs/smoke.yaml", tmp_path, models=brought).work
+    work = costs("configs/smoke.yaml", tmp_path, models=brought)
     assert work.weights("here") == 1_000
     assert work.weights("there") == job_costs.ASSUMED_BYTES // 4
     assert work.weights("lstm") == 2_000

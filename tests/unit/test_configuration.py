@@ -18,6 +18,7 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
+import yaml
 from pydantic.json_schema import PydanticJsonSchemaWarning
 
 from beyond_perplexity.corpus.split import SplitOptions
@@ -38,7 +39,7 @@ from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
 from scripts.update_configuration_page import render
-from tests.unit.planned import BROUGHT, ROOT, SMOKE, WORD2VEC, checked, load, refused, run_of
+from tests.unit.planned import BROUGHT, ROOT, SMOKE, checked, load, refused, run_of
 
 REFERENCE = ROOT / "docs" / "configuration.md"
 CONFIGS = ["config.yaml", *sorted(f"configs/{p.name}" for p in (ROOT / "configs").glob("*.yaml"))]
@@ -80,271 +81,171 @@ def test_defaults_are_filled_in():
     assert config["external_samples"] == {}
 
 
-# ---- what is refused: a file, other values at paths of keys, what is said ----
+# ---- what is refused: other values at paths of keys >> what is said ----
 
-WITHOUT_VALID = {"train": 0.6, "valid": 0, "test": 0.4}
-LSTM, TRIGRAM = (load()["models"][name] for name in ("lstm", "trigram"))
-RNNG = {"model": "rnng", "family": "span-crf"}
-PARTS = {"vocabularies.parts": {"kind": "bpe", "size": 300}}
-WRONG = [
-    ({"generation.models": ["gpt9"]}, r"generation\.models: no model is named 'gpt9'"),
-    ({"generation.decodings": ["greedy"]}, "no decoding is named 'greedy'"),
-    ({"models.trigram.corpus": "moon"}, r"models\.trigram\.corpus: no corpus"),
-    ({"models.trigram.vocabulary": "moon"}, r"models\.trigram\.vocabulary"),
-    ({"models.trigram.family": "lsmt"}, r"models\.trigram\.family: is 'lsmt', expected 'cnn'"),
-    ({"generation.documents": "many"}, r"documents: is 'many', expected a valid integer"),
-    ({"seed": -1}, "config: seed: is -1, expected greater than or equal to 0"),
-    ({"decodings.beam.size": 0}, r"config: decodings\.beam: size: is 0"),
-    ({"models.lstm.training": {"learning_rate": -1.0}}, r"config: models\.lstm\.training"),
-    (
-        {"tendencies.measurement": {"permutations": -3}},
-        r"measurement\.permutations: is -3, expected greater than or equal to 0",
-    ),
-    ({"importance": {"smc": {"particles": 0}}}, r"importance\.smc\.particles: is 0, expected"),
-    ({"importance": {"smc": {"particels": 9}}}, r"importance\.smc\.particels: unknown key"),
-    (
-        {"corpora.wikipedia.split": {"train": 0.5, "valid": 0.1, "test": 0.1}},
-        r"corpora\.wikipedia\.split: the shares .* sum to 0\.7",
-    ),
-    ({"models.external": TRIGRAM}, r"models\.external"),
-    ({"models.mine": BROUGHT | {"vocabulary": "words"}}, r"mine\.vocabulary: .* its own tokenizer"),
-    (
-        {"models.mine": BROUGHT | {"architecture": {}}},
-        r"models\.mine\.architecture: key 'path' is missing",
-    ),
-    ({"models.mine": BROUGHT, "models.mine.architecture.trust": 1}, r"mine\..*\.trust: unknown"),
-    (
-        {"models.mine": BROUGHT | {"training": {"epochs": 1}}},
-        r"models\.mine\.training\.epochs: unknown key",
-    ),
-    (
-        {"models.mine": {"family": "lstm", "corpus": "wikipedia"}},
-        r"models\.mine: key 'vocabulary' is missing",
-    ),
-    (
-        {"external_samples.x": {"corpus": "wikipedia", "path": "a", "vocabulary": "wrods"}},
-        r"external_samples\.x\.vocabulary: no vocabulary .*wrods",
-    ),
-    ({"vocabularies.raw": {"kind": "closed"}}, r"vocabularies\.raw: this name is kept"),
+BPE = {"vocabularies.parts": {"kind": "bpe", "size": 300}}
+OF_SMOKE = """
+generation.models: [gpt9] >> generation.models: no model is named 'gpt9'
+generation.decodings: [greedy] >> no decoding is named 'greedy'
+generation.documents: many >> generation.documents: is 'many', expected a valid integer
+generation.models: [lstm, sentence-rnn] >> 'sentence-rnn' (sentence-rnn) scores sentences alone; rem
+models.trigram.corpus: moon >> models.trigram.corpus: no corpus
+models.trigram.vocabulary: moon >> models.trigram.vocabulary
+models.trigram.family: lsmt >> models.trigram.family: is 'lsmt', expected 'cnn'
+seed: -1 >> seed: is -1, expected greater than or equal to 0
+decodings.beam.size: 0 >> config: decodings.beam: size: is 0
+models.lstm.training: {learning_rate: -1.0} >> config: models.lstm.training
+models.lstm.training.distortion: 0.1 >> models.lstm.training.distortion: unknown key
+tendencies.measurement: {permutations: -3}
+    >> tendencies.measurement.permutations: is -3, expected greater than or equal to 0
+importance: {smc: {particles: 0}} >> config: importance.smc.particles: is 0, expected greater
+importance: {smc: {particels: 9}} >> importance.smc.particels: unknown key; did you mean 'particles'
+corpora.wikipedia.split: {train: 0.5, valid: 0.1, test: 0.1}
+    >> corpora.wikipedia.split: the shares .* sum to 0.7
+models.external: {family: trigram, corpus: wikipedia, vocabulary: words} >> models.external
+models.mine: {family: huggingface, corpus: wikipedia, architecture: {path: x}, vocabulary: words}
+    >> models.mine.vocabulary: .* its own tokenizer
+models.mine: {family: huggingface, corpus: wikipedia, architecture: {}}
+    >> models.mine.architecture: key 'path' is missing
+models.mine: {family: huggingface, corpus: wikipedia, architecture: {path: x, trust: 1}}
+    >> models.mine.architecture.trust: unknown
+models.mine: {family: huggingface, corpus: wikipedia, training: {epochs: 1}}
+    >> models.mine.training.epochs: unknown key
+models.mine: {family: lstm, corpus: wikipedia} >> models.mine: key 'vocabulary' is missing
+external_samples.x: {corpus: wikipedia, path: a, vocabulary: wrods}
+    >> external_samples.x.vocabulary: no vocabulary .*wrods
+vocabularies.raw: {kind: closed} >> vocabularies.raw: this name is kept
+models.sentence-rnn.vocabulary: parts
+    >> sentence-rnn.vocabulary: 'parts' is of parts of words, but a sentence-rnn is trained on
+models.sentence-rnn.training: {distortion: 2}
+    >> models.sentence-rnn.training.distortion: is 2, expected less than 1
+models.sentence-rnn.training: {substitution: 0.2}
+    >> models.sentence-rnn.training.*substitution, transposition: add up to 0.7, not to 1
+models.sentence-rnn.training: {distorsion: 0.1} >> did you mean 'distortion'
+contrastive.models: [lstn] >> contrastive.models: no model is named 'lstn'
+contrastive.levels: [0.1, 1.5] >> contrastive.levels.1: is 1.5, expected less than or equal to 1
+contrastive.levels: [] >> contrastive.levels: is [], expected .* at least 1 item
+contrastive.base_level: 0.2 >> contrastive.base_level: 0.2 is not among the levels
+contrastive.distortion: {substitution: 0.6} >> the shares add up to 1.1, not to 1
+contrastive.distortion: {swap: 1} >> contrastive.distortion.swap: unknown key
+contrastive.vocabulary: letters >> contrastive.vocabulary: no vocabulary is named 'letters'
+contrastive.pairs: {a: {}} >> contrastive.pairs.a: key 'path' is missing
+contrastive.partition: {proposal: x} >> contrastive.partition.proposal: no model is named 'x'
+contrastive.partition: {proposal: sentence-rnn}
+    >> 'sentence-rnn' (sentence-rnn) is no language model of the run
+contrastive.partition.samples: 0 >> contrastive.partition.samples
+contrastive.partition.uniform: 2 >> contrastive.partition.uniform
+contrastive.partition.proposal: lstm, models.lstm.vocabulary: few,
+    vocabularies.few: {kind: closed, maximum_size: 50}
+    >> another corpus or vocabulary than 'sentence-rnn'
+contrastive.models: [lstm], models.lstm.vocabulary: parts
+    >> no listed model of wikipedia has a closed vocabulary
+contrastive.models: [lstm], models.lstm.vocabulary: parts, contrastive.vocabulary: parts
+    >> contrastive.vocabulary: 'parts' has parts of words
+contrastive.models: [differences],
+    models.differences: {family: lstm, corpus: wikipedia, vocabulary: words}
+    >> 'differences' is the name of a file
+contrastive.split: valid, corpora.wikipedia.split: {train: 0.6, valid: 0, test: 0.4}
+    >> corpora.wikipedia.split.valid: is 0, but models.kn-3
+semantics.models: [lstn] >> semantics.models: no model is named 'lstn'
+semantics.models: [sentence-rnn] >> 'sentence-rnn' (sentence-rnn) gives no next word
+semantics.evaluators: [bert] >> semantics.evaluators: no evaluator is named 'bert'
+semantics.splits: [] >> semantics.splits: is [], expected .* at least 1 item
+semantics.splits: [dev] >> semantics.splits.0: is 'dev', expected 'train'
+semantics.sentences: 0 >> semantics.sentences: is 0, expected greater than or equal to 1
+semantics.samples: -1 >> semantics.samples: is -1, expected greater than or equal to 0
+semantics.continuation: {prefix: 0} >> semantics.continuation.prefix: is 0, expected greater
+semantics.continuation: {decoding: beam} >> continuation.decoding: is 'beam', expected 'argmax'
+semantics.measures: {tau: 1} >> semantics.measures.tau: unknown key
+semantics.human_scores: {a: {}} >> semantics.human_scores.a: key 'path' is missing
+semantics.documents_are_sentences: {news: true}
+    >> documents_are_sentences: no corpus is named 'news'
+semantics.models: [correlations],
+    models.correlations: {family: lstm, corpus: wikipedia, vocabulary: words}
+    >> 'correlations' is the name of a file; rename
+semantics.splits: [valid], corpora.wikipedia.split: {train: 0.6, valid: 0, test: 0.4}
+    >> corpora.wikipedia.split.valid: is 0, but models.lstm
+tendencies.embedding: {encoder: elmo} >> tendencies.embedding.encoder: .*'elmo'
+tendencies.embedding: {encoder: word2vec}
+    >> tendencies.embedding.encoder: 'word2vec' (word2vec) has no vectors of
+tendencies.embedding: {encoder: skipthought, documents: 4001}
+    >> tendencies.embedding.documents: .*4000
+evaluators.words: {family: word2vec, corpus: wikipedia} >> evaluators.words: this name is kept
+evaluators.a: {family: word2vec, corpus: none} >> evaluators.a.corpus: no corpus is named
+evaluators.a: {family: infersent, vectors: none, corpus: wikipedia}
+    >> evaluators.a.vectors: no evaluator is named
+evaluators.a: {family: sentence-transformers, package: minilm},
+    evaluators.b: {family: infersent, vectors: a, corpus: wikipedia}
+    >> vectors: 'a' has no word vectors
+evaluators.a: {family: sentence-transformers, package: minilm, path: x}
+    >> give one of package, path; it has package and path
+evaluators.a: {family: vectors} >> it has none of them
+evaluators.a: {family: vectors, package: glove, when_missing: a}
+    >> a.when_missing: 'a' stands in for itself
+evaluators.a: {family: vectors, package: glove, when_missing: b}
+    >> when_missing: no evaluator is named 'b'
+evaluators.a: {family: transformer, model: none} >> a.model: no model is named
+evaluators.a: {family: skipthought, corpus: wikipedia}
+    >> a.vocabulary: is missing; corpus needs it
+evaluators.a: {family: skipthought, corpus: wikipedia, vocabulary: parts}
+    >> a.vocabulary: has parts of words; name a closed one
+evaluators.a: {family: skipthought, uni: u.npz} >> a.uni_table: is missing; uni needs it
+evaluators.a: {family: infersent, corpus: wikipedia} >> evaluators.a: key 'vectors' is missing
+evaluators.a: {family: bert} >> evaluators.a.family: is 'bert', expected
+"""
+OF_DEFAULT = """
+proposals.mine: {model: lstm, family: span-crf} >> model: 'lstm' (lstm) has no latent variables
+proposals.mine: {model: rnng, family: kglm-tagger}
+    >> proposals.mine.family: of rnng it is one of span-crf, joint
+proposals.mine: {model: rnng, family: joint}
+    >> joint needs architecture.training: unsupervised in models.rnng
+proposals.mine: {model: rng, family: span-crf} >> proposals.mine.model: no model is named 'rng'
+importance.beside: [none] >> importance.beside: no model is named 'none'
+importance.beside: [kglm] >> importance.beside: 'kglm' (kglm) is latent; remove it
+importance.beside: [transformer-bpe] >> no latent model has the corpus and the vocabulary of
+importance.choose: validation, importance.split: valid >> importance.choose: is validation, but
+contrastive.models: [rnng] >> contrastive.models: 'rnng' (rnng) has latent
+semantics.models: [rnng] >> semantics.models: 'rnng' (rnng) gives no next word
+generation.models: [lstm, rnng], generation.decodings: [nucleus, beam]
+    >> generation.models: 'rnng' has latent variables
+"""
+OF_LATENT_MODELS = """
+models.entitynlm.training: {scheduled_sampling: linear, sampling_k: 1.0, sampling_c: 0.1}
+    >> models.entitynlm.training.scheduled_sampling: is for models w
+proposals.entitynlm-no-peeking.training:
+    {scheduled_sampling: linear, sampling_k: 1.0, sampling_c: 0.1}
+    >> proposals.entitynlm-no-peeking.training.scheduled_sampling: is for models w
+proposals.entitynlm-peeking.architecture: {maximum_length: 25}
+    >> proposals.entitynlm-peeking.architecture.maximum_length: is 25, but 8 in
+vocabularies.words: {kind: bpe, size: 300} >> vocabulary: 'words' is bpe
+corpora.wikipedia.trees: {kind: none} >> models.rnng.corpus: rnng needs tre
+corpora.wikipedia.source: {format: text, paths: [a.txt]}
+    >> models.entitynlm.corpus: entitynlm needs mentions
+corpora.wikipedia.source: {format: conll, paths: [a.conll]}
+    >> models.kglm.corpus: kglm needs a knowledge graph
+corpora.wikipedia.source.paths: {train: [a], valid: [b]} >> source.paths: key 'test' is missing
+corpora.wikipedia.split: {train: 0.9, valid: 0.1, test: 0.0}
+    >> corpora.wikipedia.split.test: is 0, but models.rnng is evaluated on it
+importance.choose: validation, corpora.wikipedia.split: {train: 0.3, valid: 0.0, test: 0.7}
+    >> split.valid: is 0, but .* (importance.choose)
+importance.reduction: {confidence: 2.0} >> reduction.confidence: is 2.0, expected less than
+importance.temperatures: [1.0, .nan] >> importance.temperatures.1: is nan
+importance.temperatures: [.inf] >> importance.temperatures.0: is inf
+importance.temperatures: [1.0e-320] >> importance.temperatures: 1e-320
+importance.smc: {temperature: 1.0e-300} >> importance.smc.temperature: 1e-300
+"""
+REFUSED = [
+    (name, " ".join(changes.split()), said.strip())
+    for name, table in ((SMOKE, OF_SMOKE), ("config.yaml", OF_DEFAULT), (LATENT, OF_LATENT_MODELS))
+    for changes, said in re.findall(r"([^>]+)>>([^\n]+)\n", table)
 ]
-OF_SENTENCES = [
-    (
-        {"generation.models": ["lstm", "sentence-rnn"]},
-        r"\(sentence-rnn\) scores sentences alone; r",
-    ),
-    (
-        PARTS | {"models.sentence-rnn.vocabulary": "parts"},
-        "vocabulary: 'parts' is of parts of words, but a sentence-rnn is trained on",
-    ),
-    (
-        {"models.sentence-rnn.training": {"distortion": 2}},
-        r"models\.sentence-rnn\.training\.distortion: is 2, expected less than 1",
-    ),
-    (
-        {"models.sentence-rnn.training": {"substitution": 0.2}},
-        r"sentence-rnn\.training.*substitution, transposition: add up to 0\.7, not to 1",
-    ),
-    ({"models.sentence-rnn.training": {"distorsion": 0.1}}, "did you mean 'distortion'"),
-    ({"models.lstm.training.distortion": 0.1}, r"lstm\.training\.distortion: unknown key"),
-]
-OF_CONTRASTIVE = [
-    ({"contrastive.models": ["lstn"]}, "contrastive.models: no model is named 'lstn'"),
-    ({"contrastive.levels": [0.1, 1.5]}, r"levels\.1: is 1\.5, expected less than or equal to 1"),
-    ({"contrastive.levels": []}, r"contrastive\.levels: is \[\], expected .* at least 1 item"),
-    ({"contrastive.base_level": 0.2}, r"base_level: 0\.2 is not among the levels"),
-    ({"contrastive.distortion": {"substitution": 0.6}}, r"the shares add up to 1\.1, not to 1"),
-    ({"contrastive.distortion": {"swap": 1}}, r"contrastive\.distortion\.swap: unknown key"),
-    ({"contrastive.vocabulary": "letters"}, "vocabulary: no vocabulary is named 'letters'"),
-    ({"contrastive.pairs": {"a": {}}}, r"contrastive\.pairs\.a: key 'path' is missing"),
-    ({"contrastive.partition": {"proposal": "x"}}, "proposal: no model is named 'x'"),
-    ({"contrastive.partition": {"proposal": "gpt"}}, r"contrastive\.partition\.proposal"),
-    (
-        {"contrastive.partition": {"proposal": "sentence-rnn"}},
-        r"'sentence-rnn' \(sentence-rnn\) is no language model of the run",
-    ),
-    ({"contrastive.partition.samples": 0}, r"contrastive\.partition\.samples"),
-    ({"contrastive.partition.uniform": 2}, r"contrastive\.partition\.uniform"),
-    (
-        {
-            "contrastive.partition.proposal": "lstm",
-            "vocabularies.few": {"kind": "closed", "maximum_size": 50},
-            "models.lstm.vocabulary": "few",
-        },
-        "another corpus or vocabulary than 'sentence-rnn'",
-    ),
-    (
-        PARTS | {"contrastive.models": ["lstm"], "models.lstm.vocabulary": "parts"},
-        "no listed model of wikipedia has a closed vocabulary",
-    ),
-    (
-        PARTS | {"contrastive.models": ["lstm"], "contrastive.vocabulary": "parts"},
-        r"contrastive\.vocabulary: 'parts' has parts of words",
-    ),
-    (
-        {"models.differences": LSTM, "contrastive.models": ["differences"]},
-        "'differences' is the name of a file",
-    ),
-    (
-        {"contrastive.split": "valid", "corpora.wikipedia.split": WITHOUT_VALID},
-        r"corpora\.wikipedia\.split\.valid: is 0, but models\.kn-3",
-    ),
-]
-OF_SEMANTICS = [
-    ({"semantics.models": ["lstn"]}, "semantics.models: no model is named 'lstn'"),
-    ({"semantics.models": ["sentence-rnn"]}, r"'sentence-rnn' \(.*\) gives no next word"),
-    ({"semantics.evaluators": ["bert"]}, "semantics.evaluators: no evaluator is named 'bert'"),
-    ({"semantics.splits": []}, r"semantics\.splits: is \[\], expected .* at least 1 item"),
-    ({"semantics.splits": ["dev"]}, r"semantics\.splits\.0: is 'dev', expected 'train'"),
-    ({"semantics.sentences": 0}, "sentences: is 0, expected greater than or equal to 1"),
-    ({"semantics.samples": -1}, "samples: is -1, expected greater than or equal to 0"),
-    ({"semantics.continuation": {"prefix": 0}}, r"continuation\.prefix: is 0, expected greater"),
-    (
-        {"semantics.continuation": {"decoding": "beam"}},
-        r"semantics\.continuation\.decoding: is 'beam', expected 'argmax'",
-    ),
-    ({"semantics.measures": {"tau": 1}}, r"semantics\.measures\.tau: unknown key"),
-    ({"semantics.human_scores": {"a": {}}}, r"human_scores\.a: key 'path' is missing"),
-    (
-        {"semantics.documents_are_sentences": {"news": True}},
-        "documents_are_sentences: no corpus is named 'news'",
-    ),
-    (
-        {"semantics.models": ["correlations"], "models.correlations": LSTM},
-        "'correlations' is the name of a file; rename",
-    ),
-    (
-        {"semantics.splits": ["valid"], "corpora.wikipedia.split": WITHOUT_VALID},
-        r"corpora\.wikipedia\.split\.valid: is 0, but models\.lstm",
-    ),
-    ({"tendencies.embedding": {"encoder": "elmo"}}, r"tendencies\.embedding\.encoder: .*'elmo'"),
-    (
-        {"tendencies.embedding": {"encoder": "word2vec"}},
-        r"tendencies\.embedding\.encoder: 'word2vec' \(word2vec\) has no vectors of",
-    ),
-    (
-        {"tendencies.embedding": {"encoder": "skipthought", "documents": 4001}},
-        r"tendencies\.embedding\.documents: .*4000",
-    ),
-]
-GLOVE = {"family": "vectors", "package": "glove", "when_missing": "word2vec"}
-MINILM = {"family": "sentence-transformers", "package": "minilm"}
-NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
-SKIP = {"family": "skipthought"}
-EVALUATORS = [
-    ({"words": WORD2VEC}, r"evaluators\.words: this name is kept"),
-    ({"a": WORD2VEC | {"corpus": "none"}}, r"evaluators\.a\.corpus: no corpus is named"),
-    ({"a": NEXT | {"vectors": "none"}}, r"evaluators\.a\.vectors: no evaluator is named"),
-    ({"a": MINILM, "b": NEXT | {"vectors": "a"}}, r"vectors: 'a' has no word vectors"),
-    ({"a": MINILM | {"path": "x"}}, "give one of package, path; it has package and path"),
-    ({"a": {"family": "vectors"}}, "it has none of them"),
-    ({"a": GLOVE | {"when_missing": "a"}}, r"a\.when_missing: 'a' stands in for itself"),
-    ({"a": GLOVE | {"when_missing": "b"}}, r"when_missing: no evaluator is named 'b'"),
-    ({"a": {"family": "transformer", "model": "none"}}, r"a\.model: no model is named"),
-    ({"a": SKIP | {"corpus": "wikipedia"}}, r"a\.vocabulary: is missing; corpus needs it"),
-    (
-        {"a": SKIP | {"corpus": "wikipedia", "vocabulary": "parts"}},
-        r"a\.vocabulary: has parts of words; name a closed one",
-    ),
-    ({"a": SKIP | {"uni": "u.npz"}}, r"a\.uni_table: is missing; uni needs it"),
-    ({"a": {"family": "infersent", "corpus": "wikipedia"}}, "vectors"),
-    ({"a": {"family": "bert"}}, r"evaluators\.a\.family: is 'bert', expected"),
-]
-ALONE = PARTS | {"semantics.evaluators": ["word2vec"], "tendencies.embedding": None}
-OF_EVALUATORS = [
-    ({**ALONE, "evaluators": {"word2vec": WORD2VEC} | given}, words) for given, words in EVALUATORS
-]
-OF_PROPOSALS = [
-    (
-        {"proposals.mine": RNNG | {"model": "lstm"}},
-        r"model: 'lstm' \(lstm\) has no latent variables",
-    ),
-    (
-        {"proposals.mine": RNNG | {"family": "kglm-tagger"}},
-        r"proposals\.mine\.family: of rnng it is one of span-crf, joint",
-    ),
-    (
-        {"proposals.mine": RNNG | {"family": "joint"}},
-        r"joint needs architecture\.training: unsupervised in models\.rnng",
-    ),
-    ({"proposals.mine": RNNG | {"model": "rng"}}, r"mine\.model: no model is named 'rng'"),
-    ({"importance.beside": ["none"]}, r"importance\.beside: no model is named 'none'"),
-    ({"importance.beside": ["kglm"]}, r"beside: 'kglm' \(kglm\) is latent; remove it"),
-    (
-        {"importance.beside": ["transformer-bpe"]},
-        "no latent model has the corpus and the vocabulary of",
-    ),
-    (
-        {"importance.choose": "validation", "importance.split": "valid"},
-        r"importance\.choose: is validation, but",
-    ),
-    ({"contrastive.models": ["rnng"]}, r"contrastive\.models: 'rnng' \(rnng\) has latent"),
-    ({"semantics.models": ["rnng"]}, r"semantics\.models: 'rnng' \(rnng\) gives no next word"),
-    (
-        {"generation.models": ["lstm", "rnng"], "generation.decodings": ["nucleus", "beam"]},
-        r"generation\.models: 'rnng' has latent variables",
-    ),
-]
-SCHEDULED = {"scheduled_sampling": "linear", "sampling_k": 1.0, "sampling_c": 0.1}
-OF_LATENT_MODELS = [
-    (
-        {"models.entitynlm.training": SCHEDULED},
-        r"models\.entitynlm\.training\.scheduled_sampling: is for models w",
-    ),
-    (
-        {"proposals.entitynlm-no-peeking.training": SCHEDULED},
-        r"proposals\.entitynlm-no-peeking\.training\.scheduled_sampling: is for models w",
-    ),
-    (
-        {"proposals.entitynlm-peeking.architecture": {"maximum_length": 25}},
-        r"proposals\.entitynlm-peeking\.architecture\.maximum_length: is 25, but 8 in",
-    ),
-    ({"vocabularies.words": {"kind": "bpe", "size": 300}}, "vocabulary: 'words' is bpe"),
-    ({"corpora.wikipedia.trees": {"kind": "none"}}, r"models\.rnng\.corpus: rnng needs tre"),
-    (
-        {"corpora.wikipedia.source": {"format": "text", "paths": ["a.txt"]}},
-        r"models\.entitynlm\.corpus: entitynlm needs mentions",
-    ),
-    (
-        {"corpora.wikipedia.source": {"format": "conll", "paths": ["a.conll"]}},
-        r"models\.kglm\.corpus: kglm needs a knowledge graph",
-    ),
-    (
-        {"importance.reduction": {"confidence": 2.0}},
-        r"reduction\.confidence: is 2\.0, expected less than",
-    ),
-    ({"importance.temperatures": [1.0, math.nan]}, r"importance\.temperatures\.1: is nan"),
-    ({"importance.temperatures": [1e-320]}, "importance.temperatures: 1e-320"),
-    ({"importance.smc": {"temperature": 1e-300}}, r"importance\.smc\.temperature: 1e-300"),
-    ({"importance.temperatures": [math.inf]}, r"importance\.temperatures\.0: is inf"),
-    (
-        {"corpora.wikipedia.split": {"train": 0.9, "valid": 0.1, "test": 0.0}},
-        r"corpora\.wikipedia\.split\.test: is 0, but models\.rnng is evaluated on it",
-    ),
-    (
-        {
-            "importance.choose": "validation",
-            "corpora.wikipedia.split": {"train": 0.3, "valid": 0.0, "test": 0.7},
-        },
-        r"split\.valid: is 0, but .* \(importance\.choose\)",
-    ),
-    (
-        {"corpora.wikipedia.source.paths": {"train": ["a"], "valid": ["b"]}},
-        r"source\.paths: key 'test' is missing",
-    ),
-]
-REFUSED = {
-    SMOKE: WRONG + OF_SENTENCES + OF_CONTRASTIVE + OF_SEMANTICS + OF_EVALUATORS,
-    "config.yaml": OF_PROPOSALS,
-    LATENT: OF_LATENT_MODELS,
-}
 
 
-@pytest.mark.parametrize(
-    ("name", "changes", "said"),
-    [(name, changes, said) for name, rows in REFUSED.items() for changes, said in rows],
-)
+@pytest.mark.parametrize(("name", "changes", "said"), REFUSED)
 def test_what_no_run_can_have_is_named_with_its_path(name, changes, said):
-    assert re.search(said, refused(load(name, json.loads(json.dumps(changes)))))
+    more = BPE if "parts" in changes else {}
+    message = refused(load(name, more | yaml.safe_load(f"{{{changes}}}")))
+    assert re.search(re.escape(said).replace(r"\.\*", ".*"), message)
 
 
 def test_the_same_with_what_is_allowed_is_not_refused():
@@ -353,7 +254,7 @@ def test_the_same_with_what_is_allowed_is_not_refused():
     checked(SMOKE, {"contrastive.partition.proposal": "lstm"})
     checked("config.yaml", {"generation.models": ["lstm", "rnng"]})
     closed = {"contrastive.models": ["lstm"], "models.lstm.vocabulary": "parts"}
-    held = run_of(SMOKE, PARTS | closed | {"contrastive.vocabulary": "words"}).contrastive
+    held = run_of(SMOKE, BPE | closed | {"contrastive.vocabulary": "words"}).contrastive
     assert held.substitutes("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
 
 

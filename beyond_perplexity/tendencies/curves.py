@@ -33,6 +33,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -175,17 +176,12 @@ def curves(
     tables = []
     for name, points in found.items():
         size = len(points["x"])
-        columns: dict[str, pa.Array] = {
-            "source": pa.array([source] * size, pa.string()),
-            "curve": pa.array([name] * size, pa.string()),
-            "n": pa.array(np.asarray(points["n"]).astype(np.int64)),
-        }
+        columns: dict[str, Any] = {"source": [source] * size, "curve": [name] * size}
+        columns["n"] = np.asarray(points["n"]).astype(np.int64)
         for column in ("x", "y", "low", "high"):
             known = column in points
             columns[column] = (
-                pa.array(np.asarray(points[column], float))
-                if known
-                else pa.nulls(size, pa.float64())
+                np.asarray(points[column], float) if known else pa.nulls(size, pa.float64())
             )
         tables.append(pa.table({column: columns[column] for column in schema.names}, schema))
     return pa.concat_tables([schema.empty_table(), *tables])

@@ -40,10 +40,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.inference.exchanged_units import (
-    SIDE_BY_SIDE,
     exchanged_units,
     group_draws,
     scheme_of,
+    side_by_side,
     single_documents,
 )
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
@@ -266,8 +266,7 @@ class TopicShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; see the base class."""
         parts = []
-        for start in range(0, how.pairs, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, how.pairs))
+        for items in side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             weights = [self._weights(rng, how.n, x, null) for rng in rngs]
             parts.append(distances(self.kernel, np.stack(weights, axis=1)))

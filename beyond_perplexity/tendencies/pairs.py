@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -139,18 +139,17 @@ def paired(
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         names = ("reference", "sample")
         for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
-            wrong = InputError(
-                f"the {name} documents are not those that the {name} statistics were counted "
-                "from; give the same files and the same split to both"
-            )
             try:
                 documents.add(body, texts[body])
-            except ValueError as error:
-                raise wrong from error
-            if documents.n_documents(body) != statistics.n_documents:
-                raise wrong
-            if not np.array_equal(documents.totals(body), pair.counts[body]):
-                raise wrong
+                alike = documents.n_documents(body) == statistics.n_documents
+                alike = alike and np.array_equal(documents.totals(body), pair.counts[body])
+            except ValueError:
+                alike = False
+            if not alike:
+                raise InputError(
+                    f"the {name} documents are not those that the {name} statistics were counted "
+                    "from; give the same files and the same split to both"
+                )
         yield replace(pair, documents=documents, groups=groups)
 
 
@@ -298,15 +297,13 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
             yield BodyPair(pair.reference, further, types, counts, documents, groups)
 
 
-@contextmanager
-def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> Iterator[BodyPair]:
+def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
     """Keep random documents of either text of a pair that hold at most `tokens`."""
     first, second = (
         documents_within(lengths, tokens, stream(seed, "floor/tokens", body))
         for body, lengths in enumerate(pair.document_lengths)
     )
-    with part_of(pair, (first, second)) as part:
-        yield part
+    return part_of(pair, (first, second))
 
 
 @contextmanager

@@ -32,7 +32,7 @@ from beyond_perplexity.planning.latent_checks import check_latent_models, requir
 from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.semantics import check_semantics
-from beyond_perplexity.tendencies.options import (
+from beyond_perplexity.tendencies.definitions import (
     MeasurementOptions,
     SampleSizeOptions,
     SensitivityOptions,

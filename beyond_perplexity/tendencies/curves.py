@@ -42,11 +42,16 @@ from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    MeasureKey,
+    MeasurementOptions,
+    MeasureRow,
+    SampleSizeOptions,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.document_measures import distribution
 from beyond_perplexity.tendencies.human_baselines import smaller_floors
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics

@@ -50,7 +50,12 @@ from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floo
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
+from beyond_perplexity.tendencies.definitions import (
+    EMBEDDING,
+    MeasurementOptions,
+    MeasureRow,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.discrepancy import (
     distances,
     gaussian_kernel,
@@ -61,7 +66,6 @@ from beyond_perplexity.tendencies.discrepancy import (
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measures import adjusted_rows, few_blocks, few_groups
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.verdicts import joined_facts, reason

@@ -35,13 +35,12 @@ from beyond_perplexity.inference.halves import (
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, is_distance
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, is_distance
 from beyond_perplexity.tendencies.document_measures import (
     CellComparison,
     cell_comparisons,
     randomized_documents,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, fewer_documents, fewer_tokens
 from beyond_perplexity.tendencies.word_measures import compared_words, randomized_words
 

@@ -20,8 +20,7 @@ from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics

@@ -27,9 +27,9 @@ from beyond_perplexity.report.embeddings import embeddings_table
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings

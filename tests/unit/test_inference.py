@@ -22,9 +22,8 @@ from beyond_perplexity.inference.halves import Floor, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
-from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.power_laws import (
     fit_truncated_zipf,
     rank_order,

@@ -23,8 +23,8 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.verdicts import reason

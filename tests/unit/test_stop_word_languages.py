@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.tendencies import word_classes
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from tests.unit.text_pairs import statistics_of

@@ -13,8 +13,8 @@ import pytest
 
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView

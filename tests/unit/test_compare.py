@@ -102,7 +102,7 @@ def whole(tmp_path_factory) -> Path:
     return folder
 
 
-def test_folder_gets_table_figures_and_page(whole) -> None:
+def test_folder_gets_table_figures_and_a_whole_page(whole):
     out = whole / "new" / "out"
     figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
@@ -110,6 +110,11 @@ def test_folder_gets_table_figures_and_page(whole) -> None:
     assert header.startswith("tendency,measure,value,low,high,p_value,n_reference,n_samples,")
     assert {"p_adjusted", "floor", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
+    page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert len(page.images) == len(FIGURE_FILES)
+    assert all(image["alt"] for image in page.images)
+    assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 
 
 class Page(HTMLParser):
@@ -130,14 +135,6 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
-
-
-def test_page_is_whole_and_needs_no_other_file(whole) -> None:
-    page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
-    assert page.open == []
-    assert len(page.images) == len(FIGURE_FILES)
-    assert all(image["alt"] for image in page.images)
-    assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 
 
 def test_formats_and_compression_do_not_matter(files, tmp_path) -> None:
@@ -189,16 +186,13 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
         assert not out.exists()
 
 
-def test_out_is_a_file(files) -> None:
-    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
-        run_comparison(options(*files), Path(files[0]))
-
-
-def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path) -> None:
+def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path):
     Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
     run_comparison(options(*files), tmp_path / "out")
     assert measures(tmp_path / "out")["length", "mean"]["value"] == 1
     assert (tmp_path / "out" / "compare.html").exists()
+    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
+        run_comparison(options(*files), Path(files[0]))
 
 
 def test_command_prints_the_table_and_repeats_itself(whole, tmp_path, monkeypatch, capsys) -> None:

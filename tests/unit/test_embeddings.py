@@ -102,7 +102,7 @@ def looped_square(first, second, bandwidth, groups) -> float:
     )
 
 
-def test_the_bandwidth_is_the_median_distance_of_all_pairs_whatever_their_order():
+def test_the_bandwidth_is_the_median_distance_of_pairs_that_differ():
     both = np.concatenate([FIRST, SECOND])
     pairs = [np.linalg.norm(x.astype(float) - y) for x, y in combinations(both, 2)]
     assert discrepancy.median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
@@ -111,18 +111,12 @@ def test_the_bandwidth_is_the_median_distance_of_all_pairs_whatever_their_order(
         discrepancy.median_distance(both), rel=1e-12
     )
     assert pair_of().bandwidth == pair_of(SECOND, FIRST).bandwidth
-
-
-def test_copies_do_not_make_the_bandwidth_zero():
     copies = np.concatenate([np.repeat(FIRST[:1], 50, axis=0), FIRST[1:3]])
     assert discrepancy.median_distance(copies) > 0
     assert discrepancy.median_distance(np.repeat(FIRST[:1], 5, axis=0)) == 1
     same = pair_of(np.repeat(FIRST[:1], 5, axis=0), np.repeat(FIRST[:1], 4, axis=0))
     rows = {row.measure: row for row in embedding_rows(same, TESTS, 1)}
     assert (rows["mmd"].value, rows["mmd"].p_value) == (0, 1)
-
-
-def test_further_human_text_gives_one_bandwidth_to_all_samples():
     further = text(RNG.normal(size=(20, 4)))
     expected = discrepancy.median_distance(further.vectors)
     for samples in (SECOND, 3 * SECOND):
@@ -133,10 +127,7 @@ def test_the_distance_is_that_of_a_double_loop():
     pair = pair_of()
     row = mmd_row(pair)
     assert row.value == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth), rel=1e-6)
-
-
-def test_weights_of_documents_are_those_of_copies():
-    """A document of weight 3 is three documents."""
+    # A document of weight 3 is three documents.
     kernel = discrepancy.gaussian_kernel(np.concatenate([FIRST, SECOND]), 2.0)
     label = np.arange(22) < 13
     weights = np.where(label, 3.0, 1.0)
@@ -230,13 +221,10 @@ def test_groups_are_exchanged_as_units(scheme):
         assert distance == pytest.approx(math.sqrt(mean @ kernel @ mean), abs=1e-4)
 
 
-def test_a_text_against_itself_has_p_1_even_without_a_verdict():
+def test_what_has_no_verdict_says_why():
     for groups in ((None, None), (GROUPS, GROUPS)):
         row = mmd_row(pair_of(FIRST, FIRST, groups))
         assert (row.value, row.p_value, row.withheld) == (0, 1, False)
-
-
-def test_few_groups_and_unlike_groups_have_no_verdict():
     row = mmd_row(pair_of(groups=(GROUPS, None)))
     assert row.withheld
     assert math.isnan(row.p_value)
@@ -244,9 +232,6 @@ def test_few_groups_and_unlike_groups_have_no_verdict():
     row = mmd_row(pair_of(reason=reason("not_counted", why="unlike")))
     assert row.withheld
     assert row.note == "no verdict: unlike"
-
-
-def test_one_document_of_a_text_has_no_limits_and_no_verdict():
     row = mmd_row(pair_of(FIRST, SECOND[:1]))
     assert math.isnan(row.low)
     assert math.isnan(row.high)
@@ -376,7 +361,7 @@ class Letters:
         return np.array(counts, np.float32)
 
 
-def test_documents_without_a_vector_are_left_out_and_cut_ones_counted():
+def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
     found = embedded_text(["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters())
     assert found.vectors.tolist() == [[1, 1], [3, 2], [0, 1]]
     assert found.groups.tolist() == [0, 1, 1]
@@ -385,9 +370,6 @@ def test_documents_without_a_vector_are_left_out_and_cut_ones_counted():
     rows = {row.measure: row for row in embedding_rows(EmbeddedPair.of(text(FIRST), cut), TESTS, 1)}
     assert rows["cut"].value == pytest.approx(0.2)
     assert rows["cut"].note == "1 documents left out, without a vector"
-
-
-def test_whole_groups_come_first():
     held = text(np.arange(24).reshape(12, 2), np.array([2, 2, 0, 0, 0, 1, 1, 3, 3, 3, 3, 3]))
     assert held.first(5).vectors[:, 0].tolist() == [0, 2, 4, 6, 8]
     assert held.first(5).groups.tolist() == [1, 1, 0, 0, 0]

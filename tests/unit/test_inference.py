@@ -137,10 +137,13 @@ def test_swaps_are_all_the_swaps(n):
     assert ("rank_frequency", "ks_empirical") not in drawn
 
 
-def test_samples_with_groups_beside_a_reference_without_are_drawn():
+def test_groups_count_by_what_they_are():
     assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
     assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
     assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
+    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert exchanged_units.effective_groups(np.zeros(3)) == 0
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -262,12 +265,20 @@ def test_swaps_give_verdicts_where_they_are_sound():
     assert rows["unigram", "tvd"].p_value == expected
 
 
-def test_permuted_groups_say_that_lengths_show_in_types():
+def test_rows_say_what_was_exchanged():
     codes = np.arange(120) // 3
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
     assert rows["length", "ks"].note.startswith("exchanged: whole groups")
+    codes = np.arange(300) // 5
+    rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
+    for key in COMPARED:
+        assert 0 < rows[key].p_value <= 1, key
+        assert not rows[key].withheld
+        assert "one document per group of the samples" in rows[key].note
+        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
+        assert draws in rows[key].note
 
 
 def nearly_single(n: int) -> np.ndarray:
@@ -300,20 +311,11 @@ def test_groups_of_other_sizes_are_not_exchanged(size, own, scheme, reason):
     assert ("120 groups of 120 documents of the reference" in told) == (scheme == "draws")
 
 
-def test_effective_groups_are_those_of_equal_ones():
-    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
-    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
-    assert exchanged_units.effective_groups(np.zeros(3)) == 0
-
-
-def test_holm_is_that_of_hand():
+def test_holm_is_that_of_hand_and_children_follow_their_parents():
     assert p_values.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert p_values.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
     assert p_values.holm([0.6, 0.9]) == pytest.approx([1, 1])
     assert len(p_values.holm([])) == 0
-
-
-def test_children_are_rejected_with_their_parents_alone():
     given = {
         ("length", "ks"): 0.01,
         ("length", TWO_SIDED): 0.5,
@@ -358,7 +360,7 @@ def test_what_permutations_cannot_reach_is_said():
             assert (needed or 1) == next(enough)
 
 
-def test_few_documents_at_shared_lengths_give_no_verdict(monkeypatch):
+def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
     first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
     for least, withheld in ((20, True), (15, False)):
         monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
@@ -366,22 +368,16 @@ def test_few_documents_at_shared_lengths_give_no_verdict(monkeypatch):
         assert math.isnan(row.p_value) == withheld
         assert "1 shared length with 40 of 44 documents" in row.note
         assert ("15 of the reference" in row.note) == withheld
-
-
-def test_a_nearly_empty_text_has_rows():
     rows = rows_of(["a b c d", "e f"], ["a"])
     assert math.isnan(rows["unigram", "tvd"].value)
     assert "longer than the other text" in rows["unigram", "tvd"].note
     assert rows["length", "mean"].value == 1
 
 
-def test_the_note_of_the_largest_difference_is_plain_text():
+def test_the_largest_difference_is_named_in_plain_text():
     note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
-
-
-def test_the_largest_difference_without_the_unknown_word():
     first, second = ["a b a b"] * 5, ["a <unk> <unk> b"] * 5
     rows = rows_of(first, second)
     assert rows["unigram", "max_difference"].value == pytest.approx(0.5)
@@ -570,17 +566,6 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
         values = [found[0] if used == 1 else np.nanmean(found) for found in several]
         assert observed[key] == pytest.approx(values[0], nan_ok=True), key
         assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
-
-
-def test_every_row_has_a_verdict():
-    codes = np.arange(300) // 5
-    rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
-    for key in COMPARED:
-        assert 0 < rows[key].p_value <= 1, key
-        assert not rows[key].withheld
-        assert "one document per group of the samples" in rows[key].note
-        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
-        assert draws in rows[key].note
 
 
 def test_the_floor_takes_one_document_of_each_group():

@@ -206,13 +206,10 @@ def test_without_draws_the_values_stay(bodies, table):
     assert ("rank_frequency", "zipf_s_split") not in unread  # halves need documents
 
 
-def test_documents_of_other_statistics_are_refused(bodies):
+def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(bodies):
     for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
         with pytest.raises(InputError, match="sample documents are not those"):
             run(bodies, texts=(REFERENCE, wrong))
-
-
-def test_texts_without_tokens_leave_what_is_not_defined_out():
     empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
@@ -236,9 +233,18 @@ def test_wrong_options_are_named(values, message):
         MeasurementOptions.from_config(values)
 
 
-def test_all_ranks():
+def test_options_have_their_defaults():
     assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
     assert MeasurementOptions.from_config({}) == MeasurementOptions()
+    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
+    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
+    assert sizes_below(100, SampleSizeOptions()) == []
+    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
+    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
+    with pytest.raises(InputError, match="subsets: is -1"):
+        SampleSizeOptions.from_config({"subsets": -1})
+    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
+        SampleSizeOptions.from_config({"sizes": [1]})
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
@@ -514,18 +520,6 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(body), strict=True))
                 assert {word: n for word, n in totals.items() if n} == counts
-
-
-def test_sizes():
-    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
-    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
-    assert sizes_below(100, SampleSizeOptions()) == []
-    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
-    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
-    with pytest.raises(InputError, match="subsets: is -1"):
-        SampleSizeOptions.from_config({"subsets": -1})
-    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
-        SampleSizeOptions.from_config({"sizes": [1]})
 
 
 def test_subsets_need_documents(tmp_path):

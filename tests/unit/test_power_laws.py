@@ -18,11 +18,8 @@ from scipy.stats import binom, chisquare, poisson, zipf
 from beyond_perplexity.tendencies import power_laws, zipf_law
 
 
-def test_mass_beyond_rank_10000_is_the_papers_floor():
+def test_the_mass_of_zipfs_law_is_the_papers_and_scipys():
     assert 1 - power_laws.zipf_cdf(1.1997, 10_000)[-1] == pytest.approx(0.1421, abs=5e-5)
-
-
-def test_zipf_cdf_is_scipys():
     assert power_laws.zipf_cdf(1.7, 50) == pytest.approx(zipf.cdf(np.arange(1, 51), 1.7), abs=1e-12)
 
 
@@ -44,13 +41,10 @@ def test_zipf_fit_is_the_maximum_of_the_likelihood(s):
     assert abs(slope / (2 * step)) < 1e-4 * ranked.sum()
 
 
-def test_zipf_fit_recovers_the_exponent_of_its_own_draws():
+def test_zipf_fit_recovers_the_exponent_or_says_there_is_none():
     tokens = np.random.default_rng(0).zipf(2.3, 200_000)
     counts = np.bincount(tokens[tokens <= 100_000])[1:]  # in the order of the true ranks
     assert power_laws.fit_zipf(counts) == pytest.approx(2.3, abs=0.01)
-
-
-def test_zipf_fit_without_a_maximum_is_nan():
     assert np.isnan(power_laws.fit_zipf(np.array([5])))
     assert np.isnan(power_laws.fit_zipf(np.zeros(0)))
 
@@ -65,10 +59,14 @@ def heaps_data():
     return lengths, types, (distinct, *sums)
 
 
-def test_heaps_fit_recovers_the_parameters_of_its_own_draws(heaps_data):
+def test_heaps_fit_recovers_its_parameters(heaps_data):
     found = power_laws.fit_heaps(*heaps_data[2])
     assert found.alpha == pytest.approx(1.39, abs=0.02)
     assert found.beta == pytest.approx(0.841, abs=0.003)
+    lengths = np.array([1, 10, 100, 1000])
+    law = power_laws.Heaps(0.7, 1.1)
+    found = power_laws.fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
+    assert found == pytest.approx(law, rel=1e-10)
 
 
 def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
@@ -87,13 +85,6 @@ def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
         at = np.array([np.log(found.alpha), found.beta])
         assert abs(loss(at + change) - loss(at - change)) / 2e-4 < 1e-4
         assert best <= loss(at + change)
-
-
-def test_heaps_fit_of_exact_means_is_exact():
-    lengths = np.array([1, 10, 100, 1000])
-    law = power_laws.Heaps(0.7, 1.1)
-    found = power_laws.fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
-    assert found == pytest.approx(law, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +127,14 @@ def test_counts_by_inversion_are_poisson():
     for rate, drawn in zip(rates, counts, strict=True):
         assert fits(drawn, rate, int(rate + 6 * math.sqrt(rate) + 10)) > 1e-4
     assert np.abs(np.corrcoef(counts) - np.eye(7)).max() < 5 / math.sqrt(40_000)
-
-
-def test_counts_of_more_types_than_a_table_holds_have_their_means():
     rates = np.linspace(190, 6, 500)
     counts = zipf_law.PoissonTables(rates).draw(np.random.default_rng(2), 4_000)
     errors = (counts.mean(axis=1) - rates) / np.sqrt(rates / 4_000)
     assert np.abs(errors).max() < 5
     assert abs(np.mean(errors**2) - 1) < 5 * math.sqrt(2 / 500)
+    nothing, rng = np.zeros(0), np.random.default_rng(0)
+    assert zipf_law.PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
+    assert not len(zipf_law.SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
 
 
 def test_seldom_counts_are_poisson_where_they_are_asked_for():
@@ -159,12 +150,6 @@ def test_seldom_counts_are_poisson_where_they_are_asked_for():
     for rate, drawn in zip(rates, whole.T, strict=True):
         assert fits(drawn, rate, 25) > 1e-4
     assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
-
-
-def test_no_type_is_no_count():
-    nothing, rng = np.zeros(0), np.random.default_rng(0)
-    assert zipf_law.PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
-    assert not len(zipf_law.SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
 
 
 def test_interpolated_exponents_are_those_of_the_fit():

@@ -229,13 +229,18 @@ def test_shares_are_shifted_token_by_token(reference):
     assert found == pytest.approx(expected, abs=0.01)
 
 
-def test_lengths_are_stretched(reference):
+def test_lengths_are_stretched_and_types_lost(reference):
     shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
     assert means[0] == pytest.approx(shift.moments(0)[0], rel=0.02)
     change, relative = shift.size("ks", 0.07)
     assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
+    shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
+    groups = np.flatnonzero(shift._expected > 10)
+    means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
+    assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
+    assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
 
 
 def test_words_are_exchanged_and_made_rarer(counts):
@@ -249,14 +254,6 @@ def test_words_are_exchanged_and_made_rarer(counts):
     plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
     change = fit_zipf(thinned) - fit_zipf(plain)
     assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
-
-
-def test_types_are_lost_by_their_share(reference):
-    shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
-    groups = np.flatnonzero(shift._expected > 10)
-    means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
-    assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
-    assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
 
 
 class _Normal(shifts.Shift):

@@ -8,8 +8,12 @@ from __future__ import annotations
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.semantics import SEMANTIC_CORRELATIONS, SEMANTIC_DIFFERENCES
-from beyond_perplexity.semantics.correlations import CORRELATED_SENTENCES, correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    CORRELATED_SENTENCES,
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, write_shard

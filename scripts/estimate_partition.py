@@ -20,13 +20,14 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.given_length import (
+from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
+    WordProposal,
     describe_given_length,
+    draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
 from beyond_perplexity.corpus.external import read_cleaned
@@ -34,8 +35,8 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessi
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.foreign_text import remark, say
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
-from beyond_perplexity.models.counted import UnnormalizedModel
+from beyond_perplexity.models.latent import UnnormalizedModel
+from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account, accounts, accounts_told

@@ -23,9 +23,9 @@ from beyond_perplexity.decoding.generation import (
 )
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,10 +9,9 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.ngrams.spelling_model import load_speller
-from beyond_perplexity.perplexities.documents import texts_of_split, write_rows
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
@@ -55,7 +53,7 @@ def main() -> None:
                 tqdm(texts, unit="document", mininterval=2.0),
                 text="raw" if raw else "cleaned",
                 spell=None if raw or not spellers else spellers[0].spell,
-                write=partial(write_rows, writer),
+                write=writer.write,
             )
             summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

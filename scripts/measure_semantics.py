@@ -6,8 +6,8 @@ from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import SEMANTICS
+from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, write_shard
 

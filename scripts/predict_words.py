@@ -15,10 +15,10 @@ from tqdm import tqdm
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
+from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
 from beyond_perplexity.semantics.predictions import predict_sentences
 from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.provenance import run_record

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
     RelationOptions,
     compare_orders,
+    correlate_ranks,
     gather_measures,
 )
 from beyond_perplexity.schemas.relations import (

@@ -10,16 +10,16 @@ import argparse
 import torch
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.scores import make_scorer
-from beyond_perplexity.contrastive.versions import (
+from beyond_perplexity.contrastive.scores import (
     Substitutes,
+    make_scorer,
     read_versions,
     score_versions,
     types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
+from beyond_perplexity.models.registry import WEIGHTS, load_any
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.provenance import run_record

@@ -9,7 +9,7 @@ import torch
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_folder
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import json_object
 from beyond_perplexity.training.fitting import fit_files
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.random_streams import stream
+from beyond_perplexity.verdicts import joined_facts
 
 _TIE = 1e-12  # statistics closer than this differ by rounding alone
 _Key = TypeVar("_Key")
@@ -170,6 +171,15 @@ BLOCK = 256  # flips of a stream
 CELLS = 1 << 22  # signs that are held at once
 # Sums that differ by less than this share of what is summed are ties that rounding has parted.
 TIE = 1e-10
+
+
+def adjust_rows(rows: Sequence[MutableMapping[str, Any]], draws: int, name: str) -> None:
+    """Adjust the p-values of rows with an interval as one family; note the stars out of reach."""
+    tested = [row for row in rows if row["low"] is not None]
+    warning = draw_warning(len(tested), draws, name)
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_adjusted"] = float(adjusted)
+        row["note"] = joined_facts(row["note"], warning)
 
 
 def _all_sums(columns: np.ndarray) -> Iterator[np.ndarray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from beyond_perplexity.schemas.columns import columns, flags, floats, int64s, strings
 
-# One row per document and text that it is scored on; see perplexities/documents.py. Log-likelihoods
+# One row per document and text that it is scored on; see perplexities/summary.py. Log-likelihoods
 # are in nats and, if `ended`, have the end of the document; the counts never do.
 DOCUMENT_SCORES = columns(
     "document_scores",

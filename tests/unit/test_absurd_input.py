@@ -26,7 +26,7 @@ from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.planning.validation import validate

@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.arguments import output_file, output_folder, output_path
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.registry import find
+from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_arguments import COMMANDS, actions, module_of

@@ -31,7 +31,7 @@ from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
 from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.models.checkpoint import save_tensors
+from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH

@@ -9,10 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,6 @@ import pytest
 from beyond_perplexity.commands import compare
 from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.report.compare import (
     CSV_COLUMNS,
     FIGURE_FILES,
@@ -30,6 +29,7 @@ from beyond_perplexity.report.compare import (
     comparison_text,
     run_comparison,
 )
+from tests.unit.text_pairs import at_most, exact_ks, plain_measures
 
 WORDS = ["the", "a", "of", "and", "cat", "dog", "Stone", "runs", ",", ".", "12", "was", "green"]
 
@@ -63,29 +63,15 @@ def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
     out = tmp_path / "out"
     printed = comparison_text(run_comparison(options(*files, tokenized=True), out).found)
     found = measures(out)
-    lengths = [[len(text.split()) for text in texts] for texts in (REFERENCE, SAMPLES)]
-    means = [sum(values) / len(values) for values in lengths]
-    assert found["length", "mean_reference"]["value"] == pytest.approx(means[0])
-    assert found["length", "mean"]["value"] == pytest.approx(means[1])
-    ks = max(
-        abs(sum(v <= t for v in lengths[0]) / 60 - sum(v <= t for v in lengths[1]) / 50)
-        for t in range(20)
-    )
-    assert found["length", "ks"]["value_all"] == pytest.approx(ks)
+    sides = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
+    lengths = [list(map(len, side)) for side in sides]
+    assert found["length", "mean_reference"]["value"] == pytest.approx(np.mean(lengths[0]))
+    assert found["length", "mean"]["value"] == pytest.approx(np.mean(lengths[1]))
+    assert found["length", "ks"]["value_all"] == pytest.approx(float(exact_ks(*lengths)))
     # Words are compared at equal tokens: documents in random order, as long as each fits.
-    equal = []
-    for body, (texts, held) in enumerate(zip((REFERENCE, SAMPLES), lengths, strict=True)):
-        left, kept = min(map(sum, lengths)), []
-        rng = stream(options(*files).seed, "equal_tokens", body)
-        whole = sum(held) == left
-        for place in range(len(texts)) if whole else rng.permutation(len(texts)):
-            if held[place] <= left:
-                kept.append(texts[place])
-                left -= held[place]
-        equal.append(kept)
-    counts = [Counter(" ".join(texts).split()) for texts in equal]
-    shares = [{w: c / counted.total() for w, c in counted.items()} for counted in counts]
-    tvd = sum(abs(shares[0].get(w, 0) - shares[1].get(w, 0)) for w in WORDS) / 2
+    seed, tokens = options(*files).seed, min(map(sum, lengths))
+    equal = [at_most(side, tokens, body, seed) for body, side in enumerate(sides)]
+    tvd = float(plain_measures(equal)["unigram", "tvd"])
     assert found["unigram", "tvd"]["value_all"] == pytest.approx(tvd)
     assert set(found["unigram", "tvd"][["n_reference", "n_samples"]]) == {60, 50}
     for row in (found["unigram", "tvd"], found["length", "ks"]):

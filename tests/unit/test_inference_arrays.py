@@ -21,7 +21,7 @@ from beyond_perplexity import inference
 
 MODULES = [part.name for part in pkgutil.iter_modules(inference.__path__)]
 # What the arithmetic may import of the package.
-BASE = ("inference", "random_streams", "storage.provenance")
+BASE = ("inference", "random_streams", "storage.provenance", "verdicts")
 
 
 def test_it_imports_numpy_alone_and_shows_examples():

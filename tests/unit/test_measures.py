@@ -7,9 +7,7 @@ values of a body against itself, invariance to how documents are cut into files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -27,9 +25,19 @@ from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleS
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.pairs import paired, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
-from tests.unit.text_pairs import STOP, batched, pair_of, run_script, statistics_of, write_samples
+from tests.unit.text_pairs import (
+    STOP,
+    at_most,
+    batched,
+    pair_of,
+    plain_measures,
+    run_script,
+    statistics_of,
+    write_samples,
+)
 
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
 NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_reference")
@@ -84,17 +92,6 @@ def test_table_has_its_schema_and_each_measure_once(table):
     assert set(table["n_samples"].to_pylist()) == {120}
 
 
-def at_most(documents: list[list[str]], tokens: int, body: int, seed: int = 3) -> list[list[str]]:
-    """Take whole documents in the random order of the text, each that still fits."""
-    if sum(map(len, documents)) <= tokens:
-        return documents
-    taken: list[list[str]] = []
-    for place in stream(seed, "equal_tokens", body).permutation(len(documents)):
-        if sum(map(len, [*taken, documents[place]])) <= tokens:
-            taken.append(documents[place])
-    return taken
-
-
 def first_types(counts: Counter[str], both: Counter[str], ranks: int) -> set[str]:
     return set(sorted(counts, key=lambda w: (-counts[w], -both[w], w))[:ranks])
 
@@ -128,7 +125,7 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(rows, [at_most(side, min(n), body) for body, side in enumerate(tokens)])
+    assert_word_values(rows, [at_most(side, min(n), body, 3) for body, side in enumerate(tokens)])
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -317,46 +314,6 @@ def test_command_does_not_depend_on_shards(folder, bodies):
         run_script(measure_tendencies, *common[:-2], "--measures", alone)
 
 
-def exact_ks(first: list, second: list) -> Fraction:
-    differences = (
-        Fraction(sum(y <= x for y in first), len(first))
-        - Fraction(sum(y <= x for y in second), len(second))
-        for x in {*first, *second}
-    )
-    return max(map(abs, differences))
-
-
-def exact_statistics(
-    sides: list[list[list[str]]], counts: np.ndarray
-) -> dict[tuple[str, str], Fraction]:
-    """Compute every permuted measure of two bodies of tokenized documents in whole numbers."""
-    n = counts.sum(axis=1)  # (2,), of counts (2, V)
-    product = int(n[0] * n[1])
-    apart = np.abs(counts[0] * n[1] - counts[1] * n[0])
-    ranked = -np.sort(-counts, axis=1)
-    sums = np.cumsum(ranked[0] * n[1] - ranked[1] * n[0])
-    found = {
-        ("unigram", "tvd"): Fraction(int(apart.sum()), 2 * product),
-        ("unigram", "max_difference"): Fraction(int(apart.max()), product),
-        ("rank_frequency", "ks_empirical"): Fraction(int(np.abs(sums).max()), product),
-    }
-    numbers: dict[str, Callable[[list[str]], int | Fraction]] = {
-        "length": len,
-        "stop_words": lambda d: Fraction(sum(w in STOP.words for w in d), len(d)),
-    }
-    for tendency, number in numbers.items():
-        values = [[number(document) for document in side] for side in sides]
-        means = [Fraction(sum(held), len(held)) for held in values]
-        found[tendency, "mean_difference"] = means[1] - means[0]
-        found[tendency, "ks"] = exact_ks(*values)
-    if len({len(document) for side in sides for document in side}) == 1:
-        types = [[len(set(document)) for document in side] for side in sides]
-        pairs = [[len(set(pairwise(document))) for document in side] for side in sides]
-        found["type_token_unigrams", "ks_empirical"] = exact_ks(*types)
-        found["type_token_bigrams", "ks_empirical"] = exact_ks(*pairs)
-    return found
-
-
 def documents_of(n: int, lengths: str) -> list[str]:
     """Draw documents, of which the first is a word of its own when their lengths are to differ."""
     rng = np.random.default_rng(4)
@@ -385,8 +342,11 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
-        splits.append(exact_statistics(pair, counts))
-    for key, observed in splits[0].items():
+        splits.append(plain_measures(pair, counts))
+    by_length = splits[0].keys() & {(name, "ks_empirical") for name in HISTOGRAM_OF}
+    # Types are permuted among documents of equal length alone.
+    for key in splits[0].keys() - (by_length if lengths == "different" else set()):
+        observed = splits[0][key]
         values = [split[key] for split in splits]
         if key[1] == "mean_difference":
             share = np.mean([abs(value) >= abs(observed) for value in values])

@@ -54,15 +54,13 @@ def options(reference: str, samples: str, **more: object) -> CompareOptions:
     return CompareOptions(reference, samples, permutations=19, bootstrap=20, **more)  # type: ignore[arg-type]
 
 
-def measures(out: Path) -> dict[tuple[str, str], pd.Series]:
-    table = pd.read_csv(out / "tendencies.csv")
+def by_measure(table: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     return {(row["tendency"], row["measure"]): row for _, row in table.iterrows()}
 
 
-def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
-    out = tmp_path / "out"
-    printed = comparison_text(run_comparison(options(*files, tokenized=True), out).found)
-    found = measures(out)
+def test_results_are_those_of_plain_counting(files) -> None:
+    comparison = run_comparison(options(*files, tokenized=True)).found
+    printed, found = comparison_text(comparison), by_measure(comparison.measures)
     sides = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [list(map(len, side)) for side in sides]
     assert found["length", "mean_reference"]["value"] == pytest.approx(np.mean(lengths[0]))
@@ -175,7 +173,9 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
 def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path):
     Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
     run_comparison(options(*files), tmp_path / "out")
-    assert measures(tmp_path / "out")["length", "mean"]["value"] == 1
+    assert (
+        by_measure(pd.read_csv(tmp_path / "out" / "tendencies.csv"))["length", "mean"]["value"] == 1
+    )
     assert (tmp_path / "out" / "compare.html").exists()
     with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
         run_comparison(options(*files), Path(files[0]))

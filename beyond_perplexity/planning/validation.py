@@ -28,11 +28,6 @@ from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.planning.text_sections import Model, ProposalSection
-from beyond_perplexity.tendencies.definitions import (
-    MeasurementOptions,
-    SampleSizeOptions,
-    SensitivityOptions,
-)
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.

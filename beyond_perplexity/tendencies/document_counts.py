@@ -187,14 +187,12 @@ class DocumentCounts:
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
         self._values: list[Mapping[str, np.ndarray]] = []  # of the blocks
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="documents-")
 
     def __enter__(self) -> DocumentCounts:
-        self._folder = tempfile.TemporaryDirectory(prefix="documents-")
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._folder is not None
         self._folder.cleanup()
 
     def add(self, body: int, texts: Iterable[pa.Array]) -> None:
@@ -210,7 +208,6 @@ class DocumentCounts:
             self._values.append({name: x.astype(np.int32) for name, x in values.items()})
 
     def _new_path(self) -> Path:
-        assert self._folder is not None
         return Path(self._folder.name) / str(len(self._blocks))
 
     @contextmanager

@@ -71,8 +71,9 @@ class _Histograms:
         against = {}
         for cells, places in self._held:
             if places:
+                width = len(cells.counts[0]) + 1  # the first are documents in no cell
                 counts = [
-                    _count(places[body][held], len(cells.counts[body]))
+                    np.bincount(places[body][held] + 1, minlength=width)[1:]
                     for body, held in zip(BODIES, parts, strict=True)
                 ]
             else:
@@ -101,11 +102,6 @@ class _Histograms:
             left[body] = left[body] - drawn
             found.append(drawn[:-1])
         return found
-
-
-def _count(places: np.ndarray, n: int) -> np.ndarray:
-    """Count documents by cell (n,); those with place -1 are in none."""
-    return np.bincount(places + 1, minlength=n + 1)[1:]
 
 
 def _words(

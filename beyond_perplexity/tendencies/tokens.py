@@ -351,14 +351,12 @@ class TypeCounter:
         self._held: list[pa.Table] = []
         self._rows = 0
         self._runs: list[Path] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="types-")
 
     def __enter__(self) -> TypeCounter:
-        self._folder = tempfile.TemporaryDirectory(prefix="types-")
         return self
 
     def __exit__(self, *exception: object) -> None:
-        assert self._folder is not None
         self._folder.cleanup()
 
     def add(self, types: pa.Array, counts: np.ndarray) -> None:
@@ -373,7 +371,6 @@ class TypeCounter:
         summed = add_up(self._held)
         self._held, self._rows = [summed], summed.num_rows
         if 2 * self._rows > self._limit:
-            assert self._folder is not None
             path = Path(self._folder.name) / f"{len(self._runs)}.parquet"
             pq.write_table(summed, path, row_group_size=_ROWS)
             self._runs.append(path)

@@ -95,11 +95,9 @@ def quick_distance(first, second, bandwidth) -> float:
 
 def looped_square(first, second, bandwidth, groups) -> float:
     """Leave pairs of one group out of the first text, of one document out of the second."""
-    return (
-        looped_mean(first, first, bandwidth, lambda i, j: groups[i] == groups[j])
-        + looped_mean(second, second, bandwidth, lambda i, j: i == j)
-        - 2 * looped_mean(first, second, bandwidth)
-    )
+    own = looped_mean(first, first, bandwidth, lambda i, j: groups[i] == groups[j])
+    own += looped_mean(second, second, bandwidth, lambda i, j: i == j)
+    return own - 2 * looped_mean(first, second, bandwidth)
 
 
 def test_the_bandwidth_is_the_median_distance_of_pairs_that_differ():

@@ -248,11 +248,11 @@ def points(table: pa.Table, name: str) -> list[dict[str, float]]:
     return [row for row in table.to_pylist() if row["curve"] == name]
 
 
-def test_curves_are_those_of_plain_programs(bodies):
-    table = curves(bodies[1], QUICK, "model", bodies[0])
-    assert table.schema == CURVES
+def test_curves_are_those_of_plain_programs(bodies, table):
+    drawn = curves(bodies[1], QUICK, "model", bodies[0])
+    assert drawn.schema == CURVES
     tokens = [text.split() for text in SAMPLES]
-    at = {point["x"]: point for point in points(table, "type_token_unigrams")}
+    at = {point["x"]: point for point in points(drawn, "type_token_unigrams")}
     assert sorted(at) == sorted({len(t) for t in tokens})
     for length, point in at.items():
         types = sorted(len(set(t)) for t in tokens if len(t) == length)
@@ -261,27 +261,22 @@ def test_curves_are_those_of_plain_programs(bodies):
         assert (point["low"], point["high"]) == tuple(levels)
         assert point["n"] == len(types)
     lengths = [len(t) for t in tokens]
-    quantiles = [point["y"] for point in points(table, "length_quantiles")]
+    quantiles = [point["y"] for point in points(drawn, "length_quantiles")]
     expected = np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
     assert quantiles == expected.tolist()
-    assert sum(point["y"] for point in points(table, "length_pmf")) == pytest.approx(1)
-    assert points(table, "length_mean")[0]["y"] == pytest.approx(np.mean(lengths))
-    density = points(table, "stop_words_density")
+    assert sum(point["y"] for point in points(drawn, "length_pmf")) == pytest.approx(1)
+    assert points(drawn, "length_mean")[0]["y"] == pytest.approx(np.mean(lengths))
+    density = points(drawn, "stop_words_density")
     assert sum(point["y"] for point in density) / len(density) == pytest.approx(1)
     most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
-    first = points(table, "rank_frequency")[0]
+    first = points(drawn, "rank_frequency")[0]
     assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
     assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
-        table["curve"].to_pylist()
+        drawn["curve"].to_pylist()
     )
-
-
-def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
-    drawn = curves(bodies[1], QUICK, "model", bodies[0])
-    for curve, name in (
-        ("ks_types_model", "ks_heaps_model"),
-        ("ks_types_empirical", "ks_empirical"),
-    ):
+    # A summary is the weighted mean of its curve.
+    pairs = ("ks_types_model", "ks_heaps_model"), ("ks_types_empirical", "ks_empirical")
+    for curve, name in pairs:
         found = points(drawn, curve)
         mean = np.average([p["y"] for p in found], weights=[p["n"] for p in found])
         assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)

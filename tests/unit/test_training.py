@@ -31,6 +31,7 @@ from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import (
+    FactoredModel,
     checkpointed_cross_entropy,
     chunked_cross_entropy,
     fastest_products,
@@ -49,7 +50,7 @@ from beyond_perplexity.training.loop import mix_inputs, truth_probability
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
-from tests.unit.small_models import TableModel, make
+from tests.unit.small_models import Fixed, TableModel, make
 from tests.unit.threads import set_threads
 
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
@@ -73,11 +74,8 @@ def data(tmp_path_factory):
     """Write a small corpus of counting words, with its vocabulary."""
     folder = tmp_path_factory.mktemp("data")
     generator = np.random.default_rng(0)
-    starts = generator.integers(0, 10, 80)
-    sizes = generator.integers(0, 25, 80)
-    texts = [
-        " ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in zip(starts, sizes, strict=True)
-    ]
+    pairs = zip(generator.integers(0, 10, 80), generator.integers(0, 25, 80), strict=True)
+    texts = [" ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in pairs]
     return write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
 
 
@@ -95,12 +93,13 @@ def whole(data):
 
 
 def start_command(data, output, checkpoints, stderr=subprocess.DEVNULL):
-    command = [sys.executable, "-m", "scripts.train", "--seed", "1", "--threads", "1"]
-    for flag in ("documents.parquet", "vocabulary.json"):
-        command += [f"--{flag.split('.')[0]}", str(data / flag)]
-    command += ["--config", json.dumps(CONFIG), "--device", "cpu"]
-    command += ["--output", str(output), "--checkpoints", str(checkpoints)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=stderr)
+    flags = {"seed": 1, "threads": 1, "device": "cpu", "config": json.dumps(CONFIG)}
+    flags |= {"documents": data / "documents.parquet", "vocabulary": data / "vocabulary.json"}
+    flags |= {"output": output, "checkpoints": checkpoints}
+    given = [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
+    return subprocess.Popen(
+        [sys.executable, "-m", "scripts.train", *given], cwd=ROOT, stderr=stderr
+    )
 
 
 def wait_for_checkpoint(process, folder):
@@ -475,9 +474,7 @@ def tokens(rows=6, places=9, size=6):
 
 def certain(token, size=6):
     """Make a model that predicts one token, whatever came before."""
-    table = torch.full((1, size, size), -torch.inf)
-    table[..., token] = 0
-    return TableModel(table)
+    return Fixed([float(one == token) for one in range(size)])
 
 
 def test_without_truth_only_the_first_token_is_fed():
@@ -519,32 +516,13 @@ def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
     assert chisquare(observed[possible], 4000 * joint[possible]).pvalue > 1e-3
 
 
-class Whole(LanguageModel):
-    """A model of which only whole steps are known."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model, self.vocabulary_size = model, model.vocabulary_size
-
-    config = property(lambda self: {})
-
-    def forward(self, tokens):
-        return self.model(tokens)
-
-    def initial_state(self, batch_size, maximum_length):
-        return self.model.initial_state(batch_size, maximum_length)
-
-    def step(self, tokens, state):
-        return self.model.step(tokens, state)
-
-
 @pytest.mark.parametrize("family", ["gru", "cnn", "transformer", "transformer-adaptive-softmax"])
 @pytest.mark.parametrize("probability", [0.0, 0.7, 0.98])
-def test_logits_where_nothing_is_drawn_change_no_draw(family, probability):
-    model = make(family, {}, 40, seed=3).train()
-    true = tokens(9, 12, 40)
+def test_logits_where_nothing_is_drawn_change_no_draw(family, probability, monkeypatch):
+    model, true = make(family, {}, 40, seed=3).train(), tokens(9, 12, 40)
     mixed = mix_inputs(model, true, probability, seed=1, step=2)
-    assert torch.equal(mixed, mix_inputs(Whole(model), true, probability, seed=1, step=2))
+    monkeypatch.setattr(FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
+    assert torch.equal(mixed, mix_inputs(model, true, probability, seed=1, step=2))
     assert not torch.equal(mixed, true)
 
 

@@ -167,30 +167,12 @@ def test_the_modules_of_a_family_are_those_that_its_row_names():
 
 def test_each_origin_of_an_annotation_is_said_once():
     linked = {"source": {"format": "mediawiki"}, "trees": {"kind": "shallow"}}
-    assert describe_annotation(("graph", "mentions"), linked) == (
-        "entity chains of links, no coreference"
-    )
-    assert describe_annotation(("trees", "mentions"), linked) == (
-        "automatic trees (TextBlob's chunker), entity chains of links, no coreference"
-    )
+    links = "entity chains of links, no coreference"
+    both = ("trees", "mentions")
+    assert describe_annotation(("graph", "mentions"), linked) == links
+    assert describe_annotation(both, linked) == f"automatic trees (TextBlob's chunker), {links}"
     held = {"source": {"format": "conll"}}
-    assert describe_annotation(("trees", "mentions"), held) == (
-        "trees of the corpus, mentions of the corpus"
-    )
-
-
-def _constants(tree):
-    """Yield the strings of a module but those that say of which family a class is."""
-    named: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for statement in node.body:
-                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-                if any(isinstance(t, ast.Name) and t.id == "family" for t in targets):
-                    named.add(id(statement.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in named:
-            yield node
+    assert describe_annotation(both, held) == "trees of the corpus, mentions of the corpus"
 
 
 def _tests(tree):
@@ -207,12 +189,16 @@ def _tests(tree):
 def names_outside(source, listed=False):
     """List the families that a module names, or, where it may list them, that it tests for."""
     tree = ast.parse(source)
-    if not listed:
-        return [node.value for node in _constants(tree) if node.value in FAMILIES]
-    tested = [
-        c.value for part in _tests(tree) for c in ast.walk(part) if isinstance(c, ast.Constant)
-    ]
-    return [value for value in tested if value in FAMILIES]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    said = {  # of which family a class is
+        id(part.value)
+        for node in classes
+        for part in node.body
+        if ast.unparse(part).startswith(("family =", "family:"))
+    }
+    parts = [c for part in (_tests(tree) if listed else [tree]) for c in ast.walk(part)]
+    named = [c for c in parts if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+    return [c.value for c in named if c.value in FAMILIES and id(c) not in said]
 
 
 def test_no_module_or_script_names_a_family():

@@ -20,7 +20,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.training import learning as contrasts
-from beyond_perplexity.training import loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.learning import (
     ContrastBatch,
@@ -254,28 +253,6 @@ def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_trainin
     by_hand = [energy(model, b) - energy(model, a) for a, b in pairs]
     assert best[0]["contrastive_entropy"] == pytest.approx(np.mean(by_hand), abs=1e-5)
     assert best[0]["loss"] == pytest.approx(np.mean([max(0, 1 - m) for m in by_hand]), abs=1e-5)
-
-
-def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path, monkeypatch):
-    """The newest checkpoint of a training that ends in the fourth epoch is all that is left."""
-    kept = loop.save_checkpoint
-
-    def stop(folder, step, tensors, state):
-        kept(folder, step, tensors, state)
-        if state["progress"]["epoch"] == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
-        with pytest.raises((KeyboardInterrupt, SystemExit)):
-            fit(data, tmp_path)
-    assert not (tmp_path / "model" / "model.json").exists()
-    assert list((tmp_path / "checkpoints").glob("*/0*.safetensors"))
-    again = fit(data, tmp_path)
-    for name in ("model.safetensors", "model.json"):
-        assert (again / name).read_bytes() == (whole / name).read_bytes()
-    for split in ("train", "valid"):
-        assert curve(again, split) == curve(whole, split)
 
 
 def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):

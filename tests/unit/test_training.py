@@ -47,7 +47,11 @@ from beyond_perplexity.training import interruptions, loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
 from beyond_perplexity.training.loop import mix_inputs, truth_probability
-from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
+from beyond_perplexity.training.options import (
+    ContrastiveTrainingOptions,
+    TrainingOptions,
+    scheduled_rate,
+)
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import Fixed, TableModel, make
@@ -317,22 +321,40 @@ def test_wrong_configs_are_named(data, tmp_path, config, words):
         fit(data, tmp_path / "out", tmp_path / "ck", config)
 
 
+PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
+
+
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("kind", "values", "words"),
     [
-        ({"schedule": "step"}, "one of 'cosine', 'constant'"),
-        ({"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
-        ({"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
-        ({"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
-        ({"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
-        ({"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
-        ({"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
-        ({"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
+        (PLAIN, {"schedule": "step"}, "one of 'cosine', 'constant'"),
+        (PLAIN, {"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
+        (PLAIN, {"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
+        (PLAIN, {"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
+        (PLAIN, {"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
+        (PLAIN, {"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
+        (PLAIN, {"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
+        (PLAIN, {"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
+        (DISTORTED, {"distortion": 0}, "training: distortion: is 0, expected above 0 and below 1"),
+        (DISTORTED, {"distortion": 1.5}, "distortion: is 1.5"),
+        (DISTORTED, {"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
+        (DISTORTED, {"redraw": "once"}, "training.redraw: is 'once', expected bool"),
+        (
+            DISTORTED,
+            {"sentences": "lines"},
+            "training.sentences: is 'lines', expected one of 'cut'",
+        ),
+        (DISTORTED, {"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
+        (
+            DISTORTED,
+            {"scheduled_sampling": "linear", "sampling_k": 1.0},
+            "scheduled_sampling: is for models that predict words",
+        ),
     ],
 )
-def test_wrong_options_are_named(values, words):
+def test_wrong_options_are_named(kind, values, words):
     with pytest.raises(InputError, match=words):
-        parse_options(TrainingOptions, values, "training")
+        parse_options(kind, values, "training")
 
 
 def test_empty_splits_are_named(data, tmp_path):

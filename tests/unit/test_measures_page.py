@@ -15,8 +15,7 @@ from scipy.special import zeta
 from beyond_perplexity.importance.estimator_registry import ESTIMATORS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.estimates import ESTIMATES
-from beyond_perplexity.semantics.measures import MEASURES
-from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.word_cosines import scaled_cosine
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 

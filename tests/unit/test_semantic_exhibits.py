@@ -52,8 +52,11 @@ from beyond_perplexity.report.semantic_tables import (
     scheduled_pairs,
 )
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
-from beyond_perplexity.semantics.correlations import correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.semantic_tables import (

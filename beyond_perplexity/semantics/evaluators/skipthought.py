@@ -26,7 +26,6 @@ from beyond_perplexity.models.registry import VOCABULARY, check_finite, choose_d
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
@@ -35,7 +34,7 @@ from beyond_perplexity.semantics.evaluators.networks import (
 )
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.storage.inputs import read_utf8, said
+from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 

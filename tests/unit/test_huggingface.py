@@ -19,6 +19,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional
 
 from beyond_perplexity.commands import contrast, perplexity
@@ -44,7 +45,7 @@ from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import rescored, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-CPU = torch.device("cpu")
+CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
 WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
 
 
@@ -186,10 +187,8 @@ def test_greedy_texts_are_those_of_generate(family, tmp_path):
         folder = tmp_path / str(seed)
         theirs = MAKERS[family](folder, seed=seed)
         ours, vocabulary, _ = bring({"path": str(folder)}, None)
-        options = parse_decoding({"kind": "top_k", "k": 1})
-        (document,) = generate(
-            ours, options, seed=1, purpose="t", first=0, count=1, maximum_length=CONTEXT - 1
-        )
+        first = {"kind": "top_k", "k": 1}
+        (document,) = texts_of(ours, first, 1, maximum_length=CONTEXT - 1)
         bos, eos, _ = vocabulary.special_ids
         written = theirs.generate(
             torch.tensor([[bos]]),
@@ -348,27 +347,21 @@ def test_other_architectures(kind, tmp_path):
 # ---- the vocabulary ----
 
 
-def test_texts_come_back_and_written_special_tokens_are_ordinary(case):
-    _, _, vocabulary = case
-    texts = [*TEXTS, WRITTEN, "", "a"]
+def assert_texts_come_back(vocabulary, texts):
+    """Assert it also of special tokens that are written in a text, which are ordinary."""
     encoded = vocabulary.encode(texts)
     assert vocabulary.decode(encoded) == texts
     assert all(ids.dtype == np.int32 for ids in encoded)
     assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
 
 
-def test_ids_are_those_of_the_tokenizer_and_three(case):
+def test_texts_come_back_and_ids_are_those_of_the_tokenizer_and_three(case):
     _, _, vocabulary = case
-    held = json.dumps(vocabulary.describe()["tokenizer"])
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=vocabulary._tokenizer.from_str(held)
-    )
+    assert_texts_come_back(vocabulary, [*TEXTS, WRITTEN, "", "a"])
+    whole = Tokenizer.from_str(json.dumps(vocabulary.describe()["tokenizer"]))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole)
     for text, ids in zip(TEXTS, vocabulary.encode(TEXTS), strict=True):
         assert (ids - 3).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
-def test_decoded_texts_are_words_joined_by_one_blank(case):
-    _, _, vocabulary = case
     (ids,) = vocabulary.encode([" the\n\ncat \t sat "])
     assert vocabulary.decode([np.concatenate([[BOS], ids, [EOS]])]) == ["the cat sat"]
 
@@ -383,28 +376,19 @@ def test_files_hold_all_of_the_vocabulary(case, tmp_path):
     _, _, vocabulary = case
     vocabulary.save(tmp_path / "v.json")
     loaded = load_vocabulary(tmp_path / "v.json")
-    assert (loaded.kind, loaded.size, loaded.hash) == (
-        "huggingface",
-        vocabulary.size,
-        vocabulary.hash,
-    )
-    for one, two in zip(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]), strict=True):
-        assert one.tolist() == two.tolist()
+    wanted = ("huggingface", vocabulary.size, vocabulary.hash)
+    assert (loaded.kind, loaded.size, loaded.hash) == wanted
+    assert np.array_equal(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]))
 
 
 def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
     special = {"eos_token": "</s>", "unk_token": "<unk>"}
-    words = ["</s>", "<unk>", "the", "cat", "sat"]
-    tokenizer = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
-    )
+    words = {"</s>": 0, "<unk>": 1, "the": 2, "cat": 3, "sat": 4}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     make_other(tmp_path, "llama", vocab_size=5)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(
-        tmp_path
-    )
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    theirs.save_pretrained(tmp_path)
     model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
     (ids,) = vocabulary.encode(["the dog sat </s>"])
     assert ids.tolist() == [5, UNK, 7, UNK]
@@ -414,23 +398,14 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
 
 def test_pieces_that_mark_blanks_come_back(tmp_path):
     """The kind of tokenizer that Llama 2 and Mistral have: marked blanks, bytes as a fallback."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
-
     special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
     byte_pieces = [f"<0x{byte:02X}>" for byte in range(256)]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     mark = "\u2581"
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace(mark, " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    marks = [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
+    tokenizer.normalizer = normalizers.Sequence(marks)
+    pieces = [decoders.Replace(mark, " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*pieces, decoders.Strip(" ", 1, 0)])
     trainer = trainers.BpeTrainer(
         vocab_size=400, special_tokens=[*special.values(), *byte_pieces], show_progress=False
     )
@@ -439,10 +414,7 @@ def test_pieces_that_mark_blanks_come_back(tmp_path):
     held["added_tokens"] = held["added_tokens"][:3]  # the bytes are tokens like others
     roles = {"bos": 1, "eos": 2, "unk": 0, "all": [0, 1, 2]}
     vocabulary = HuggingFaceVocabulary(held, tokenizer.get_vocab_size(), roles)
-    texts = [*TEXTS, "</s> <unk> na\u00efve \U0001f600"]
-    encoded = vocabulary.encode(texts)
-    assert vocabulary.decode(encoded) == texts
-    assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
+    assert_texts_come_back(vocabulary, [*TEXTS, "</s> <unk> na\u00efve \U0001f600"])
 
 
 def test_a_tokenizer_without_tokens_is_named(gpt2):
@@ -458,19 +430,14 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     generator = np.random.default_rng(0)
-    texts = [
-        " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
-        for _ in range(60)
-    ]
+    mixed = (" ".join(generator.permutation(TEXTS)).split() for _ in range(60))
+    texts = [" ".join(words[: generator.integers(5, 30)]) for words in mixed]
     return write_corpus(tmp_path_factory.mktemp("corpus"), texts, 40) / "documents.parquet"
 
 
 def fit(corpus, folder, source, training=None):
-    config = {
-        "family": "huggingface",
-        "architecture": {"path": str(source)},
-        "training": training or {},
-    }
+    config = {"family": "huggingface", "architecture": {"path": str(source)}}
+    config["training"] = training or {}
     cleaning = {"language": "en"}
     fit_files(corpus, None, config, 1, CPU, folder / "m", folder / "checkpoints", cleaning)
     return json.loads((folder / "m" / "model.json").read_text())
@@ -482,23 +449,19 @@ def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
     theirs = MAKERS[family](source)
     description = fit(corpus, tmp_path, source)
     model, vocabulary, _ = load_model(tmp_path / "m")
-    original, same, _ = bring({"path": str(source)}, {"language": "en"})
-    assert vocabulary.hash == same.hash
+    original, brought, _ = bring({"path": str(source)}, {"language": "en"})
+    assert vocabulary.hash == brought.hash
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
     assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
-    assert description["source"]["weights"] == {
-        "model.safetensors": content_hash(source / "model.safetensors")
-    }
+    assert description["source"]["weights"] == {WEIGHTS: content_hash(source / WEIGHTS)}
     (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
     table = pq.read_table(corpus).to_pylist()
     valid = [line["text"] for line in table if line["split"] == "valid"]
     summary = measure(model, vocabulary, valid)
     assert row["loss"] == pytest.approx(math.log(summary["perplexity"]["token"]))
     assert description["valid_loss"] == row["loss"]
-    assert [one.log_prob for one in texts_of(model, {"kind": "nucleus"})] == [
-        one.log_prob for one in texts_of(original, {"kind": "nucleus"})
-    ]
+    assert same(*(texts_of(one, {"kind": "nucleus"}) for one in (model, original)))
 
 
 def test_a_model_is_trained_further(corpus, tmp_path):
@@ -523,14 +486,14 @@ def change_config(folder, **changes):
 
 
 def damaged(folder):
-    whole = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
 
 
 def with_nan(folder):
-    tensors = load_file(folder / "model.safetensors")
+    tensors = load_file(folder / WEIGHTS)
     tensors["transformer.h.0.ln_1.bias"][3] = float("nan")
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
 
 
 def without(pattern, instead=None):
@@ -553,9 +516,6 @@ def with_code(folder):
 def without_end(folder):
     make_tokenizer(folder, {"unk_token": "<unk>"})
     change_config(folder, eos_token_id=None)
-
-
-WEIGHTS = "model.safetensors"
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_a_recorded_step_never_looks_at_a_value(family, kind, precision):
 
 def out_of_memory(device):
     if device == "cuda":
-        return torch.OutOfMemoryError("CUDA out of generation. Tried to allocate 9 GiB")
+        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
     return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from itertools import count
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -78,8 +79,6 @@ class Recorder:
 
     def places(self):
         rooms, state = self.machine.rooms, self.machine.state
-        assert rooms is not None
-        assert state is not None
         held = [*self.machine.slots.values(), *(state.tensors() or ()), rooms.done, rooms._queue]
         held += [*rooms.fields.values(), rooms._head, rooms._tail]
         return [tensor.data_ptr() for tensor in [*held, rooms.window._values, rooms.window._base]]
@@ -171,21 +170,19 @@ def test_a_recorded_step_never_looks_at_a_value(family, kind, precision):
     assert machine.recordable == (kind != "nucleus")
 
 
-def out_of_memory(device):
-    if device == "cuda":
-        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
-    return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+OUT_OF_MEMORY = {
+    "cuda": torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB"),
+    "cpu": RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes"),
+}
 
 
 def fail_at(function, calls, device):
     """Wrap a function so that it runs out of memory in some of its calls."""
-    made = 0
+    made = count(1)
 
     def wrapped(*arguments, **options):
-        nonlocal made
-        made += 1
-        if made in calls:
-            raise out_of_memory(device)
+        if next(made) in calls:
+            raise OUT_OF_MEMORY[device]
         return function(*arguments, **options)
 
     return wrapped

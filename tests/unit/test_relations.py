@@ -7,6 +7,7 @@ of normal probabilities, SciPy's rank correlation, and the coverage of intervals
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -170,11 +171,9 @@ def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp
 def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
     found = {one.measure: one for one in semantic_sums(paths, "test")}
-    assert set(found) == {
-        *("semantics/words.bleu_2", "semantics/words.bleu_4", "semantics/words.accuracy"),
-        *("semantics/glove.wmd", "semantics/glove.greedy_f1", "semantics/glove.average"),
-        *("semantics/infersent.similarity", "semantics/infersent.head"),
-    }
+    words, glove = ("bleu_2", "bleu_4", "accuracy"), ("wmd", "greedy_f1", "average")
+    names = {"words": words, "glove": glove, "infersent": ("similarity", "head")}
+    assert set(found) == {f"semantics/{one}.{n}" for one, held in names.items() for n in held}
     scores = pq.read_table(paths[0]).to_pandas()
     own = scores[(scores["split"] == "test") & (scores["kind"] == "predicted")]
     counts = np.sum(own.loc[own["measure"] == "bleu_2", "statistics"].tolist(), axis=0)
@@ -192,11 +191,8 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
         tendency("lstm/beam", tendency="vocabulary"),
     ]
     found = list(tendency_rows(write_tendencies(tmp_path, rows), 0.95))
-    assert [(row["model"], row["decoding"]) for row in found] == [
-        ("lstm", "beam"),
-        ("lstm", "nucleus"),
-        ("external/mine", None),
-    ]
+    places = [(row["model"], row["decoding"]) for row in found]
+    assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
     assert found[0]["value"] == 0.2
     assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
@@ -317,11 +313,9 @@ def orders(found):
 
 def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     """Oracle: shares of the same resamples, counted here."""
-    files = RelatedFiles(
-        write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40)),
-        contrasts=write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5}),
-    )
-    found = gather_measures(files, OPTIONS)
+    bits = write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40))
+    contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5})
+    found = gather_measures(RelatedFiles(bits, contrasts=contrasts), OPTIONS)
     rows = orders(found)
     bits = found.draws[PERPLEXITY]
     row = rows["contrastive/entropy", None, "a", "b"]
@@ -341,10 +335,7 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
     twin = found.sums[PERPLEXITY]
-    held = DocumentSums(
-        *("twin", "x", "Twin", False, twin.models, twin.groups, twin.numerators), twin.denominators
-    )
-    sums = {**found.sums, "twin": held}
+    sums = {**found.sums, "twin": replace(twin, measure="twin", subject="x", title="Twin")}
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
     (row,) = compare_orders(RelatedMeasures(found.rows, sums, draws)).to_pylist()
     assert not row["differs"]
@@ -353,15 +344,10 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path):
 
 def test_the_order_of_texts_is_from_their_errors(tmp_path):
     """Oracle: the normal probability of a difference of two independent excesses."""
-    rows = [
-        tendency("a/x", excess=0.3),
-        tendency("b/x", excess=0.2, high=0.5),
-        tendency("a/y", excess=0.1, high=None),
-        tendency("b/y", excess=0.2),
-    ]
-    files = RelatedFiles(
-        write_documents(tmp_path, drawn_bits(a=0, b=30)), write_tendencies(tmp_path, rows)
-    )
+    rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
+    rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
+    bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
+    files = RelatedFiles(bits, write_tendencies(tmp_path, rows))
     found = orders(gather_measures(files, OPTIONS))
     row = found["tendencies/length.ks", "x", "a", "b"]
     error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
@@ -392,12 +378,9 @@ def test_a_model_that_is_added_changes_no_other(tmp_path):
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []
     for names in ("ab", "abc"):
-        folder = tmp_path / names
-        files = RelatedFiles(
-            write_documents(folder / "p", {n: bits[n] for n in names}),
-            contrasts=write_contrasts(folder / "c", {n: contrasts[n] for n in names}),
-        )
-        found = orders(gather_measures(files, OPTIONS))
+        scored = write_documents(tmp_path / names / "p", {n: bits[n] for n in names})
+        lost = write_contrasts(tmp_path / names / "c", {n: contrasts[n] for n in names})
+        found = orders(gather_measures(RelatedFiles(scored, contrasts=lost), OPTIONS))
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
 

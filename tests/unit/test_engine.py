@@ -320,9 +320,9 @@ def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
     rows = []
-    for index, (first, count) in enumerate([(0, 13), (13, 30), (43, 7)]):
+    for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
         output = tmp_path / f"{index}.parquet"
-        run(monkeypatch, folder, output, first=first, count=count, batch_size=index + 1)
+        run(monkeypatch, folder, output, first=first, count=number, batch_size=index + 1)
         rows += pq.read_table(output).to_pylist()
     assert rows == whole.to_pylist()
 

@@ -8,7 +8,6 @@ shipped configurations; a log written by hand; arithmetic, and counting by hand.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import subprocess
@@ -48,25 +47,17 @@ from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
+from tests.unit import planned
+from tests.unit.planned import ROOT, SMOKE
 
-ROOT = Path(__file__).parents[2]
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
 SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
 
 
-def load(path: str | Path, results: str | Path, **changes: Any) -> tuple[dict[str, Any], Run]:
+def load(path: str, results: str | Path, **sections: Any) -> tuple[dict[str, Any], Run]:
     """Return a configuration as it is written, some of its sections changed, and its run."""
-    raw = yaml.safe_load((ROOT / path).read_text())
-    raw["pathvars"] = {"results": str(results)}
-    for section, change in changes.items():
-        raw[section] |= change
-    return raw, checked(raw)
-
-
-def checked(raw: dict[str, Any]) -> Run:
-    held = copy.deepcopy(raw)
-    validate(held)
-    return Run(held)
+    given = path, {"pathvars": {"results": str(results)}}
+    return planned.load(*given, **sections), planned.run_of(*given, **sections)
 
 
 def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
@@ -146,7 +137,7 @@ def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
 
 
 def test_a_model_of_counts_asks_for_its_file_once_it_is_there(tmp_path) -> None:
-    found, wildcards = costs("configs/smoke.yaml", tmp_path), {"model": "kn-3"}
+    found, wildcards = costs(SMOKE, tmp_path), {"model": "kn-3"}
     before = found.megabytes("measure_perplexity", wildcards)
     file = tmp_path / "models" / "kn-3" / "model.safetensors"
     file.parent.mkdir(parents=True)
@@ -251,7 +242,7 @@ class DryJob:
 
 def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
     """Of documents with beams of two: twice as many units."""
-    known = costs("configs/smoke.yaml")
+    known = costs(SMOKE)
 
     def shard(number: int, seconds: float | None = None) -> PlannedJob:
         job = DryJob(tmp_path, number)
@@ -332,7 +323,7 @@ def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
         for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
     }
-    work = costs("configs/smoke.yaml", tmp_path, models=brought)
+    work = costs(SMOKE, tmp_path, models=brought)
     assert work.weights("here") == 1_000
     assert work.weights("there") == job_costs.ASSUMED_BYTES // 4
     assert work.weights("lstm") == 2_000
@@ -344,10 +335,11 @@ def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
 def make_pilot(raw: dict[str, Any], run: Run) -> Run:
     small = shrink(raw, run, SIZE)
     assert yaml.safe_load(yaml.safe_dump(small)) == small
-    return checked(small)
+    validate(small)
+    return Run(small)
 
 
-@pytest.mark.parametrize("path", [ROOT / "config.yaml", *(ROOT / "configs").glob("*.yaml")])
+@pytest.mark.parametrize("path", ["config.yaml", *map(str, ROOT.glob("configs/*.yaml"))])
 def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
     """Its shards are few: two of every body of text, and as many of each model elsewhere."""
     raw, run = load(path, tmp_path)
@@ -377,7 +369,7 @@ def test_a_pilot_takes_what_is_there_and_trains_the_rest(tmp_path) -> None:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
     (tmp_path / "models" / "rnn").mkdir()  # begun
-    raw, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    raw, run = load(SMOKE, tmp_path)
     pilot = make_pilot(raw, run)
     assert pilot.models.find("lstm")["training"] == run.models.find("lstm")["training"]
     assert pilot.models.find("rnn")["training"]["maximum_steps"] == 3
@@ -394,7 +386,7 @@ def test_a_pilot_takes_what_is_there_and_trains_the_rest(tmp_path) -> None:
 
 
 def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
-    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    _, run = load(SMOKE, tmp_path)
     assert prerequisites(run) == [
         f"{tmp_path}/corpora/wikipedia/documents.parquet",
         f"{tmp_path}/models/kn-3/model.json",
@@ -405,7 +397,7 @@ def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
 
 def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
-    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    _, run = load(SMOKE, tmp_path)
     timings = {
         "generate/lstm/beam": Timing(60, 0.25, 900, 10),
         "generate/lstm/ancestral": Timing(0, 1, 800, 10, rough=1),
@@ -543,7 +535,7 @@ SHA = "ab" * 32
 def config():
     place = {"url": "http://x.org/a/t.txt?b=1", "sha256": SHA}
     brought = {"mine": {"corpus": "wikipedia", "path": place}}
-    return load("configs/smoke.yaml", "results", external_samples=brought)[1].config
+    return load(SMOKE, "results", external_samples=brought)[1].config
 
 
 @pytest.mark.parametrize("per_shard", [1, 7, 30, 60, 1000])
@@ -707,7 +699,6 @@ def test_the_summary_adds_up(config):
 
 
 def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(config, tmp_path):
-    latent = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["external_samples"]["own"] = {
         **config["external_samples"]["mine"],
         "path": str(tmp_path / "own.txt"),
@@ -716,9 +707,9 @@ def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(con
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
     assert "missing" not in summarize_run(Run(config), [])
-    validate(latent)
-    models = Run(latent).importance.models()
-    text = summarize_run(Run(latent), [])
+    latent = planned.run_of("configs/smoke-importance.yaml")
+    models = latent.importance.models()
+    text = summarize_run(latent, [])
     assert f"({len(models)} of them with latent variables): " in text
     assert all(name in text for name in models)
 

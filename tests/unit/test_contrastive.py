@@ -162,10 +162,16 @@ def corpus(folder):
     return write_documents(folder / "documents.parquet", [*texts, ""], [*splits, "test"])
 
 
-def test_sentences_end_after_marks_or_with_the_document():
+def test_sentences_end_after_marks_and_their_items_are_their_own(tmp_path):
     assert cut_sentences("a b . . c ! d", whole=False) == [["a", "b", ".", "."], ["c", "!"], ["d"]]
     assert cut_sentences("a  b . c", whole=True) == [["a", "b", ".", "c"]]
     assert cut_sentences("", whole=True) == cut_sentences(" ", whole=False) == []
+    items = {sentence_item(unit, place) for unit in range(50) for place in range(50)}
+    assert len(items) == 2500
+    with pytest.raises(InputError, match="doc_id 3: has more than"):
+        sentence_item(3, 1 << 20)
+    path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
+    assert types_of_split(path, "test") == ["a", "b", "z"]
 
 
 def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path):
@@ -188,9 +194,6 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path)
     assert [unit.unit_id for unit in take_units(path, "test", 0, 1000, seed=2)] != [
         unit.unit_id for unit in larger
     ]
-
-
-def test_subsets_of_whole_documents_and_without_documents(tmp_path):
     found = take_units(corpus(tmp_path), "test", 0, 1000, seed=1, whole=True)
     assert all(len(unit.sentences) == 1 for unit in found)
     path = write_documents(tmp_path / "documents.parquet", ["a . b . c ."])
@@ -199,15 +202,6 @@ def test_subsets_of_whole_documents_and_without_documents(tmp_path):
     with pytest.raises(InputError, match="the split 'valid' has no words"):
         take_units(path, "valid", 0, 2, seed=1)
     assert take_units(path, "test", 5, 2, seed=1) == []
-
-
-def test_items_of_sentences_are_their_own_and_types_those_of_a_split(tmp_path):
-    items = {sentence_item(unit, place) for unit in range(50) for place in range(50)}
-    assert len(items) == 2500
-    with pytest.raises(InputError, match="doc_id 3: has more than"):
-        sentence_item(3, 1 << 20)
-    path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
-    assert types_of_split(path, "test") == ["a", "b", "z"]
 
 
 # ---- scores ----
@@ -241,7 +235,7 @@ def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
     assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
 
 
-def test_documents_beyond_the_context_are_scored_in_windows(one_thread):
+def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     torch.manual_seed(1)
     options = {"family": "transformer", "architecture": {"context_length": 10}}
     model = build(options, VOCABULARY.size).eval()
@@ -250,18 +244,12 @@ def test_documents_beyond_the_context_are_scored_in_windows(one_thread):
     plain = list(score_documents(model, VOCABULARY, [text for (text,) in texts]))
     assert np.allclose(found.log_score, [score.log_prob for score in plain], rtol=1e-5)
     assert found.unknown.tolist() == [score.unknown for score in plain]
-
-
-def test_sentence_scores_add_up():
     scorer = SentenceScorer(Energies(), VOCABULARY)
     texts = texts_of(30, 0, 12)
     for text, score in zip(texts, score_texts(scorer, texts, 64).log_score, strict=True):
         ids = VOCABULARY.encode(text)
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
-
-
-def test_a_broken_model_and_one_with_latent_variables():
     broken = Unigram(np.full(VOCABULARY.size, math.nan))
     with pytest.raises(InputError, match="the score NaN"):
         score_texts(broken, [["w1"]])
@@ -426,7 +414,7 @@ def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path):
     assert ("word", "ratio", 0.5) not in rows_of(sums, base=0.7)
 
 
-def test_shards_that_do_not_belong_together(tmp_path):
+def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
     paths = write_scores(tmp_path, Unigram(weights()), random_units(10), draws=2)
     with pytest.raises(InputError, match="without distortion is in no file"):
         read_sums(paths[1:])
@@ -439,9 +427,6 @@ def test_shards_that_do_not_belong_together(tmp_path):
     write_shard(late, CONTRAST_SCORES, rows, {})
     with pytest.raises(InputError, match=r"draw 0 of level 0\.1 was scored for 0 of 10"):
         read_sums([late])
-
-
-def test_substitutes_and_versions_that_are_not_possible():
     with pytest.raises(InputError, match="other: has no words to substitute"):
         Substitutes([], "other")
     with pytest.raises(InputError, match="other: has no word of the text"):
@@ -485,7 +470,7 @@ def differences_by_key(found):
     return {tuple(row[key] for key in keys): row for row in found.to_dict("records")}
 
 
-def test_only_models_of_a_unit_are_compared():
+def test_only_models_of_a_unit_with_possible_texts_are_compared():
     sums = {
         "one": made_sums(drawn((1, 2, 3), 0)),
         "two": made_sums(drawn((1, 2, 3), 1)),
@@ -497,6 +482,10 @@ def test_only_models_of_a_unit_are_compared():
     per_sentence = found[found["unit"] == "sentence"]
     assert len(set(zip(per_sentence["first"], per_sentence["second"], strict=True))) == 3
     assert set(found["level"]) == set(LEVELS)  # and not that of the text itself
+    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(3)}
+    sums["0"].scores[4] = -math.inf
+    sums["1"].levels[0.3].impossible = 2
+    assert compare(sums).empty
 
 
 def test_differences_equal_plain_loops():
@@ -583,14 +572,7 @@ def test_models_that_are_alike_show_no_difference():
     assert readings.count("no difference found") >= 144
 
 
-def test_a_model_that_finds_a_text_impossible_is_left_out():
-    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(3)}
-    sums["0"].scores[4] = -math.inf
-    sums["1"].levels[0.3].impossible = 2
-    assert compare(sums).empty
-
-
-def test_other_texts_and_one_model_alone():
+def test_other_texts_one_model_alone_and_no_base_level():
     first, other, fewer = (
         made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
     )
@@ -599,9 +581,6 @@ def test_other_texts_and_one_model_alone():
     for second in (other, fewer):
         with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
             compare({"first": first, "second": second})
-
-
-def test_a_base_level_that_was_not_scored_leaves_ratios_out():
     sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
     tests = ContrastTests(base_level=0.2, flips=99)
     found = compare_contrasts(sums, tests).to_pandas()
@@ -653,13 +632,10 @@ def test_accuracy_and_entropy_of_each_phenomenon():
     assert "fewer than 20" in found[1]["note"]
 
 
-def test_wilson_intervals_equal_scipys():
+def test_pairs_that_are_identical_impossible_or_empty_and_their_intervals(monkeypatch):
     for right, count in ((0, 7), (3, 10), (50, 50), (812, 1000)):
         known = binomtest(right, count).proportion_ci(method="wilson")
         assert wilson_interval(right / count, count) == pytest.approx((known.low, known.high))
-
-
-def test_pairs_that_are_all_identical_and_impossible_ones():
     row = pair_rows([("w1", "w1", "a"), ("w2", "w2", "a")])[0]
     assert (row["pairs"], row["identical"], row["accuracy"]) == (2, 2, None)
     never = Values()
@@ -667,9 +643,6 @@ def test_pairs_that_are_all_identical_and_impossible_ones():
     row = pair_rows([("w0", "w1", "a"), ("w0", "w2", "a")], never)[0]
     assert (row["accuracy"], row["contrastive_entropy"]) == (1.0, None)
     assert "1 pairs have an impossible sentence" in row["note"]
-
-
-def test_cleaning_may_make_pairs_identical_or_empty():
     lower = Preprocessing(lower_case=True)
     pairs = [SentencePair("W1", "w1", "a", "p: line 1"), SentencePair("w1", "w3", "a", "p: line 2")]
     row = contrast_pairs(Values(), pairs, lower.apply, "model").to_pylist()[0]
@@ -677,9 +650,6 @@ def test_cleaning_may_make_pairs_identical_or_empty():
     empty = [SentencePair("\u200b", "w1", "a", "p: line 1")]
     with pytest.raises(InputError, match="p: line 1: no word is left"):
         contrast_pairs(Values(), empty, lambda texts: [t.strip("\u200b") for t in texts], "m")
-
-
-def test_batches_do_not_matter(monkeypatch):
     pairs = [(f"w{k % 7} w3", f"w{k % 5}", f"p{k % 3}") for k in range(100)]
     whole = pair_rows(pairs)
     monkeypatch.setattr("beyond_perplexity.contrastive.pairs._BATCH", 7)
@@ -847,12 +817,17 @@ def test_commands_give_the_same_whatever_the_shards(home, tmp_path, one_thread):
     assert pairs["unit"].tolist() == ["word", *["sentence"] * 3]
 
 
-def test_without_a_vocabulary_substitutes_are_types_of_the_split(home, tmp_path):
+def test_substitutes_may_be_types_of_the_split_and_folders_have_one_name(home, tmp_path):
     given = ["--sentences", 0, 60]
     text = json.dumps({"substitutes": "text"})
     score(home, tmp_path / "0.parquet", "lstm", *given, "--substitutes", distortion=text)
     rows = pq.read_table(tmp_path / "0.parquet").to_pandas()
     assert (rows.loc[rows["level"] > 0, "substituted"] > 0).any()
+    for folder in ("a", "b"):
+        score(home, tmp_path / folder / "lstm" / "0.parquet", "lstm", "--sentences", 0, 9)
+    shards = [tmp_path / folder / "lstm" / "0.parquet" for folder in "ab"]
+    with pytest.raises(Exception, match="two folders have this name"):
+        run_script("compare_contrast", *shards, "--output", tmp_path / "d.parquet")
 
 
 def test_a_scoring_that_is_not_possible_is_told(home, tmp_path):
@@ -872,14 +847,6 @@ def test_a_scoring_that_is_not_possible_is_told(home, tmp_path):
         {message: (changed,) for message, changed in cases.items()},
     )
     assert not output.exists()
-
-
-def test_folders_of_one_name(home, tmp_path):
-    for folder in ("a", "b"):
-        score(home, tmp_path / folder / "lstm" / "0.parquet", "lstm", "--sentences", 0, 9)
-    shards = [tmp_path / folder / "lstm" / "0.parquet" for folder in "ab"]
-    with pytest.raises(Exception, match="two folders have this name"):
-        run_script("compare_contrast", *shards, "--output", tmp_path / "d.parquet")
 
 
 @pytest.mark.parametrize("model", ["lstm", "sentence-rnn"])

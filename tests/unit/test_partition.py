@@ -221,7 +221,7 @@ def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups()
     assert (summary["words"], summary["sentences"], summary["groups"]) == (words, 200, 200)
 
 
-def test_the_error_of_samples_counts_that_lengths_share_them():
+def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
     """With weights that rise together, errors of lengths add up as they are, not as squares."""
     held, generator = some_sentences(200), np.random.default_rng(0)
     common = generator.normal(scale=0.3, size=(2000, 1))
@@ -230,9 +230,6 @@ def test_the_error_of_samples_counts_that_lengths_share_them():
     np.testing.assert_allclose(found.errors, relative, rtol=0.15)
     together = 200 * relative / held.lengths.sum()
     assert found.summary()["standard_error_samples"] == pytest.approx(together, rel=0.15)
-
-
-def test_few_effective_samples_are_said():
     held, generator = some_sentences(50), np.random.default_rng(0)
     bad = GivenLength(held, generator.normal(scale=12, size=(300, LONGEST)), 5, "x").summary()
     assert bad["sentences_few_effective"] == 50

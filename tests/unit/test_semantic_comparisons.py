@@ -154,11 +154,17 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
         assert found[["low", "p_adjusted"]].isna().all()
 
 
-def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards):
+def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(shards):
+    """Oracle: hashes of documents in their order, three sentences each."""
     for _, family in rows_of(shards).groupby(["split", "kind"]):
         expected = min(1.0, family["p_value"].min() * len(family))
         assert family["p_adjusted"].min() == pytest.approx(expected)
         assert (family["p_adjusted"] >= family["p_value"]).all()
+    held = paired(shards, limit=30).sentences["valid"]
+    keys = sorted(group_key(None, unit) for unit in range(40))[:10]
+    assert sorted(set(held.groups)) == keys
+    assert len(held.groups) == 30
+    assert {len(values) for values in held.values.values()} == {30}
 
 
 def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
@@ -175,7 +181,8 @@ def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
     assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
 
 
-def test_equal_models_do_not_differ(tmp_path):
+def test_equal_models_do_not_differ_and_a_group_counts_as_one(tmp_path):
+    """Ten documents a page: the groups of the table are pages."""
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:
         if "/b/" in path:
@@ -184,6 +191,11 @@ def test_equal_models_do_not_differ(tmp_path):
     table = rows_of(paths)
     assert (table["value"].abs() < 1e-12).all()
     assert (table["p_value"] == 1).all()
+    text = sentences()
+    pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
+    found = rows_of(write_scores(tmp_path, SKILLS, pages))
+    assert set(found["groups"]) == {4}
+    assert found["low"].isna().all()
 
 
 def test_the_level_of_the_test_holds(tmp_path):
@@ -245,16 +257,7 @@ def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path)
     assert set(own["sentences"]) == {120}
 
 
-def test_a_group_counts_as_one(tmp_path):
-    """Ten documents a page: the groups of the table are pages."""
-    text = sentences()
-    pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
-    found = rows_of(write_scores(tmp_path, SKILLS, pages))
-    assert set(found["groups"]) == {4}
-    assert found["low"].isna().all()
-
-
-def test_other_sentences_and_missing_shards_are_refused(tmp_path):
+def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path):
     paths = write_scores(tmp_path / "1", SKILLS, sentences(), blocks=2)
     with pytest.raises(InputError, match="'b' has 1 shards by 'glove', others have 2"):
         paired([p for p in paths if "/b/glove/00001" not in p])
@@ -266,9 +269,6 @@ def test_other_sentences_and_missing_shards_are_refused(tmp_path):
     again = write_scores(tmp_path / "2", SKILLS, sentences())
     with pytest.raises(InputError, match="another folder is of this model and evaluator too"):
         paired([*again, str(tmp_path / "1" / "a" / "glove" / "00000.parquet")])
-
-
-def test_a_sentence_has_one_value_of_a_known_measure(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences())
     table = pq.read_table(paths[0])
     write_shard(paths[0], SEMANTIC_SCORES, pa.concat_tables([table, table.slice(0, 1)]), {})
@@ -277,15 +277,6 @@ def test_a_sentence_has_one_value_of_a_known_measure(tmp_path):
     changed(paths[0], measure=pa.array(["telepathy"] * (len(table) + 1)))
     with pytest.raises(InputError, match="there is no measure 'telepathy'"):
         paired(paths)
-
-
-def test_the_kept_sentences_are_whole_groups(shards):
-    """Oracle: hashes of documents in their order, three sentences each."""
-    held = paired(shards, limit=30).sentences["valid"]
-    keys = sorted(group_key(None, unit) for unit in range(40))[:10]
-    assert sorted(set(held.groups)) == keys
-    assert len(held.groups) == 30
-    assert {len(values) for values in held.values.values()} == {30}
 
 
 # ---- correlations ----

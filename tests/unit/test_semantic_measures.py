@@ -98,16 +98,13 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
         assert bleu_of(counts, order, effective=True) == pytest.approx(theirs)
 
 
-def test_what_is_no_word_matches_nothing_in_bleu_but_counts():
+def test_bleu_by_hand_what_is_no_word_matches_nothing_but_counts():
     same = count_bleu([("a <unk> b </s>", "a <unk> b </s>")])
     unlike = count_bleu([("a y b z", "a <unk> b </s>")])
     assert same.tolist() == unlike.tolist() == [[4, 4, 2, 0, 0, 0, 4, 3, 2, 1]]
     assert bleu_of(count_bleu([("<unk> <unk>", "<unk> <unk>")]), 2) == 0
     assert bleu_of(count_bleu([("", "a b")]), 2) == 0
     assert bleu_of(count_bleu([("a b c d", "a b c d")]), 4) == 1
-
-
-def test_bleu_does_without_a_penalty_for_as_many_words():
     short = bleu_of(count_bleu([("a b c", "a b c d e")]), 2)
     assert short == pytest.approx(math.exp(1 - 5 / 3))
     assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(
@@ -213,7 +210,8 @@ def test_movers_distances_are_a_linear_program(equal):
     assert found == pytest.approx(theirs, abs=1e-6)
 
 
-def test_movers_distances_are_gensims():
+def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
+    """Oracle: the distance of texts said three times is theirs; so is that by transport alone."""
     gensim = pytest.importorskip("gensim.models.keyedvectors")
     held = gensim.KeyedVectors(8)
     held.add_vectors(WORDS, VECTORS)
@@ -222,10 +220,6 @@ def test_movers_distances_are_gensims():
     found = movers_distances(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         assert value == pytest.approx(held.wmdistance(one.split(), other.split()), abs=1e-3)
-
-
-def test_long_texts_are_moved_too():
-    """Oracle: the distance of texts said three times is theirs; so is that by transport alone."""
     rng = random.Random(12)
     texts = [[" ".join(rng.choices(WORDS, k=size))] for size in (150, 151)]
     once = movers_distances(UNITS, *read(*texts))
@@ -310,21 +304,15 @@ def test_a_text_and_itself_have_the_most():
         assert (another[name][below] < MEASURES[name].high - 1e-3).mean() > 0.9
 
 
-def test_what_is_no_word_gets_what_nothing_gets():
+def test_what_is_no_word_gets_what_nothing_gets_and_there_need_be_none():
     found = measure_vectors(VECTORS, *read(["<unk> </s>"], ["<unk> </s>"]), OPTIONS)
     assert np.isnan(found.pop("average"))
     assert found.pop("wmd") == pytest.approx(1 - math.sqrt(2) / 2)
     for name, value in found.items():
         assert value == pytest.approx(MEASURES[name].nothing), name
-
-
-def test_empty_texts_have_no_value():
     for pair in (("", "w1"), ("w1", ""), ("", "")):
         found = measure_vectors(VECTORS, *read(*([text] for text in pair)), OPTIONS)
         assert all(np.isnan(values).all() for values in found.values())
-
-
-def test_there_need_be_no_vectors_and_no_pairs():
     index = WordIndex({})
     ids = [index.read(["a b"]), index.read(["a c"])]
     found = measure_vectors(np.zeros((0, 5), np.float32), *ids, OPTIONS)
@@ -337,23 +325,17 @@ def test_there_need_be_no_vectors_and_no_pairs():
 # ---- curves ----
 
 
-def test_equation_12_by_hand():
+def test_equations_12_and_13_and_similarities_of_distances_by_hand():
+    """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
     assert exponential_scaling([0, 0.5, 1]) == pytest.approx([0, 1 - 0.5 * math.sqrt(2), 1])
     grid = np.linspace(0, 1, 101)
     found = exponential_scaling(grid)
     assert found == pytest.approx(1 + 2**grid * grid - 2**grid)  # its second form
     assert (np.diff(found) > 0).all()
     assert (found[1:-1] < grid[1:-1]).all()
-
-
-def test_equation_13_by_hand():
-    """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
     found = scaled_cosine([0.82, 0.8, 0.9386], OPTIONS.temperature, OPTIONS.bias)
     assert found == pytest.approx([1 / (1 + math.exp(-0.2)), 0.5, 0.8], abs=1e-4)
     assert logistic([-1000, 0, 1000]).tolist() == [0, 0.5, 1]
-
-
-def test_distances_become_similarities():
     distances = [0, 1, 2]
     assert movers_similarity(distances, OPTIONS).tolist() == [1, 0.5, 0]
     falling = movers_similarity(distances, MeasureOptions(movers="exponential"))

@@ -158,7 +158,7 @@ def test_statistics_of_words_add_up():
         assert counts.tolist() == [row["words"]]
 
 
-def test_scores_do_not_depend_on_batches():
+def test_scores_do_not_depend_on_batches_and_are_null_where_tokens_are_no_words():
     """Bit for bit."""
     rows = predictions(documents=40)
     table = pa.Table.from_pylist(rows, PREDICTIONS)
@@ -171,9 +171,6 @@ def test_scores_do_not_depend_on_batches():
         ]
         assert tables[0].equals(tables[1])
         assert tables[0].equals(tables[2])
-
-
-def test_words_in_their_places_are_null_where_tokens_are_no_words():
     frame = scored(predictions(aligned=False), Vectors(), "glove").to_pandas()
     frame = pd.concat([frame, scored(predictions(aligned=False)).to_pandas()])
     for measure, part in frame.groupby("measure"):

@@ -128,12 +128,19 @@ def test_groups_have_one_length_and_whole_quanta_of_rows():
     assert sorted(seen) == list(range(300))  # each text once
 
 
-def test_unknown_words_are_left_out_and_counted(table):
+def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
     encoder = InferSentEncoder(make(), table[0])
     found = encoder.encode(["w1 none w2", "w1 w2", "<unk> w1 </s> w2", "none", "", "<unk>"])
     np.testing.assert_array_equal(found[[1, 2]], found[[0, 0]])
     assert np.isnan(found[3:]).all()
     assert (encoder.words, encoder.unknown) == (8, 2)
+    encoder = TrainedSkipThought(make_skipthought(), WORDS)
+    found = encoder.encode(["w1 x w2", "w1 y w2", "w1 <unk> w2", "w1 w2", "x y", "", "<unk>"])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
+    assert not np.array_equal(found[0], found[2])
+    assert np.isnan(found[4:]).all()
+    assert (encoder.words, encoder.unknown) == (12, 4)
 
 
 def test_the_classifier_is_equation_6_in_both_orders(table):
@@ -179,7 +186,7 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     assert evaluator.score([(texts[0], texts[1])])["similarity"][0] == pytest.approx(wanted)
 
 
-def test_marks_without_a_vector_are_left_out(tmp_path):
+def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_path, table):
     """Version 2 has `<p>` and `</p>`, which a table may lack."""
     _, held = official_weights()
     torch.save(held, tmp_path / "infersent2.pkl")
@@ -187,6 +194,18 @@ def test_marks_without_a_vector_are_left_out(tmp_path):
     path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
     one, two = (loaded(path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
+    _, held = official_weights()
+    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
+    name = "enc_lstm.bias_hh_l0"
+    damaged = held[name].clone()
+    damaged[0] = torch.nan
+    cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
+    for words, bias in cases.items():
+        torch.save(held | {name: bias}, path)
+        with pytest.raises(InputError, match=words):
+            loaded(path, vectors=vectors)
+    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
+        loaded(path)
 
 
 class Trap:
@@ -214,21 +233,6 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
     assert capsys.readouterr().out == ""  # nothing was run
 
 
-def test_damaged_official_weights_and_missing_vectors_are_told(table, tmp_path):
-    _, held = official_weights()
-    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
-    name = "enc_lstm.bias_hh_l0"
-    damaged = held[name].clone()
-    damaged[0] = torch.nan
-    cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
-    for words, bias in cases.items():
-        torch.save(held | {name: bias}, path)
-        with pytest.raises(InputError, match=words):
-            loaded(path, vectors=vectors)
-    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        loaded(path)
-
-
 # ---- next sentences ----
 
 TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
@@ -246,15 +250,12 @@ def source(tmp_path):
     return store, NextSentences(store, vectors, 64, 1, "train"), vectors
 
 
-def test_a_sentence_is_followed_by_the_next_of_its_document(source):
+def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(source):
     store, pairs, _ = source
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
     assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
-
-
-def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(source):
     _, pairs, vectors = source
     orders = set()
     for epoch in range(8):
@@ -497,16 +498,6 @@ def test_a_vector_does_not_depend_on_its_batch(kind, table):
         else InferSentEncoder(make(pooling=kind), table[0])
     )
     check_batches(encoder, some_texts(70, 23))
-
-
-def test_unknown_words_are_read_as_unknown_and_counted():
-    encoder = TrainedSkipThought(make_skipthought(), WORDS)
-    found = encoder.encode(["w1 x w2", "w1 y w2", "w1 <unk> w2", "w1 w2", "x y", "", "<unk>"])
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
-    assert not np.array_equal(found[0], found[2])
-    assert np.isnan(found[4:]).all()
-    assert (encoder.words, encoder.unknown) == (12, 4)
 
 
 def log_probs_by_hand(network, decoder, vector, ids):

@@ -54,19 +54,17 @@ def run(files, capsys):
     return command
 
 
-def test_one_score_a_pair_in_their_order(files, run):
+def test_one_score_a_pair_in_their_order_tokenized_or_not(files, run):
     """Raw texts are tokenized and lower-cased; words without a vector say nothing."""
     found = run()
     np.testing.assert_allclose([float(line) for line in found.out.split("\n")[:-1]], COSINES)
     told = f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (line of names)\n"
     assert found.err == told
-
-
-def test_tokenized_texts_are_taken_as_they_are(files, run):
     lines = run("--tokenized").out.split()
     assert lines[0] == "0.0"  # "cat!" has no vector: the first text says nothing
     (files / "pairs.tsv").write_text("a\tb\ncat!\tcat\ncat\tcat!\n", encoding="utf-8")
     assert run("--tokenized").out.split() == ["0.0", "nan"]
+    assert run(measure="wmd").out.split("\n")[0] != ""
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -102,10 +100,6 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
     np.testing.assert_allclose([shown[0], shown[3]], wanted, atol=6e-5)
     assert shown[1] < shown[0] < shown[2]
     assert shown[4] < shown[3] < shown[5]
-
-
-def test_a_measure_can_be_named(run):
-    assert run(measure="wmd").out.split("\n")[0] != ""
 
 
 @pytest.mark.parametrize(
@@ -211,9 +205,6 @@ def test_pairs_are_read_from_tables_and_objects(tmp_path):
     assert [row[1:] for row in held_pairs(named, first="one", second="two")] == wanted
     assert held_pairs(bare) == [(1, *wanted[0]), (2, *wanted[1])]
     assert held_pairs(objects) == [(1, *wanted[0]), (3, *wanted[1])]
-
-
-def test_a_text_that_begins_with_a_quotation_mark_stays_as_it_is(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text('a\tb\tscore\n"Go," he said\t"Go" and "stay"\t1\n', "utf-8")
     assert held_pairs(path) == [(2, '"Go," he said', '"Go" and "stay"', "1")]

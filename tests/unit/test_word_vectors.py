@@ -85,14 +85,11 @@ def glove(tmp_path):
     return path
 
 
-def test_a_word_is_looked_up_in_lower_case_where_it_is_not_there(glove):
+def test_a_word_is_looked_up_in_lower_case_and_may_have_blanks(glove):
     table = open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
     assert np.isnan(table.find_exactly(["THE"])).all()
-
-
-def test_words_with_blanks_are_read_as_in_glove_840b(glove):
     glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
     found = open_file(glove).find([". . .", "at name@domain.com"])
     np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)
@@ -121,7 +118,7 @@ def fasttext(tmp_path_factory):
     return path, words
 
 
-def test_models_of_fasttext_are_read_as_by_gensim(fasttext):
+def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path):
     """Words that the model lacks have the vector of their parts, in any alphabet."""
     path, words = fasttext
     module = importlib.import_module("gensim.models.fasttext")
@@ -132,9 +129,6 @@ def test_models_of_fasttext_are_read_as_by_gensim(fasttext):
     assert np.isnan(table.find(["<unk>"])).all()
     with pytest.raises(InputError, match="have 5 numbers, expected 300"):
         load_table({"path": str(path), "width": 300})
-
-
-def test_damaged_models_of_fasttext_are_told(fasttext, tmp_path):
     content = fasttext[0].read_bytes()
     path = tmp_path / "model.bin"
     quantized = content[:84] + (3).to_bytes(8, "little") + content[92:]

@@ -23,6 +23,7 @@ from benchmarks.calibration_contrastive import rates
 from beyond_perplexity import contrast
 from beyond_perplexity.commands import contrast as contrast_command
 from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
+from beyond_perplexity.contrastive import scores as scoring
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts, read_table_1
 from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, contrast_rows, read_sums
 from beyond_perplexity.contrastive.pairs import (
@@ -30,17 +31,6 @@ from beyond_perplexity.contrastive.pairs import (
     contrast_pairs,
     read_pairs,
     wilson_interval,
-)
-from beyond_perplexity.contrastive.scores import (
-    DocumentScorer,
-    Scorer,
-    SentenceScorer,
-    Substitutes,
-    make_scorer,
-    read_versions,
-    score_texts,
-    score_versions,
-    types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.normalization import Preprocessing
@@ -61,7 +51,7 @@ from tests.unit.huggingface_models import MAKERS
 
 WORDS = [f"w{number}" for number in range(40)]
 VOCABULARY = ClosedVocabulary(WORDS, 5)
-SUBSTITUTES = Substitutes(WORDS, "words")
+SUBSTITUTES = scoring.Substitutes(WORDS, "words")
 VERSIONS = {0.0: (0, 1), 0.1: (0, 3), 0.5: (0, 4), 1.0: (0, 2)}
 HALVES = DistortionOptions()
 
@@ -77,7 +67,7 @@ def random_units(count, seed=0, longest=12, types=43):
     return units
 
 
-class Unigram(Scorer):
+class Unigram(scoring.Scorer):
     """A text's log score is the sum of a weight of each word."""
 
     sentence_level = False
@@ -127,7 +117,7 @@ def write_scores(folder, scorer, units, *, blocks=1, draws=100, options=HALVES, 
                 for level, (_, n) in versions.items()
                 if n > first
             }
-            rows = score_versions(scorer, held, SUBSTITUTES, cut, options, seed=7)
+            rows = scoring.score_versions(scorer, held, SUBSTITUTES, cut, options, seed=7)
             paths.append(str(folder / f"{number:05d}-{block:05d}.parquet"))
             write_shard(paths[-1], CONTRAST_SCORES, rows, {})
     return paths
@@ -171,7 +161,7 @@ def test_sentences_end_after_marks_and_their_items_are_their_own(tmp_path):
     with pytest.raises(InputError, match="doc_id 3: has more than"):
         sentence_item(3, 1 << 20)
     path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
-    assert types_of_split(path, "test") == ["a", "b", "z"]
+    assert scoring.types_of_split(path, "test") == ["a", "b", "z"]
 
 
 def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path):
@@ -225,11 +215,11 @@ def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
         torch.manual_seed(1)
         vocabulary = VOCABULARY
         model = build({"family": family, "architecture": {}}, vocabulary.size)
-    scorer = make_scorer(model.eval(), vocabulary, family)
+    scorer = scoring.make_scorer(model.eval(), vocabulary, family)
     texts = texts_of(20, 3, 30) if family in MAKERS else texts_of(60, 3, 40)
-    whole = score_texts(scorer, texts).log_score
-    assert np.array_equal(score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
-    alone = [score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
+    whole = scoring.score_texts(scorer, texts).log_score
+    assert np.array_equal(scoring.score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
+    alone = [scoring.score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
     assert np.array_equal(alone, whole[:15])
     plain = score_documents(model, vocabulary, [" ".join(text) for text in texts])
     assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
@@ -240,22 +230,22 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     options = {"family": "transformer", "architecture": {"context_length": 10}}
     model = build(options, VOCABULARY.size).eval()
     texts = [[" ".join(w for s in unit.sentences for w in s)] for unit in random_units(20, 5, 30)]
-    found = score_texts(DocumentScorer(model, VOCABULARY), texts)
+    found = scoring.score_texts(scoring.DocumentScorer(model, VOCABULARY), texts)
     plain = list(score_documents(model, VOCABULARY, [text for (text,) in texts]))
     assert np.allclose(found.log_score, [score.log_prob for score in plain], rtol=1e-5)
     assert found.unknown.tolist() == [score.unknown for score in plain]
-    scorer = SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
     texts = texts_of(30, 0, 12)
-    for text, score in zip(texts, score_texts(scorer, texts, 64).log_score, strict=True):
+    for text, score in zip(texts, scoring.score_texts(scorer, texts, 64).log_score, strict=True):
         ids = VOCABULARY.encode(text)
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
     broken = Unigram(np.full(VOCABULARY.size, math.nan))
     with pytest.raises(InputError, match="the score NaN"):
-        score_texts(broken, [["w1"]])
+        scoring.score_texts(broken, [["w1"]])
     with pytest.raises(InputError, match="latent variables"):
-        make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")
-    assert score_texts(broken, []).log_score.shape == (0,)
+        scoring.make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")
+    assert scoring.score_texts(broken, []).log_score.shape == (0,)
 
 
 def test_all_models_score_the_same_words():
@@ -271,7 +261,7 @@ def test_all_models_score_the_same_words():
         scorer = Listening(np.zeros(100))
         scorer._vocabulary = ClosedVocabulary(words, 1)
         seen.append([])
-        score_versions(scorer, random_units(20), SUBSTITUTES, VERSIONS, HALVES, seed=7)
+        scoring.score_versions(scorer, random_units(20), SUBSTITUTES, VERSIONS, HALVES, seed=7)
     assert seen[0] == seen[1]
     assert len(set(seen[0])) > 60
 
@@ -303,7 +293,7 @@ def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_pa
     found = rows_of(sums)
     assert found["word", "contrastive_entropy", 1.0]["value"] == pytest.approx(0, abs=1e-12)
     assert sums.levels[1.0].events[1] > 0
-    scorer = SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
     found = rows_of(read_sums(write_scores(tmp_path / "b", scorer, random_units(50))))
     for unit in ("word", "sentence"):
         row = found[unit, "contrastive_entropy", 0.0]
@@ -324,7 +314,9 @@ def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path):
                 assert found[1][key][name] == pytest.approx(factor * row[name], rel=1e-9), key
 
 
-@pytest.mark.parametrize("scorer", [Unigram(weights()), SentenceScorer(Energies(), VOCABULARY)])
+@pytest.mark.parametrize(
+    "scorer", [Unigram(weights()), scoring.SentenceScorer(Energies(), VOCABULARY)]
+)
 def test_shards_do_not_matter(scorer, tmp_path):
     """Oracle: the one shard; bit for bit."""
     units = random_units(47)
@@ -371,7 +363,7 @@ def test_measures_equal_plain_loops(tmp_path):
 
 
 def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_path):
-    scorer = SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
     found = rows_of(read_sums(write_scores(tmp_path / "a", scorer, random_units(30))))
     assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio"}
     assert all(row["sentence_level"] for row in found.values())
@@ -421,20 +413,20 @@ def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
     with pytest.raises(InputError, match="is given twice"):
         read_sums([*paths, paths[0]])
     late, versions = str(tmp_path / "late.parquet"), {0.0: (0, 1), 0.1: (1, 1)}
-    rows = score_versions(
+    rows = scoring.score_versions(
         Unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
     )
     write_shard(late, CONTRAST_SCORES, rows, {})
     with pytest.raises(InputError, match=r"draw 0 of level 0\.1 was scored for 0 of 10"):
         read_sums([late])
     with pytest.raises(InputError, match="other: has no words to substitute"):
-        Substitutes([], "other")
+        scoring.Substitutes([], "other")
     with pytest.raises(InputError, match="other: has no word of the text"):
-        Substitutes(["x"], "other").check(random_units(3))
-    assert read_versions({"0.5": [2, 3]}) == {0.5: (2, 3)}
+        scoring.Substitutes(["x"], "other").check(random_units(3))
+    assert scoring.read_versions({"0.5": [2, 3]}) == {0.5: (2, 3)}
     for wrong in ({"1.5": [0, 1]}, {"x": [0, 1]}, {"0.1": [0]}, {"0.1": [0, -1]}, {"0.1": 3}):
         with pytest.raises(InputError, match=r"level: is 1\.5|versions"):
-            read_versions(wrong)
+            scoring.read_versions(wrong)
 
 
 LEVELS = (0.1, 0.3, 0.5)

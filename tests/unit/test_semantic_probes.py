@@ -23,21 +23,10 @@ from beyond_perplexity.inference.correlations import (
     spearman,
 )
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES, PROBES
+from beyond_perplexity.semantics import probes as probing
+from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.probes import (
-    exchange_words,
-    negate,
-    probe_evaluator,
-    probe_sentences,
-    shuffle_words,
-)
-from beyond_perplexity.semantics.scored_pairs import (
-    correlate_people,
-    list_pair_scores,
-    read_scored_pairs,
-    score_pairs,
-)
 from tests.unit.evaluator_oracles import check_refusals, run_script, some_texts, write_documents
 
 
@@ -73,7 +62,7 @@ class SharedWords(Evaluator):
     ],
 )
 def test_negations(text, changed):
-    found = negate(text.split(), np.random.default_rng(0))
+    found = probing.negate(text.split(), np.random.default_rng(0))
     assert found == (changed and changed.split())
 
 
@@ -82,7 +71,7 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
     words = ["a", "b", "a", "<unk>", "c", "a"]
     seen = set()
     for _ in range(300):
-        changed = exchange_words(words, rng)
+        changed = probing.exchange_words(words, rng)
         moved = [place for place in range(6) if words[place] != changed[place]]
         assert len(moved) == 2
         one, other = moved
@@ -90,11 +79,11 @@ def test_two_words_change_places_and_shuffled_ones_are_in_another_order():
         seen.add((one, other))
     # every pair of different words, none with what is no word
     assert seen == {(0, 1), (0, 4), (1, 2), (1, 4), (1, 5), (2, 4), (4, 5)}
-    assert exchange_words(["a", "a", "<unk>"], rng) is None
+    assert probing.exchange_words(["a", "a", "<unk>"], rng) is None
     rng = np.random.default_rng(2)
-    found = {tuple(shuffle_words(["a", "b", "c"], rng)) for _ in range(200)}
+    found = {tuple(probing.shuffle_words(["a", "b", "c"], rng)) for _ in range(200)}
     assert len(found) == 5
-    assert shuffle_words(["a", "a"], rng) is None
+    assert probing.shuffle_words(["a", "a"], rng) is None
 
 
 def documents(count: int = 60):
@@ -107,19 +96,21 @@ def documents(count: int = 60):
 
 def test_changes_are_those_of_the_sentence_alone():
     units, partners = documents()
-    whole = probe_sentences(units, partners, 7)
-    part = probe_sentences(units[::-1][:9], partners[::-1][:9], 7)
+    whole = probing.probe_sentences(units, partners, 7)
+    part = probing.probe_sentences(units[::-1][:9], partners[::-1][:9], 7)
     for name, versions in part.versions.items():
         backward = [versions[k : k + 2] for k in range(0, 18, 2)][::-1]
         assert [text for pair in backward for text in pair] == whole.versions[name][-18:]
-    another = probe_sentences(units, partners, 8)
+    another = probing.probe_sentences(units, partners, 8)
     assert another.versions["shuffled"] != whole.versions["shuffled"]
 
 
 def test_what_is_noticed_is_said():
     """Oracle: shared words of 4 of 5, of 4 of 4, of 0 of 8."""
     units, partners = documents()
-    table = probe_evaluator(SharedWords(), probe_sentences(units, partners, 7), "toy")
+    table = probing.probe_evaluator(
+        SharedWords(), probing.probe_sentences(units, partners, 7), "toy"
+    )
     assert table.schema.equals(PROBES)
     rows = {row["probe"]: row for row in table.to_pylist()}
     assert [rows[name]["value"] for name in rows] == pytest.approx([1, 0.8, 1, 1, 0])
@@ -151,7 +142,7 @@ def test_intervals_of_probes_are_over_groups():
             return {"average": np.array(seen)}
 
     partners = [["c d e f"]] * 120
-    table = probe_evaluator(Blind(), probe_sentences(units, partners, 7), "toy")
+    table = probing.probe_evaluator(Blind(), probing.probe_sentences(units, partners, 7), "toy")
     row = next(row for row in table.to_pylist() if row["probe"] == "negated")
     share = 1 - hidden.mean()
     assert row["noticed"] == pytest.approx(share)
@@ -166,13 +157,15 @@ def test_intervals_of_probes_are_over_groups():
 
 def test_undefined_and_few_are_said():
     units = [CutDocument(k, None, [["x", "is", "b"]]) for k in range(5)]
-    table = probe_evaluator(SharedWords(), probe_sentences(units, [[None]] * 5, 7), "toy")
+    table = probing.probe_evaluator(
+        SharedWords(), probing.probe_sentences(units, [[None]] * 5, 7), "toy"
+    )
     for row in table.to_pylist():
         assert row["value"] is None
         assert row["undefined"] == (0 if row["probe"] == "unrelated" else 5)
         assert row["note"] == "no sentence can be changed so and has a value"
     few, partners = documents(6)
-    table = probe_evaluator(SharedWords(), probe_sentences(few, partners, 7), "toy")
+    table = probing.probe_evaluator(SharedWords(), probing.probe_sentences(few, partners, 7), "toy")
     notes = {row["note"] for row in table.to_pylist()}
     assert notes == {"fewer than 20 effective groups: no interval"}
     assert {row["low"] for row in table.to_pylist()} == {None}
@@ -258,11 +251,11 @@ def test_pairs_are_read_from_tabs_and_commas(tmp_path):
     lines = ["one\ttwo\tid\tscore\r\n", '"a\tb, c\tk\t1.5\r\n', "\n", "d\té\tl\t-2\n"]
     tabs.write_bytes(gzip.compress("".join(lines).encode("utf-8-sig")))
     wanted = [('"a', "b, c", 1.5), ("d", "é", -2.0)]
-    assert list(read_scored_pairs(tabs, "score")) == wanted
+    assert list(scored_pairs.read_scored_pairs(tabs, "score")) == wanted
     commas = tmp_path / "pairs.csv"
     commas.write_text('one,two,score\n"a ""x"", b",c,3\n')
-    assert list(read_scored_pairs(commas, "score")) == [('a "x", b', "c", 3.0)]
-    assert math.isnan(next(read_scored_pairs(commas)).gold)
+    assert list(scored_pairs.read_scored_pairs(commas, "score")) == [('a "x", b', "c", 3.0)]
+    assert math.isnan(next(scored_pairs.read_scored_pairs(commas)).gold)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +279,7 @@ def test_bad_pairs_are_named(tmp_path, text, message):
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
     words = rf"pairs\.tsv.*{re.escape(message)}"
-    check_refusals(lambda: list(read_scored_pairs(path, "score")), {words: ()})
+    check_refusals(lambda: list(scored_pairs.read_scored_pairs(path, "score")), {words: ()})
 
 
 def test_agreement_with_people_is_scipys(tmp_path):
@@ -298,8 +291,8 @@ def test_agreement_with_people_is_scipys(tmp_path):
     lines[3] = "x\ta\t2"
     path = tmp_path / "pairs.tsv"
     path.write_text("one\ttwo\tscore\n" + "\n".join(lines))
-    scored = score_pairs(SharedWords(), read_scored_pairs(path, "score"))
-    table = correlate_people(scored, "toy", "mine")
+    scored = scored_pairs.score_pairs(SharedWords(), scored_pairs.read_scored_pairs(path, "score"))
+    table = scored_pairs.correlate_people(scored, "toy", "mine")
     assert table.schema.equals(HUMAN_CORRELATIONS)
     (row,) = table.to_pylist()
     kept = np.delete(np.arange(700), 3)
@@ -309,7 +302,7 @@ def test_agreement_with_people_is_scipys(tmp_path):
     assert row["pearson"] == pytest.approx(stats.pearsonr(gold, values)[0])
     assert row["spearman"] == pytest.approx(stats.spearmanr(gold, values)[0])
     assert row["spearman_low"] < row["spearman"] < row["spearman_high"]
-    pairs = list_pair_scores(scored, "toy", "mine")
+    pairs = scored_pairs.list_pair_scores(scored, "toy", "mine")
     assert pairs.schema.equals(HUMAN_SCORES)
     assert pairs.column("value").null_count == 1
     assert pairs.column("gold").to_pylist() == scored.gold.tolist()

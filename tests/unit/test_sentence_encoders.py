@@ -49,19 +49,7 @@ from beyond_perplexity.semantics.evaluators.skipthought import (
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
-from tests.unit.evaluator_oracles import (
-    both_ways,
-    check_batches,
-    check_refusals,
-    gru_states,
-    lstm_states,
-    sigmoid,
-    some_texts,
-    weights_of,
-    write_documents,
-    write_vectors,
-)
-from tests.unit.evaluator_oracles import job_of as evaluator_job
+from tests.unit import evaluator_oracles as oracles
 
 WIDTH, HIDDEN = 6, 6
 WORDS = [f"w{place}" for place in range(20)]
@@ -71,7 +59,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("table") / "vectors.txt"
-    held = write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
+    held = oracles.write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
     return open_file(path), held
 
 
@@ -107,12 +95,12 @@ def pooled(network, states):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
     network = make(cell=cell, pooling=pooling)
-    read = lstm_states if cell == "lstm" else gru_states
-    texts = some_texts()
+    read = oracles.lstm_states if cell == "lstm" else oracles.gru_states
+    texts = oracles.some_texts()
     found = InferSentEncoder(network, table[0]).encode(texts)
     for text, vector in zip(texts, found, strict=True):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
-        states = both_ways(read, rows, network.reader.layer)
+        states = oracles.both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
 
 
@@ -146,13 +134,13 @@ def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
 def test_the_classifier_is_equation_6_in_both_orders(table):
     network = make()
     encoder = InferSentEncoder(network, table[0])
-    vectors = encoder.encode(some_texts(8))
+    vectors = encoder.encode(oracles.some_texts(8))
     first, second = vectors[:4], vectors[4:]
     found = encoder.scores(first, second, None)
     weight, bias = (part.detach().double().numpy() for part in network.head.parameters())
     for u, v, score in zip(first.astype(float), second.astype(float), found, strict=True):
         orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-        wanted = np.mean([sigmoid(weight[0] @ part + bias[0]) for part in orders])
+        wanted = np.mean([oracles.sigmoid(weight[0] @ part + bias[0]) for part in orders])
         assert score == pytest.approx(wanted, abs=1e-6)
     np.testing.assert_array_equal(encoder.scores(second, first, None), found)
 
@@ -175,12 +163,14 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     evaluator = loaded(path, vectors=given_vectors(table[0].path), version=1)
     assert evaluator.measures == ("similarity",)
     assert evaluator.describe()["title"] == "InferSent 1"
-    texts = some_texts(6)
+    texts = oracles.some_texts(6)
     found = evaluator.encoder.encode(texts)
     for text, vector in zip(texts, found, strict=True):
         words = ["<s>", *text.split(), "</s>"]
         rows = np.array([table[1][word] for word in words], np.float64)
-        np.testing.assert_allclose(vector, both_ways(lstm_states, rows, layer).max(0), atol=2e-6)
+        np.testing.assert_allclose(
+            vector, oracles.both_ways(oracles.lstm_states, rows, layer).max(0), atol=2e-6
+        )
     first, second = found[0].astype(float), found[1].astype(float)
     wanted = first @ second / np.sqrt((first @ first) * (second @ second))
     assert evaluator.score([(texts[0], texts[1])])["similarity"][0] == pytest.approx(wanted)
@@ -190,7 +180,7 @@ def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_pa
     """Version 2 has `<p>` and `</p>`, which a table may lack."""
     _, held = official_weights()
     torch.save(held, tmp_path / "infersent2.pkl")
-    write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
+    oracles.write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
     path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
     one, two = (loaded(path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
@@ -229,7 +219,7 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
         "has not the layout of InferSent's weights": (paths[3], WIDTH),
         r"of 6 numbers, but those .* have 300": (paths[4], 300),
     }
-    check_refusals(read_official, cases)
+    oracles.check_refusals(read_official, cases)
     assert capsys.readouterr().out == ""  # nothing was run
 
 
@@ -241,7 +231,7 @@ TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, TEXTS)
+    oracles.write_documents(path, TEXTS)
     words = [*WORDS, "."]
     options = EvaluatorTraining()
     found = ordered_sentences(path, "train", ClosedVocabulary(words, 0), options, False)
@@ -275,14 +265,14 @@ def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sente
 
 def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, [f"w{place} . w0" for place in range(9)])
+    oracles.write_documents(path, [f"w{place} . w0" for place in range(9)])
     options = EvaluatorTraining(sentences="documents", maximum_length=2)
     words = ClosedVocabulary(WORDS, 0)
     rows = list(ordered_sentences(path, "train", words, options, keep_unknown=True))
     # Document 7 is of the other split.
     assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]
-    write_documents(path, ["w1 w2 w3 w4 . w5 ."])
+    oracles.write_documents(path, ["w1 w2 w3 w4 . w5 ."])
     options, words = EvaluatorTraining(maximum_length=3), ClosedVocabulary([*WORDS, "."], 0)
     rows = ordered_sentences(path, "train", words, options, True)
     assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
@@ -305,8 +295,8 @@ def chain_texts(count=160):
 def job_of(folder, **options):
     path = folder / "documents.parquet"
     if not path.exists():
-        write_documents(path, chain_texts())
-        write_vectors(folder / "vectors.txt", WORDS, WIDTH)
+        oracles.write_documents(path, chain_texts())
+        oracles.write_vectors(folder / "vectors.txt", WORDS, WIDTH)
     training = {"maximum_epochs": 8, "batch_tokens": 256, "warmup_steps": 0, "checkpoint_steps": 9}
     training |= {"learning_rate": 0.02}
     given = {
@@ -316,7 +306,7 @@ def job_of(folder, **options):
         "training": training | options.pop("training", {}),
         **options,
     }
-    return evaluator_job(folder, given, documents=None if "pairs" in options else path)
+    return oracles.job_of(folder, given, documents=None if "pairs" in options else path)
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +351,7 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, 
 
 def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
-    write_vectors(other, WORDS, WIDTH, seed=5)
+    oracles.write_vectors(other, WORDS, WIDTH, seed=5)
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
         loaded(trained.output, vectors=given_vectors(other))
     folder = tmp_path / "copy"
@@ -410,17 +400,17 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be told apart."""
     pairs, weights = tmp_path / "pairs.jsonl", tmp_path / "infersent1.pkl"
     lines = []
-    for place, text in enumerate(some_texts(240, 6)):  # the same text again, or another
+    for place, text in enumerate(oracles.some_texts(240, 6)):  # the same text again, or another
         other = text if place % 2 else " ".join(f"w{19 - int(word[1:])}" for word in text.split())
         lines.append(json.dumps({"sentence1": text, "sentence2": other, "score": 5 * (place % 2)}))
     pairs.write_text("\n".join(lines) + "\n")
     torch.save(official_weights()[1], weights)
     job = job_of(tmp_path, pairs=str(pairs), path=str(weights), training={"maximum_epochs": 30})
     vectors = job.options["vectors"]
-    write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
+    oracles.write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
     fit_infersent(job)
     found, alone = loaded(job.output), loaded(weights, vectors=vectors)
-    texts = some_texts(9)
+    texts = oracles.some_texts(9)
     vectors = found.encoder.encode(texts)
     np.testing.assert_array_equal(vectors, alone.encoder.encode(texts))
     assert found.cleaning == alone.cleaning
@@ -430,7 +420,7 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     weight, bias = head["head.weight"].double().numpy()[0], float(head["head.bias"][0])
     u, v = vectors[:2].astype(float)
     orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-    wanted = np.mean([sigmoid(weight @ part + bias) for part in orders])
+    wanted = np.mean([oracles.sigmoid(weight @ part + bias) for part in orders])
     assert found.score([tuple(texts[:2])])["head"][0] == pytest.approx(wanted, abs=1e-6)
     told = found.score([("w1 w2", "w1 w2"), ("w1 w2", "w18 w17")])["head"]
     assert told[0] > 0.6 > 0.4 > told[1]
@@ -448,20 +438,20 @@ def test_labels_are_scores_or_classes(tmp_path):
         "none of its labels .* is entailment": (path, {"yes", "no"}, plain),
         "the score 'many' is no finite number": (path, {"1", "many"}, scored),
     }
-    check_refusals(LabelMeaning.of, cases)
+    oracles.check_refusals(LabelMeaning.of, cases)
 
 
 def test_what_cannot_be_trained_is_told(tmp_path):
     job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
-    write_documents(alone, ["w1 w2"] * 9)
-    write_documents(strange, ["x y . z"] * 9)
+    oracles.write_documents(alone, ["w1 w2"] * 9)
+    oracles.write_documents(strange, ["x y . z"] * 9)
     cases = {
         "no document has two sentences": alone,
         "has a vector of no word of the training text": strange,
         "give --documents": None,
     }
     jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
-    check_refusals(fit_infersent, jobs)
+    oracles.check_refusals(fit_infersent, jobs)
 
 
 def make_skipthought(directions="bi"):
@@ -471,9 +461,9 @@ def make_skipthought(directions="bi"):
 
 
 def last_states(layer, rows, directions):
-    parts = [gru_states(rows, weights_of(layer))[-1]]
+    parts = [oracles.gru_states(rows, oracles.weights_of(layer))[-1]]
     if directions == "bi":
-        parts.append(gru_states(rows[::-1], weights_of(layer, reverse=True))[-1])
+        parts.append(oracles.gru_states(rows[::-1], oracles.weights_of(layer, reverse=True))[-1])
     return np.concatenate(parts)
 
 
@@ -482,7 +472,7 @@ def test_skipthoughts_encoder_is_a_loop_over_words(directions):
     network = make_skipthought(directions)
     table = network.embedding.weight.detach().double().numpy()
     encoder = TrainedSkipThought(network, WORDS)
-    texts = some_texts(words=WORDS)
+    texts = oracles.some_texts(words=WORDS)
     assert encoder.width == HIDDEN
     for text, vector in zip(texts, encoder.encode(texts), strict=True):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
@@ -497,7 +487,7 @@ def test_a_vector_does_not_depend_on_its_batch(kind, table):
         if kind in ("uni", "bi")
         else InferSentEncoder(make(pooling=kind), table[0])
     )
-    check_batches(encoder, some_texts(70, 23))
+    oracles.check_batches(encoder, oracles.some_texts(70, 23))
 
 
 def log_probs_by_hand(network, decoder, vector, ids):
@@ -506,7 +496,9 @@ def log_probs_by_hand(network, decoder, vector, ids):
     weight, bias = (part.detach().double().numpy() for part in network.output.parameters())
     rows = np.array([np.concatenate([table[token], vector]) for token in [BOS, *ids]])
     total = 0.0
-    for state, token in zip(gru_states(rows, weights_of(decoder)), [*ids, EOS], strict=True):
+    for state, token in zip(
+        oracles.gru_states(rows, oracles.weights_of(decoder)), [*ids, EOS], strict=True
+    ):
         logits = weight @ state + bias
         logits[BOS] = -np.inf
         total += logits[token] - np.log(np.exp(logits).sum())
@@ -554,7 +546,7 @@ def official_state(arrays, prefix, rows):
     )
     state = np.zeros(HIDDEN)
     for row in rows.astype(float):
-        gates = sigmoid(state @ u + row @ w + b)
+        gates = oracles.sigmoid(state @ u + row @ w + b)
         reset, update = gates[:HIDDEN], gates[HIDDEN:]
         fresh = np.tanh((state @ ux) * reset + row @ wx + bx)
         state = update * state + (1 - update) * fresh
@@ -623,11 +615,11 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
     for words, content in {"page of HTML": b"<html>", "or damaged": b"PK\x03\x04junk"}.items():
         cases[words] = (tmp_path / words, "uni", WIDTH)
         cases[words][0].write_bytes(content)
-    check_refusals(read_official_gru, cases)
+    oracles.check_refusals(read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
     nothing = ({"family": "skipthought"},)
     cases = {"give path, of a trained folder, or uni or bi": nothing}
-    check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
+    oracles.check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
 
 
 # ---- neighbours and training ----
@@ -637,7 +629,7 @@ NEIGHBOUR_TEXTS = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
 
 def test_neighbours_are_of_the_same_document(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, NEIGHBOUR_TEXTS)
+    oracles.write_documents(path, NEIGHBOUR_TEXTS)
     words = ClosedVocabulary([*WORDS, "."], 0)
     found = ordered_sentences(path, "train", words, EvaluatorTraining(), keep_unknown=True)
     source = Neighbours(InstanceStore.write(tmp_path / "store", "train", found), 1000)
@@ -667,13 +659,13 @@ def job(tmp_path):
     for place in range(80):
         words = WORDS[:4] if place % 3 else WORDS[4:9]
         texts.append(" . ".join([" ".join(random.choice(words, 4)) for _ in range(4)]) + " .")
-    write_documents(tmp_path / "documents.parquet", texts)
+    oracles.write_documents(tmp_path / "documents.parquet", texts)
     ClosedVocabulary([*WORDS[:9], "."], 0).save(tmp_path / "words.json")
     training = {"maximum_epochs": 6, "batch_tokens": 128, "warmup_steps": 0, "learning_rate": 0.02}
     architecture = {"embedding_size": 8, "hidden_size": 8, "decoder_size": 8}
     options = {"family": "skipthought", "training": training, "architecture": architecture}
     held = {"vocabulary": tmp_path / "words.json", "preprocessing": {"lower_case": True}}
-    return evaluator_job(tmp_path, options, **held)
+    return oracles.job_of(tmp_path, options, **held)
 
 
 def test_neighbours_are_learned_and_the_folder_loads(job):
@@ -703,4 +695,4 @@ def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
         "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
     }
     jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
-    check_refusals(fit_skipthought, jobs)
+    oracles.check_refusals(fit_skipthought, jobs)

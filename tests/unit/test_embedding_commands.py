@@ -26,8 +26,12 @@ from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 from beyond_perplexity.report.comparison_input import CompareOptions, read_body
 from beyond_perplexity.report.embeddings import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.contract import (
+    Evaluator,
+    SentenceEvaluator,
+    encoder_of,
+    named_evaluator,
+)
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table

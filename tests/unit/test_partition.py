@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from beyond_perplexity.contrastive import partition
+from beyond_perplexity.contrastive import PartitionOptions, partition
 from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
@@ -25,7 +25,6 @@ from beyond_perplexity.contrastive.partition import (
     draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.checkpoint import save_model

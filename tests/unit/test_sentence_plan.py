@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.run import Run

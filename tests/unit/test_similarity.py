@@ -22,8 +22,8 @@ from torch import nn
 from beyond_perplexity.commands import similarity
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
+from beyond_perplexity.semantics.evaluators.contract import evaluator_at
 from beyond_perplexity.semantics.evaluators.families import is_installed
-from beyond_perplexity.semantics.evaluators.opening import evaluator_at
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.evaluator_oracles import check_refusals, write_vectors

@@ -20,9 +20,8 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.semantics.evaluators.vectors import (
     ArrayTable,
     KeyedTable,

@@ -184,11 +184,7 @@ def _ratio_difference(
 
 
 def _row(
-    given: Mapping[str, Any],
-    measure: str,
-    found: RatioInterval,
-    p_value: float | None,
-    note: str,
+    given: Mapping[str, Any], measure: str, found: RatioInterval, p_value: float | None, note: str
 ) -> _Row:
     known = found.columns("value", "low", "high")
     empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)

@@ -31,11 +31,7 @@ from beyond_perplexity.semantics.differences import (
     compare_semantics,
     correlate_measures,
 )
-from beyond_perplexity.semantics.paired_scores import (
-    EXCESS_KIND,
-    ScoreKey,
-    read_paired_scores,
-)
+from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.semantic_tables import KINDS, sentences, write_scores
 

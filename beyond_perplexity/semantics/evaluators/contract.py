@@ -178,9 +178,7 @@ def find_evaluator(family: object) -> EvaluatorFamily:
 
 
 def load_evaluator(
-    options: Mapping[str, Any],
-    measures: Mapping[str, Any] | None = None,
-    device: str = "auto",
+    options: Mapping[str, Any], measures: Mapping[str, Any] | None = None, device: str = "auto"
 ) -> Evaluator:
     """Load an evaluator.
 

@@ -24,11 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import choose_device
 from beyond_perplexity.models.contract import TrainedModel, check_finite
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.contract import (
-    SentenceEvaluator,
-    has_vector,
-    settle,
-)
+from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.networks import (

@@ -323,11 +323,7 @@ class LabelledPairs(_PairSource):
     """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1."""
 
     def __init__(
-        self,
-        store: InstanceStore,
-        vectors: NDArray[np.float32],
-        batch_tokens: int,
-        scores: bool,
+        self, store: InstanceStore, vectors: NDArray[np.float32], batch_tokens: int, scores: bool
     ) -> None:
         self._scores = scores
         longest = np.maximum(store.lengths, store.lengths_of(SECOND))

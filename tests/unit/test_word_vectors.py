@@ -88,7 +88,7 @@ def test_a_word_is_looked_up_in_lower_case_and_may_have_blanks(glove):
     table = open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
-    assert np.isnan(table.find_exactly(["THE"])).all()
+    assert np.isnan(table.find(["THE"], exactly=True)).all()
     glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
     found = open_file(glove).find([". . .", "at name@domain.com"])
     np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)

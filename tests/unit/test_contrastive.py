@@ -269,7 +269,7 @@ def test_all_models_score_the_same_words():
 # ---- measures ----
 
 
-def test_a_unigram_model_has_its_closed_form(tmp_path):
+def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_path):
     """Oracle: H_C(d) = x_S (mean weight of the text − mean weight of the substitutes)."""
     units = random_units(1500)
     options = DistortionOptions(1.0, 0.0)
@@ -283,9 +283,6 @@ def test_a_unigram_model_has_its_closed_form(tmp_path):
     assert abs(row["value"] - exact) < 4 * row["deviation"] / math.sqrt(20)
     assert row["low"] < exact < row["high"]
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
-
-
-def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_path):
     options = DistortionOptions(0.0, 1.0)
     sums = read_sums(
         write_scores(tmp_path / "a", Unigram(weights()), random_units(50), options=options)
@@ -300,7 +297,7 @@ def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_pa
         assert (row["value"], row["low"], row["high"], row["deviation"]) == (0, 0, 0, None)
 
 
-def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path):
+def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_zero(tmp_path):
     units = random_units(80)
     found = [
         rows_of(read_sums(write_scores(tmp_path / str(scale), Unigram(weights(), scale), units)))
@@ -312,6 +309,12 @@ def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path):
         for name in ("value", "low", "high", "deviation"):
             if row[name] is not None:
                 assert found[1][key][name] == pytest.approx(factor * row[name], rel=1e-9), key
+    flat = Unigram(np.random.default_rng(0).normal(0, 1e-3, VOCABULARY.size))
+    sums = read_sums(write_scores(tmp_path, flat, random_units(60)))
+    row = rows_of(sums)["word", "ratio", 0.5]
+    assert (row["low"], row["high"]) == (None, None)
+    assert "H_C at 0.1 is not clearly above 0" in row["note"]
+    assert ("word", "ratio", 0.5) not in rows_of(sums, base=0.7)
 
 
 @pytest.mark.parametrize(
@@ -395,15 +398,6 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
     found = rows_of(read_sums(write_scores(tmp_path / "new", Unigram(never), units)))
     assert "distorted documents impossible" in found["word", "contrastive_entropy", 1.0]["note"]
     assert found["word", "cross_entropy", None]["value"] is not None
-
-
-def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path):
-    flat = Unigram(np.random.default_rng(0).normal(0, 1e-3, VOCABULARY.size))
-    sums = read_sums(write_scores(tmp_path, flat, random_units(60)))
-    row = rows_of(sums)["word", "ratio", 0.5]
-    assert (row["low"], row["high"]) == (None, None)
-    assert "H_C at 0.1 is not clearly above 0" in row["note"]
-    assert ("word", "ratio", 0.5) not in rows_of(sums, base=0.7)
 
 
 def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
@@ -551,8 +545,11 @@ def test_models_read_as_in_table_1(factors, reading):
     assert found.loc[found["measure"] == "ratio", "reading"].isna().all()
 
 
-def test_models_that_are_alike_show_no_difference():
-    """Oracle: the level of the test; of 40 pairs without difference few are told apart."""
+def test_models_that_are_alike_show_no_difference_and_intervals_cover():
+    """Oracle: the level of the test; of 40 pairs without difference few are told apart.
+
+    Of a simulation the nominal rates, within what 150 repeats can miss; 1,000 are in tests/long.
+    """
     readings = []
     for seed in range(40):
         sums = {name: made_sums(drawn((1, 2, 3), seed * 2 + k)) for k, name in enumerate("ab")}
@@ -562,6 +559,9 @@ def test_models_that_are_alike_show_no_difference():
         )
     assert len(readings) == 160
     assert readings.count("no difference found") >= 144
+    found = rates(150, 40)
+    assert min(found.entropy, found.ratio, found.difference) >= 0.89
+    assert found.rejected <= 0.1
 
 
 def test_other_texts_one_model_alone_and_no_base_level():
@@ -581,13 +581,6 @@ def test_other_texts_one_model_alone_and_no_base_level():
     assert read_table_1(1.0, None, -1, 1) is None
     assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
     assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
-
-
-def test_coverage_and_level_by_simulation():
-    """Oracle: the nominal rates, within what 150 repeats can miss; 1,000 are in tests/long."""
-    found = rates(150, 40)
-    assert min(found.entropy, found.ratio, found.difference) >= 0.89
-    assert found.rejected <= 0.1
 
 
 class Values(Unigram):
@@ -648,7 +641,7 @@ def test_pairs_that_are_identical_impossible_or_empty_and_their_intervals(monkey
     assert pair_rows(pairs) == whole
 
 
-def test_json_and_tables_are_read_alike(tmp_path):
+def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     rows = [{"sentence_good": "a b", "sentence_bad": "b a", "UID": "swap"}] * 2
     lines = [json.dumps(row) for row in rows]
     (tmp_path / "pairs.jsonl").write_text("\n\n".join(lines) + "\n")
@@ -660,6 +653,13 @@ def test_json_and_tables_are_read_alike(tmp_path):
     assert found[0][1] == SentencePair("a b", "b a", "swap", f"{tmp_path}/pairs.jsonl: line 3")
     (tmp_path / "island.tsv").write_text("good\tbad\nx\ty\n")
     assert [pair.phenomenon for pair in read_pairs(tmp_path / "island.tsv")] == ["island"]
+    (tmp_path / "a.tsv").write_text("good\tbad\n")
+    with pytest.raises(InputError, match="pairs: the file has none"):
+        contrast_pairs(Values(), read_pairs(tmp_path / "a.tsv"), None, "model")
+    (tmp_path / "none").mkdir()
+    (tmp_path / "a.tsv").rename(tmp_path / "none" / "notes.txt")
+    with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
+        list(read_pairs(tmp_path / "none"))
 
 
 @pytest.mark.parametrize(
@@ -681,15 +681,6 @@ def test_files_that_hold_no_pairs(name, content, message, tmp_path):
     (tmp_path / name).write_text(content)
     with pytest.raises(InputError, match=message):
         list(read_pairs(tmp_path / name))
-
-
-def test_a_file_with_names_alone_and_a_folder_without_pairs(tmp_path):
-    (tmp_path / "a.tsv").write_text("good\tbad\n")
-    with pytest.raises(InputError, match="pairs: the file has none"):
-        contrast_pairs(Values(), read_pairs(tmp_path / "a.tsv"), None, "model")
-    (tmp_path / "a.tsv").rename(tmp_path / "notes.txt")
-    with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
-        list(read_pairs(tmp_path))
 
 
 PAIRS = {

@@ -218,6 +218,12 @@ def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups()
     assert math.log(high / low) == pytest.approx(2 * 1.98 * error, rel=0.01)
     assert summary["log_z_growth_per_word"] == pytest.approx(math.log(4.0))
     assert (summary["words"], summary["sentences"], summary["groups"]) == (words, 200, 200)
+    held = ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
+    found = GivenLength(held, np.zeros((1, 2)), 5, "x")
+    columns = found.columns("m", "q")
+    assert columns["standard_error"] == columns["log_z_debiased"] == [None, None]
+    assert found.summary()["interval"] == [None, None]
+    json.dumps(found.summary(), allow_nan=False)
 
 
 def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
@@ -242,15 +248,6 @@ def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
     assert good["sentences_few_effective"] == good["sentences_pareto_k_above"] == 0
     assert not any("Not to be trusted" in line for line in describe_given_length(good))
     assert "may diverge" in describe_given_length(good)[0]
-
-
-def test_a_single_sample_has_no_error_and_few_groups_no_interval():
-    held = ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
-    found = GivenLength(held, np.zeros((1, 2)), 5, "x")
-    columns = found.columns("m", "q")
-    assert columns["standard_error"] == columns["log_z_debiased"] == [None, None]
-    assert found.summary()["interval"] == [None, None]
-    json.dumps(found.summary(), allow_nan=False)
 
 
 # The command

@@ -234,7 +234,8 @@ def test_special_tokens_are_printed_and_a_broken_model_is_named():
         columns(TableModel(table), random_units(2))
 
 
-def test_after_words_that_were_not_seen_a_trigram_says_unknown():
+def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():
+    """A word of the text that is written like a special token is unknown, and stays in the text."""
     model = Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
     units = [CutDocument(0, None, [["w1", "w2"], ["w9", "w9", "w9"]])]
     (first, second) = columns(model, units, prefix=1)
@@ -246,6 +247,13 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown():
     assert row["continued"] == "w9 <unk> <unk>"
     assert row["given"] == 1
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
+    vocabulary = ClosedVocabulary(["a"], 1)
+    model = TableModel.random(vocabulary.size)
+    units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
+    rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
+    assert rows["target"] == ["<unk> </s> a"]
+    assert rows["unknown_target"] == [2]
+    assert len(str(rows["predicted"][0]).split()) == 3
 
 
 # ---- tokens that are no words ----
@@ -456,14 +464,3 @@ def test_documents_of_a_page_are_a_group_and_wrong_options_are_named(home):
     }
     given = {words: (values,) for words, values in cases.items()}
     check_refusals(predict_words.read_options, given)
-
-
-def test_a_closed_vocabulary_keeps_words_apart():
-    """A word of the text that is written like a special token is unknown, and stays in the text."""
-    vocabulary = ClosedVocabulary(["a"], 1)
-    model = TableModel.random(vocabulary.size)
-    units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
-    rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
-    assert rows["target"] == ["<unk> </s> a"]
-    assert rows["unknown_target"] == [2]
-    assert len(str(rows["predicted"][0]).split()) == 3

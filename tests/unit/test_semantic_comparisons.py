@@ -215,7 +215,9 @@ def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     assert correlate_measures(one).equals(correlate_measures(other))
 
 
-def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
+def test_what_has_no_value_is_left_out_and_counted(tmp_path):
+    """Such as aligned words of a model of subwords, and the cross-entropy of what is impossible."""
+
     def values(table):
         gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
         return pc.if_else(gone, None, table["value"])
@@ -228,10 +230,6 @@ def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
     rest = rows[(rows["split"] == "valid") & (rows["measure"] == "average")]
     assert set(rest["sentences"]) == {120}
 
-
-def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
-    """Such as a model of subwords, in measures of aligned words."""
-
     def values(table):
         aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
         return pc.if_else(aligned, None, table["value"])
@@ -241,8 +239,6 @@ def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
     assert pairs == {("a", "c")}
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
 
-
-def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path):
     def values(table):
         first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
         return pc.if_else(first, math.inf, table["value"])
@@ -340,7 +336,7 @@ def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path):
     assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
 
 
-def test_over_models_it_is_that_of_their_values(tmp_path):
+def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_path, shards):
     paths = write_scores(tmp_path, {name: k / 5 for k, name in enumerate("abcdef")}, sentences())
     held = paired(paths)
     values = [
@@ -352,9 +348,6 @@ def test_over_models_it_is_that_of_their_values(tmp_path):
     own = row(found, first_measure="wmd", second_measure="average")
     assert own["value"] == pytest.approx(spearmanr(*values).statistic)
     assert (own["n"], own["low"] < own["value"] <= own["high"]) == (6, True)
-
-
-def test_few_models_have_no_interval_and_two_no_correlation(tmp_path, shards):
     few = correlations(shards, "models")
     assert few["value"].notna().all()
     assert few["low"].isna().all()

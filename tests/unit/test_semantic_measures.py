@@ -101,12 +101,22 @@ def test_bleu_by_hand_what_is_no_word_matches_nothing_but_counts():
 # ---- words in their places ----
 
 
-def test_aligned_cosines_are_a_loop_over_places():
+def test_aligned_cosines_and_greedy_alignment_are_loops_over_words():
     texts = [random_texts(seed, 60) for seed in (5, 6)]
     found = cosines.aligned_cosines(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         pairs = itertools.zip_longest(one.split(), other.split(), fillvalue="<unk>")
         assert value == pytest.approx(np.mean([slow_cosine(*pair) for pair in pairs]), abs=1e-6)
+    texts = [random_texts(seed, 60) for seed in (13, 14)]
+    found = cosines.greedy_alignments(UNITS, *read(*texts))
+    for place, (one, other) in enumerate(zip(*texts, strict=True)):
+        table = [[slow_cosine(x, y) for y in other.split()] for x in one.split()]
+        precision = np.mean([max(row) for row in table])
+        recall = np.mean([max(column) for column in zip(*table, strict=True)])
+        assert found.precision[place] == pytest.approx(precision, abs=1e-6)
+        assert found.recall[place] == pytest.approx(recall, abs=1e-6)
+        p, r = max(0, precision), max(0, recall)
+        assert found.f1[place] == pytest.approx(2 * p * r / (p + r) if p + r else 0, abs=1e-6)
 
 
 def pairwise_loop(one: str, other: str, k: int, weigh) -> tuple[float, float]:
@@ -141,8 +151,11 @@ def test_pairwise_cosines_are_a_loop_over_places(k):
         assert printed[place] == pytest.approx(sums / (len(one.split()) * k), abs=1e-6)
 
 
-def test_equation_11_by_hand():
-    """Words a, b at right angles, texts "a b" and "a b", k = 1: weights 1 and 1/2, or 0 and 1."""
+def test_equation_11_by_hand_and_only_normalized_a_text_is_nearest_to_itself():
+    """Words a, b at right angles, texts "a b" and "a b", k = 1: weights 1 and 1/2, or 0 and 1.
+
+    (a, a, a) is nearer to (a, b, a) than it is to itself, for k = 2.
+    """
     units = np.eye(2, dtype=np.float32)
     index = cosines.WordIndex({"a": 0, "b": 1})
     first, second = index.read(["a b"]), index.read(["b a"])
@@ -151,10 +164,6 @@ def test_equation_11_by_hand():
     assert cosines.pairwise_cosines(units, first, first, 1, "printed") == 0
     assert cosines.pairwise_cosines(units, first, second, 1, "normalized") == pytest.approx(1 / 2)
     assert cosines.pairwise_cosines(units, first, second, 1, "printed") == 1
-
-
-def test_only_the_normalized_reading_of_equation_11_has_a_text_nearest_to_itself():
-    """Words at right angles: (a, a, a) is nearer to (a, b, a) than it is to itself, for k = 2."""
     units = np.eye(2, dtype=np.float32)
     index = cosines.WordIndex({"a": 0, "b": 1})
     texts = ["".join(f"{word} " for word in words) for words in itertools.product("ab", repeat=3)]
@@ -218,32 +227,13 @@ def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
 # ---- greedy alignment, averages ----
 
 
-def test_greedy_alignment_is_a_loop_over_words():
-    texts = [random_texts(seed, 60) for seed in (13, 14)]
-    found = cosines.greedy_alignments(UNITS, *read(*texts))
-    for place, (one, other) in enumerate(zip(*texts, strict=True)):
-        table = [[slow_cosine(x, y) for y in other.split()] for x in one.split()]
-        precision = np.mean([max(row) for row in table])
-        recall = np.mean([max(column) for column in zip(*table, strict=True)])
-        assert found.precision[place] == pytest.approx(precision, abs=1e-6)
-        assert found.recall[place] == pytest.approx(recall, abs=1e-6)
-        p, r = max(0, precision), max(0, recall)
-        assert found.f1[place] == pytest.approx(2 * p * r / (p + r) if p + r else 0, abs=1e-6)
-
-
-def test_mean_vectors_are_means_of_the_words_that_have_one():
+def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone():
     texts = ["w1 rare w2 w1", "rare <unk>", "", "w5", "<unk> w7 </s>"]
     (ids,) = read(texts)
     found = cosines.mean_vectors(VECTORS, ids)
     wanted = [(2 * VECTORS[1] + VECTORS[2]) / 3, None, None, VECTORS[5], VECTORS[7]]
     for row, mean in zip(found, wanted, strict=True):
         assert np.isnan(row).all() if mean is None else row == pytest.approx(mean, rel=1e-6)
-
-
-# ---- all of them ----
-
-
-def test_a_word_without_a_vector_is_like_itself_alone():
     index = cosines.WordIndex({"a": 0, "<unk>": 1})  # some tables have a vector for it
     ids = index.read(["a rare other rare <unk> </s>"]).ids
     assert ids.tolist() == [0, -2, -3, -2, cosines.NO_WORD, cosines.NO_WORD]
@@ -252,6 +242,9 @@ def test_a_word_without_a_vector_is_like_itself_alone():
     wanted[0, 0] = wanted[2, 2] = wanted[1, 1] = wanted[3, 3] = wanted[1, 3] = wanted[3, 1] = 1
     assert (cosines.cosine_matrix(units, ids, ids) == wanted).all()
     assert cosines.word_cosines(units, ids, ids).tolist() == [1, 1, 1, 1, 0, 0]
+
+
+# ---- all of them ----
 
 
 @pytest.mark.parametrize("weighting", ["normalized", "weighted", "printed"])
@@ -313,7 +306,7 @@ def test_what_is_no_word_gets_what_nothing_gets_and_there_need_be_none():
 # ---- curves ----
 
 
-def test_equations_12_and_13_and_similarities_of_distances_by_hand():
+def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
     """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
     assert cosines.exponential_scaling([0, 0.5, 1]) == pytest.approx([0, 1 - 0.5 * math.sqrt(2), 1])
     grid = np.linspace(0, 1, 101)
@@ -328,9 +321,6 @@ def test_equations_12_and_13_and_similarities_of_distances_by_hand():
     assert cosines.movers_similarity(distances, OPTIONS).tolist() == [1, 0.5, 0]
     falling = cosines.movers_similarity(distances, MeasureOptions(movers="exponential"))
     assert falling == pytest.approx([1, math.exp(-1), math.exp(-2)])
-
-
-def test_ranges_of_rows_are_those_of_the_papers_constants():
     cosine, scaled = MEASURES["cosine"], MEASURES["cosine_scaled"]
     assert (cosine.low, cosine.high) == pytest.approx(tuple(cosines.logistic([-1, 1])))
     arguments = OPTIONS.temperature, OPTIONS.bias

@@ -340,20 +340,17 @@ def expected(kind, truth, told):
     return found
 
 
-def test_only_the_proper_score_is_best_for_the_truth():
-    """A model that always says the likelier word expects more matches than the truth itself."""
+def test_only_the_proper_score_is_best_for_the_truth_and_of_accuracy_is_briers(tmp_path):
+    """A model that always says the likelier word expects more matches than the truth itself.
+
+    Oracle: 1/2 − Brier/2 + a constant: E 1(X = y) − E 1(X = X')/2 = q_y − Σ q²/2. All pairs of 40
+    samples stand for the expectation.
+    """
     truth = {"A": 0.7, "B": 0.3}
     models = [{"A": q, "B": 1 - q} for q in np.linspace(0, 1, 21).tolist()]
     for kind, best in (("sampled", 1.0), ("proper", 0.7)):
         scores = [expected(kind, truth, told) for told in models]
         assert models[int(np.argmax(scores))]["A"] == pytest.approx(best)
-
-
-def test_the_proper_score_of_accuracy_is_briers(tmp_path):
-    """Oracle: 1/2 − Brier/2 + a constant: E 1(X = y) − E 1(X = X')/2 = q_y − Σ q²/2.
-
-    All pairs of 40 samples stand for the expectation.
-    """
     rng = np.random.default_rng(5)
     rows, brier = [], 0.0
     for unit in range(30):

@@ -437,7 +437,7 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     assert told[0] > 0.6 > 0.4 > told[1]
 
 
-def test_labels_are_scores_or_classes(tmp_path):
+def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_path):
     path = tmp_path / "pairs.tsv"
     scores = LabelMeaning.of(path, {"0", "2.5", "5"}, PairTraining())
     assert (scores.classes, scores.low, scores.high) == ((), 0, 5)
@@ -450,9 +450,6 @@ def test_labels_are_scores_or_classes(tmp_path):
         "the score 'many' is no finite number": (path, {"1", "many"}, scored),
     }
     oracles.check_refusals(LabelMeaning.of, cases)
-
-
-def test_what_cannot_be_trained_is_told(tmp_path):
     job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
     oracles.write_documents(alone, ["w1 w2"] * 9)
     oracles.write_documents(strange, ["x y . z"] * 9)
@@ -903,7 +900,8 @@ def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_pa
 
 
 @MINILM
-def test_minilm_is_that_of_sentence_transformers_and_does_not_depend_on_the_batch():
+def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
+    """MiniLM puts [CLS] before a text and [SEP] behind it."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
     evaluator = loaded_folder("sentence-transformers", package="minilm")
     encoder = evaluator.encoder
@@ -926,11 +924,6 @@ def test_minilm_is_that_of_sentence_transformers_and_does_not_depend_on_the_batc
     assert (encoder.width, encoder.limit) == (384, 256)
     with pytest.raises(InputError, match="package: glove has no encoder"):
         loaded_folder("sentence-transformers", package="glove")
-
-
-@MINILM
-def test_marks_of_an_encoder_are_no_words():
-    """MiniLM puts [CLS] before a text and [SEP] behind it."""
     path = package_folder("minilm")
     encoder = loaded_folder(path=path, layers=1).encoder
     model = BertModel.from_pretrained(path).eval()

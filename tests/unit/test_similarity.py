@@ -125,13 +125,9 @@ def test_the_packages_are_names(run):
     assert len(run(evaluator="glove").out.split()) == 4
 
 
-def test_a_missing_package_is_told(run, monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
-        run(evaluator="minilm")
-
-
-def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
+def test_evaluators_of_a_configuration_are_names_and_a_missing_package_is_told(
+    files, run, monkeypatch
+):
     monkeypatch.chdir(files)
     config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}
@@ -142,6 +138,9 @@ def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
         run(evaluator="word2vec", config="mine.yaml")
     with pytest.raises(InputError, match="there are glove, minilm, infersent, mine, skipthought"):
         run(evaluator="yours", config="mine.yaml")
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
+        run(evaluator="minilm")
 
 
 def test_official_weights_of_infersent_need_vectors(files, run):

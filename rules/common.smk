@@ -18,7 +18,8 @@ from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, summarize_run
+from beyond_perplexity.planning.semantics import PROBED
+from beyond_perplexity.planning.pilot import JOBS_VARIABLE, summarize_run
 from beyond_perplexity.planning.snakemake_hooks import (
     RunRecord,
     print_job_lines,
@@ -41,7 +42,7 @@ shell.prefix(SHELL_PREFIX)
 STARTED = time.time()
 
 try:
-    validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
+    validate(config)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

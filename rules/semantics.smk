@@ -73,7 +73,7 @@ rule score_semantics:
     params:
         code=code_of("scripts/score_semantics.py", of(RUN.semantics.evaluator_code, "evaluator")),
         options=of(RUN.semantics.evaluator_options, "evaluator"),
-        measures=RUN.semantics.measures(),
+        measures=parameters.as_json(config["semantics"]["measures"]),
     shell:
         """
         python -m scripts.score_semantics \
@@ -109,7 +109,7 @@ rule measure_semantics:
         code=fingerprint("scripts/measure_semantics.py"),
         scores=in_ranges("scores"),
         predictions=in_ranges("predictions"),
-        measures=RUN.semantics.measures(),
+        measures=parameters.as_json(config["semantics"]["measures"]),
         seed=config["seed"],
     shell:
         """
@@ -177,9 +177,9 @@ rule probe_evaluator:
         split=config["semantics"]["splits"][-1],
         split_unit=of(RUN.corpora.split_unit, "corpus"),
         whole=of(RUN.semantics.whole_flag, "corpus"),
-        sentences=RUN.semantics.probed_sentences(),
+        sentences=min(config["semantics"]["sentences"], PROBED),
         options=of(RUN.semantics.evaluator_options, "evaluator"),
-        measures=RUN.semantics.measures(),
+        measures=parameters.as_json(config["semantics"]["measures"]),
         human=RUN.semantics.human_scores(),
         seed=config["seed"],
     shell:

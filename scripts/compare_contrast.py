@@ -31,18 +31,8 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "scores",
-        nargs="+",
-        action=FileRanges,
-        help="all shards of every model, in the order of their names",
-    )
-    add(
-        "--base-level",
-        type=real(above=0),
-        default=0.1,
-        help="level that ratios divide by (default 0.1)",
-    )
+    add("scores", nargs="+", action=FileRanges, help="all shards of every model, in order")
+    add("--base-level", type=real(above=0), default=0.1, help="what ratios divide by (default 0.1)")
     add("--flips", type=COUNT, default=9_999, help="drawn sign-flips of each test (default 9999)")
     add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
     add("--output", type=output_file, required=True, help="Parquet file to write")

@@ -23,12 +23,7 @@ def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
-    add(
-        "--flips",
-        type=COUNT,
-        default=49_999,
-        help="drawn sign-flips of each test (default 49999)",
-    )
+    add("--flips", type=COUNT, default=49_999, help="drawn sign-flips of each test (default 49999)")
     add(
         "--correlated-sentences",
         type=COUNT,

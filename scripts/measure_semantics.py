@@ -15,12 +15,7 @@ from beyond_perplexity.storage.shards import FileRanges, write_shard
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "scores",
-        nargs="+",
-        action=FileRanges,
-        help="all shards of all evaluators, those of one in their order",
-    )
+    add("scores", nargs="+", action=FileRanges, help="all shards, of each evaluator in order")
     files = "all shards of predictions of the model"
     add("--predictions", nargs="+", required=True, action=FileRanges, help=files)
     add("--model", required=True, help="name of the model")

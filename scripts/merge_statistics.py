@@ -11,12 +11,9 @@ from beyond_perplexity.tendencies.statistics import merge_statistics
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "--inputs", nargs="+", required=True, action=FileRanges, help="statistics files"
-    )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="statistics file to write"
-    )
+    add = parser.add_argument
+    add("--inputs", nargs="+", required=True, action=FileRanges, help="statistics files")
+    add("--output", type=output_file, required=True, help="statistics file to write")
     options = parser.parse_args()
     record = run_record("scripts/merge_statistics.py", vars(options))
     merge_statistics(options.inputs, options.output, record)

@@ -38,12 +38,11 @@ from beyond_perplexity.inference.weight_diagnostics import (
     diagnose,
     k_hat_threshold,
 )
-from beyond_perplexity.invariant_tensors import invert, uniforms
+from beyond_perplexity.invariant_tensors import effective_size, invert, systematic, uniforms
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.counted import UnnormalizedModel
+from beyond_perplexity.models.factored import chosen_log_probs
+from beyond_perplexity.models.latent import UnnormalizedModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS, POOL
-from beyond_perplexity.models.losses import chosen_log_probs
-from beyond_perplexity.particle_resampling import effective_size, systematic
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, UNK
 

@@ -37,7 +37,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
-    from beyond_perplexity.models.checkpoint import OpenedModel
+    from beyond_perplexity.models.registry import OpenedModel
 
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
@@ -92,7 +92,7 @@ def contrast(given: ContrastOptions) -> Result:
 
 
 def _open(model: str, device: str) -> OpenedModel:
-    from beyond_perplexity.models.checkpoint import OpenedModel, choose_device, open_any
+    from beyond_perplexity.models.registry import OpenedModel, choose_device, open_any
 
     if not os.path.isfile(model):
         return open_any(model, device)

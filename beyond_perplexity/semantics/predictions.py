@@ -25,8 +25,8 @@ from beyond_perplexity.decoding.kernels import pick, unnormalized
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, round_up, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.factored import chosen_log_probs
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS, ScoreWindow, check_window, cut_windows
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import PredictionOptions

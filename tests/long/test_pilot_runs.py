@@ -14,7 +14,7 @@ import sys
 import yaml
 
 from beyond_perplexity.planning.job_costs import PlannedJob, read_plan
-from beyond_perplexity.planning.run_summary import JOBS_VARIABLE
+from beyond_perplexity.planning.pilot import JOBS_VARIABLE
 from beyond_perplexity.storage.benchmarks import read_benchmark
 from tests.workflow.conftest import SMOKE, checkout  # noqa: F401 (a fixture)
 

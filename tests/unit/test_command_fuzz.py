@@ -24,8 +24,7 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.arguments import output_file, output_folder, output_path
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.registry import find
+from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_arguments import COMMANDS, actions, module_of
@@ -187,7 +186,7 @@ def run(command: str, line: list[str]) -> tuple[int, str]:
 
 
 @pytest.mark.filterwarnings("default")
-@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "update_schema"])
+@pytest.mark.parametrize("command", sorted({*COMMANDS} - {"update_configuration_page"}))
 def test_no_option_breaks_a_command(command: str, home: Path, monkeypatch) -> None:
     declared = actions(command, monkeypatch)
 

@@ -36,10 +36,9 @@ from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.likelihoods import score_documents
-from beyond_perplexity.models.registry import build, find
+from beyond_perplexity.models.registry import build, find, save_model
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES

@@ -27,7 +27,7 @@ from beyond_perplexity.contrastive.partition import (
 )
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream

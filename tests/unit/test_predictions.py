@@ -19,11 +19,10 @@ import torch
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import cut_windows, score_documents
-from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.registry import build, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
@@ -38,9 +37,9 @@ from beyond_perplexity.semantics.predictions import (
 from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary, Vocabulary
 from scripts import predict_words
-from tests.unit.decoding_models import TableModel
 from tests.unit.evaluator_oracles import check_refusals, run_script
 from tests.unit.huggingface_models import MAKERS
+from tests.unit.small_models import TableModel
 from tests.unit.test_contrastive import VOCABULARY, random_units, write_documents
 
 SIZES = {

@@ -33,7 +33,7 @@ from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.relations.correlations import correlate_ranks
+from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
@@ -493,7 +493,7 @@ def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
             **deepcopy(config),
             "report": {"published": {"semantics": ["wikipedia"] * expected}},
         }
-        validate(held, ROOT / "rules" / "config.schema.yaml")
+        validate(held)
         report = Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
         labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))

@@ -27,7 +27,7 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.infersent import (

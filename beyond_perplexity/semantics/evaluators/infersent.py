@@ -21,8 +21,8 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.contract import TrainedModel, check_finite
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import check_finite, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version

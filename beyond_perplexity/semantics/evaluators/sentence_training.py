@@ -19,8 +19,8 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import VOCABULARY, WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import VOCABULARY, WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING

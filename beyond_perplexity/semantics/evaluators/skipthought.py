@@ -20,9 +20,9 @@ from torch import Tensor, nn
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import VOCABULARY, choose_device
-from beyond_perplexity.models.contract import TrainedModel, check_finite
-from beyond_perplexity.models.losses import summed_cross_entropy
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.factored import summed_cross_entropy
+from beyond_perplexity.models.registry import VOCABULARY, check_finite, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version

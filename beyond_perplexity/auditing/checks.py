@@ -56,7 +56,7 @@ class Check(NamedTuple):
 
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.possible:check_logits",
+        f"{_HOME}.probabilities:check_logits",
         0.0,
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
@@ -68,7 +68,7 @@ CHECKS = {
         ),
     ),
     "normalization": Check(
-        f"{_HOME}.normalization:check_normalization",
+        f"{_HOME}.probabilities:check_normalization",
         1e-4,
         "distance of the sum from 1",
         "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
@@ -77,7 +77,7 @@ CHECKS = {
         implies=("continuations", *_SCORED),
     ),
     "continuations": Check(
-        f"{_HOME}.normalization:check_continuations",
+        f"{_HOME}.probabilities:check_continuations",
         1e-3,
         "distance of the share from 1",
         "What may follow a prefix, its end included, has the prefix' probability together, from "
@@ -85,14 +85,14 @@ CHECKS = {
         16.0,
     ),
     "possible": Check(
-        f"{_HOME}.possible:check_possible",
+        f"{_HOME}.probabilities:check_possible",
         0.0,
         "models",
         "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
         "trained) leaves none to any: the perplexity of every text is infinite.",
     ),
     "reserved": Check(
-        f"{_HOME}.normalization:check_reserved",
+        f"{_HOME}.probabilities:check_reserved",
         1e-3,
         "probability",
         "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
@@ -100,7 +100,7 @@ CHECKS = {
         implies=("continuations",),
     ),
     "future": Check(
-        f"{_HOME}.apart:check_future",
+        f"{_HOME}.predictions:check_future",
         1e-4,
         "total variation or nats",
         "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
@@ -109,7 +109,7 @@ CHECKS = {
         implies=("continuations", "padding", "steps", *_SCORED),
     ),
     "alignment": Check(
-        f"{_HOME}.alignment:check_alignment",
+        f"{_HOME}.predictions:check_alignment",
         0.0,
         "rows",
         "A row of logits is for the token after it. Logits that are not shifted against their "
@@ -117,7 +117,7 @@ CHECKS = {
         implies=("continuations", "future", "padding", "steps", *_SCORED),
     ),
     "batch": Check(
-        f"{_HOME}.apart:check_batch",
+        f"{_HOME}.predictions:check_batch",
         1e-3,
         "total variation or nats",
         "A text has the same predictions alone and among others. Statistics over a batch break it.",
@@ -125,7 +125,7 @@ CHECKS = {
         implies=("normalization", "continuations", "padding", "steps", *_SCORED),
     ),
     "padding": Check(
-        f"{_HOME}.apart:check_padding",
+        f"{_HOME}.predictions:check_padding",
         1e-3,
         "total variation or nats",
         "Filling a text up at its end changes nothing in it. Positions that are counted from the "
@@ -134,7 +134,7 @@ CHECKS = {
         implies=("continuations", "steps", *_SCORED),
     ),
     "order": Check(
-        f"{_HOME}.ordering:check_order",
+        f"{_HOME}.scores:check_order",
         1e-3,
         "nats a prediction",
         "Each text has its own score, in whatever order texts come and with whatever others. "
@@ -145,7 +145,7 @@ CHECKS = {
         implies=("likelihood", "denominators"),
     ),
     "repetition": Check(
-        f"{_HOME}.apart:check_repetition",
+        f"{_HOME}.predictions:check_repetition",
         1e-4,
         "total variation or nats",
         "A text that is scored twice has the same score twice. Dropout that is on, and a state "
@@ -154,7 +154,7 @@ CHECKS = {
         implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
     ),
     "steps": Check(
-        f"{_HOME}.apart:check_steps",
+        f"{_HOME}.predictions:check_steps",
         1e-3,
         "total variation or nats",
         "Generation by steps, with rows that start anew and change places, has the distributions "
@@ -162,7 +162,7 @@ CHECKS = {
         64.0,
     ),
     "likelihood": Check(
-        f"{_HOME}.likelihood:check_likelihood",
+        f"{_HOME}.probabilities:check_likelihood",
         1e-3,
         "nats a prediction",
         "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
@@ -171,7 +171,7 @@ CHECKS = {
         "scoring",
     ),
     "beginning": Check(
-        f"{_HOME}.coverage:check_beginning",
+        f"{_HOME}.scores:check_beginning",
         1e-3,
         "times",
         "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
@@ -181,7 +181,7 @@ CHECKS = {
         implies=("likelihood",),
     ),
     "end": Check(
-        f"{_HOME}.coverage:check_end",
+        f"{_HOME}.scores:check_end",
         1e-3,
         "times",
         "The end of a text is scored once: without it P is that of all texts that begin so.",
@@ -190,7 +190,7 @@ CHECKS = {
         implies=("likelihood",),
     ),
     "windows": Check(
-        f"{_HOME}.coverage:check_windows",
+        f"{_HOME}.scores:check_windows",
         1e-3,
         "times",
         "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
@@ -199,7 +199,7 @@ CHECKS = {
         "scoring",
     ),
     "denominators": Check(
-        f"{_HOME}.denominators:check_denominators",
+        f"{_HOME}.scores:check_denominators",
         0.0,
         "share",
         "Tokens, words, characters and bytes are those of the text that was scored. Characters "

@@ -1,17 +1,21 @@
 """What other programs would print for the same model and text: their table, and a number of one.
 
-A new program is a function of a `rosetta_speech.Speech`, and a row here.
+A new program is a function of a `rosetta.Speech`, and a row here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity import __version__
 
-_HOME = "beyond_perplexity.auditing"
+if TYPE_CHECKING:
+    from beyond_perplexity.auditing.rosetta import Speech
+
+_HOME = "beyond_perplexity.auditing.rosetta"
 
 
 class Program(NamedTuple):
@@ -47,18 +51,12 @@ class PrintedNumber(NamedTuple):
 
 
 PROGRAMS = {
-    "beyond-perplexity": Program(f"{_HOME}.rosetta_speech:translate_own", __version__),
-    "lm-evaluation-harness": Program(
-        f"{_HOME}.lm_evaluation_harness:translate_rolling", "0.4.13", reads_special=True
-    ),
-    "stride recipe": Program(
-        f"{_HOME}.rosetta_hugging_face:translate_stride", "transformers 5.23", reads_special=True
-    ),
-    "evaluate": Program(
-        f"{_HOME}.rosetta_hugging_face:translate_metric", "0.4.6", reads_special=True
-    ),
-    "llama.cpp": Program(f"{_HOME}.rosetta_command_lines:translate_chunks", "b11549"),
-    "KenLM": Program(f"{_HOME}.rosetta_command_lines:translate_query", "0.3.0"),
+    "beyond-perplexity": Program(f"{_HOME}:translate_own", __version__),
+    "lm-evaluation-harness": Program(f"{_HOME}:translate_rolling", "0.4.13", reads_special=True),
+    "stride recipe": Program(f"{_HOME}:translate_stride", "transformers 5.23", reads_special=True),
+    "evaluate": Program(f"{_HOME}:translate_metric", "0.4.6", reads_special=True),
+    "llama.cpp": Program(f"{_HOME}:translate_chunks", "b11549"),
+    "KenLM": Program(f"{_HOME}:translate_query", "0.3.0"),
 }
 
 
@@ -68,3 +66,21 @@ def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
         value = "none" if math.isnan(one.value) else f"{one.value:.6g}"
         yield f"{one.program}: {one.name} {value} ({one.predictions:,} predictions)"
         yield f"{'':6}{one.definition}"
+
+
+def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
+    """Return the numbers that the programs, or some of them, would print.
+
+    A definition also names special tokens that the text says, where the program reads them as
+    tokens: ours does not.
+    """
+    numbers: list[PrintedNumber] = []
+    for name, row in PROGRAMS.items():
+        if programs is not None and name not in programs:
+            continue
+        function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
+        cause = ""
+        if speech.said and row.reads_special:
+            cause = f"; the text says {speech.said}: a token to this program, characters to ours"
+        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
+    return numbers

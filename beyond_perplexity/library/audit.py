@@ -104,7 +104,7 @@ def audit(given: AuditOptions) -> Audit:
     model, check = given.model, given.check
     check = [check] if isinstance(check, str) else check
     with extras_named():
-        from beyond_perplexity.auditing import audited_texts
+        from beyond_perplexity.auditing import audit as audited_texts
         from beyond_perplexity.models.contract import LanguageModel
     is_held = isinstance(model, LanguageModel)
     if not is_held:

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.storage.fingerprint import ROOT
 

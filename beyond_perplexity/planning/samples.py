@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures.labels import EXTERNAL

@@ -16,8 +16,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
-from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SENTENCES, SPLITS
+from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SENTENCES, SIDE_FILES, SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import ScoreWindow, cut_windows, score_windows
 from beyond_perplexity.perplexities.documents import score_rows
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
@@ -22,26 +18,26 @@ from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
 class Wrapped(LanguageModel):
     """A model that does what the model in it does."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model):
         super().__init__()
         self.model = model
         self.vocabulary_size, self.context_length = model.vocabulary_size, model.context_length
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self):
         return self.model.config
 
     @property
-    def device(self) -> torch.device:
+    def device(self):
         return self.model.device
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens):
         return self.model(tokens)
 
-    def initial_state(self, batch_size: int, maximum_length: int) -> State:
+    def initial_state(self, batch_size, maximum_length):
         return self.model.initial_state(batch_size, maximum_length)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens, state):
         return self.model.step(tokens, state)
 
 
@@ -56,7 +52,7 @@ class Endless(Wrapped):
         return without_end_id(logits), state
 
 
-def without_end_id(logits: Tensor) -> Tensor:
+def without_end_id(logits):
     return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
 
@@ -230,7 +226,7 @@ class Penalized(Wrapped):
             yield scores / 1.1
 
 
-def ramp(logits: Tensor) -> Tensor:
+def ramp(logits):
     """Numbers that differ from id to id, (V,)."""
     return torch.linspace(-1, 1, logits.shape[-1])
 
@@ -261,7 +257,7 @@ class ReadsSpecial(BPEVocabulary):
         return found
 
 
-def changed_rows(**changes: Callable[[Any], Any]) -> Callable[..., Iterator[list[Any]]]:
+def changed_rows(**changes):
     """Make a scoring program that computes some columns by mistake."""
 
     def score(*arguments, **options):
@@ -298,7 +294,7 @@ def exchanged_late(model, vocabulary, texts, **options):
     yield rows[:32] + turned
 
 
-def by_windows(cut: Callable[..., Iterator[ScoreWindow]]) -> Callable[..., Iterator[list[Any]]]:
+def by_windows(cut):
     """Make a scoring program that cuts windows in its own way."""
 
     def score(model, vocabulary, texts, **options):
@@ -350,16 +346,16 @@ def without_end(whole, context, stride):
         yield last._replace(tokens=last.tokens[:-1], counted=last.counted - 1)
 
 
-def with_model(kind: type[Wrapped]) -> Callable[[Subject], Subject]:
+def with_model(kind):
     return lambda subject: replace(subject, model=kind(subject.model).eval())
 
 
-def with_scorer(score: Callable[..., Any]) -> Callable[[Subject], Subject]:
+def with_scorer(score):
     return lambda subject: replace(subject, score=score)
 
 
-def with_vocabulary(kind: type[BPEVocabulary]) -> Callable[[Subject], Subject]:
-    def change(subject: Subject) -> Subject:
+def with_vocabulary(kind):
+    def change(subject):
         held: Vocabulary = kind.from_description(subject.vocabulary.describe())
         return replace(subject, vocabulary=held)
 

@@ -10,7 +10,6 @@ import importlib
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
@@ -50,7 +49,7 @@ class _ParsedOnly(BaseException):
     """A command has read its options, and shall not do more."""
 
 
-def code_blocks(page: str) -> list[Block]:
+def code_blocks(page):
     """List the blocks of a page, in order; what is indented after an empty line is a shell's."""
     found: list[Block] = []
     fence, before = "", ""
@@ -67,7 +66,7 @@ def code_blocks(page: str) -> list[Block]:
     return found
 
 
-def shell_commands(text: str) -> Iterator[list[str]]:
+def shell_commands(text):
     """Split lines of a shell into the words of each command, without comments and redirections."""
     for line in text.replace("\\\n", " ").splitlines():
         bare = re.sub(r"(^|\s)#.*$", "", line).strip()
@@ -78,7 +77,7 @@ def shell_commands(text: str) -> Iterator[list[str]]:
             yield words[: words.index(">")] if ">" in words else words
 
 
-def read_command(words: list[str], run: Callable[[list[str]], None]) -> None:
+def read_command(words, run):
     """Check a command; one of the package, without its name, is given to `run`."""
     match words:
         case ["beyond-perplexity", *given]:
@@ -101,7 +100,7 @@ def read_command(words: list[str], run: Callable[[list[str]], None]) -> None:
             raise AssertionError(f"no known kind of command: {shlex.join(words)}")
 
 
-def _read_script(module: str, given: list[str], run: Callable[[list[str]], None]) -> None:
+def _read_script(module, given, run):
     name = module.partition(".")[2].replace("_", "-")
     if name in SUBCOMMANDS:
         run([name, *given])
@@ -109,11 +108,11 @@ def _read_script(module: str, given: list[str], run: Callable[[list[str]], None]
         parse_only(module, given)
 
 
-def parse_only(module: str, given: list[str]) -> None:
+def parse_only(module, given):
     """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
-    def stop(parser: CommandParser, args: object = None, namespace: object = None) -> None:
+    def stop(parser, args=None, namespace=None):
         read(parser, args, namespace)
         raise _ParsedOnly
 
@@ -126,7 +125,7 @@ def parse_only(module: str, given: list[str]) -> None:
     raise AssertionError(f"{module}: reads no options")
 
 
-def parse_subcommand(given: list[str]) -> None:
+def parse_subcommand(given):
     """Let the parser of a subcommand read its options, and stop there."""
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
@@ -134,13 +133,13 @@ def parse_subcommand(given: list[str]) -> None:
     parse_only(f"beyond_perplexity.commands.{given[0].replace('-', '_')}", given[1:])
 
 
-def execute_subcommand(given: list[str]) -> None:
+def execute_subcommand(given):
     """Run a subcommand as it stands."""
     with patch("sys.argv", ["beyond-perplexity", *given]):
         run_subcommand(given)
 
 
-def _read_snakemake(given: list[str]) -> None:
+def _read_snakemake(given):
     from snakemake.cli import get_argument_parser
 
     # Profiles would be read from the folder of the test.
@@ -152,7 +151,7 @@ def _read_snakemake(given: list[str]) -> None:
     assert all(path.suffix == ".yaml" and len(path.parts) == 1 for path in missing), missing
 
 
-def _read_requirements(given: list[str]) -> None:
+def _read_requirements(given):
     pinned = [(ROOT / name).read_text() for name in ("requirements.lock", "Makefile")]
     for word in given:
         if extras := re.fullmatch(r"(?:\.|beyond-perplexity)\[(.+)\]", word):

@@ -8,7 +8,7 @@ import pickle
 import struct
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,19 +46,19 @@ from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_v
 VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
 
 
-def drain(items: Iterator[object]) -> int:
+def drain(items):
     return sum(1 for _ in items)
 
 
-def parquet(**columns: object) -> bytes:
+def parquet(**columns):
     with tempfile.NamedTemporaryFile() as file:
         table = pa.table(columns).replace_schema_metadata({RECORD_KEY: b'{"seed": 1}'})
         pq.write_table(table, file.name, compression="none")
         return Path(file.name).read_bytes()
 
 
-def annotated(kind: Any, name: str) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
+def annotated(kind, name):
+    def read(path):
         for skip in (True, False):
             source = (
                 SourceOptions(name, [str(path)], mentions="all")
@@ -70,16 +70,16 @@ def annotated(kind: Any, name: str) -> Callable[[Path], object]:
     return read
 
 
-def texts(reader: Callable[..., Any]) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
+def texts(reader):
+    def read(path):
         for skip in (True, False):
             drain(reader(path, Problems(skip)))
 
     return read
 
 
-def read_side_file(key: str) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
+def read_side_file(key):
+    def read(path):
         source = SourceOptions("linked-wikitext", ["x"], **{key: str(path)})
         reader = linked.Reader(source, Problems(False))
         return drain(reader.aliases() if key == "aliases" else reader.triples())
@@ -87,7 +87,7 @@ def read_side_file(key: str) -> Callable[[Path], object]:
     return read
 
 
-def read_dump(path: Path) -> object:
+def read_dump(path):
     for raw in PageStream(path, Problems(False)):
         try:
             markup.parse_article(parse_page(raw).text)
@@ -95,7 +95,7 @@ def read_dump(path: Path) -> object:
             continue
 
 
-def read_table(path: Path) -> object:
+def read_table(path):
     file = TableFile(path)
     file_labels(file)
     kinds = {"log_p": pa.float64(), "instance_id": pa.int64()}
@@ -103,26 +103,26 @@ def read_table(path: Path) -> object:
     return [drain(file.batches(kinds, group)) for group in range(file.n_groups)]
 
 
-def read_member(path: Path) -> object:
+def read_member(path):
     with tempfile.TemporaryFile() as target:
         copy_member(path, "a.txt", target)
 
 
-def zipped() -> bytes:
+def zipped():
     with tempfile.NamedTemporaryFile() as file:
         with zipfile.ZipFile(file.name, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("a.txt", b"some words\n" * 50)
         return Path(file.name).read_bytes()
 
 
-def written(save: Callable[[Path], object], suffix: str = "") -> bytes:
+def written(save, suffix=""):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file{suffix}"
         save(path)
         return path.read_bytes()
 
 
-def fasttext_model() -> bytes:
+def fasttext_model():
     head = struct.pack("<ii12id", 793712314, 12, 2, 5, 5, 1, 5, 1, 1, 2, 3, 1, 2, 0, 0.0)
     sizes = struct.pack("<iiiqq", 2, 2, 0, 9, -1)
     words = b"".join(word + b"\0" + struct.pack("<qb", 3, 0) for word in (b"a", b"b"))
@@ -130,7 +130,7 @@ def fasttext_model() -> bytes:
     return head + sizes + words + b"\0" + struct.pack("<qq", 5, 2) + rows
 
 
-def skipthought_weights() -> bytes:
+def skipthought_weights():
     hidden, width = 3, 2
     shapes = {
         "W": (width, 2 * hidden), "U": (hidden, 2 * hidden), "b": (2 * hidden,),
@@ -140,28 +140,28 @@ def skipthought_weights() -> bytes:
     return written(lambda path: np.savez(path, **arrays), ".npz")
 
 
-def infersent_state() -> dict[str, torch.Tensor]:
+def infersent_state():
     """Make weights of the layout of the official ones: vectors of 2 numbers, 3 hidden ones."""
     torch.manual_seed(0)
     layer = torch.nn.LSTM(2, 3, bidirectional=True)
     return {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
 
 
-def infersent_weights(zipped: bool) -> Callable[[], bytes]:
-    def save(path: Path) -> None:
+def infersent_weights(zipped):
+    def save(path):
         torch.save(infersent_state(), path, _use_new_zipfile_serialization=zipped)
 
     return lambda: written(save)
 
 
-def read_infersent(path: Path) -> object:
+def read_infersent(path):
     with tempfile.TemporaryDirectory() as folder:
         vectors = Path(folder) / "v.txt"
         vectors.write_text("a 1 2\nb 3 4\n")
         return load_infersent({"path": path, "vectors": {"path": str(vectors)}}, {}, "cpu")
 
 
-def speller_file() -> bytes:
+def speller_file():
     held = {"kind": "speller", "types": "a b", "discounts": [0.5], "concentrations": [1.0]}
     return json.dumps({**held, "sha256": "0" * 64}).encode()
 

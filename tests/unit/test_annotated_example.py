@@ -22,7 +22,7 @@ COLUMNS = "#begin document ({0})\n0\tAnn{0}\t(1)\n1\tsat\t-\n2\tshe\t(1)\n#end d
 LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 
-def examples() -> list[dict]:
+def examples():
     """Return the configurations that the page of latent models shows of annotated text."""
     text = (
         (ROOT / "docs/latent-models.md")
@@ -34,7 +34,7 @@ def examples() -> list[dict]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     for name in ("wsj", "litbank"):
         (tmp_path / name).mkdir()
     for name in ("02-21", "22", "23"):
@@ -48,21 +48,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_configuration_is_whole_and_plans_its_jobs(folder: Path) -> None:
+def test_the_configuration_is_whole_and_plans_its_jobs(folder):
     whole, _ = examples()
     validate(whole, ROOT / "rules" / "config.schema.yaml")
     run = Run(whole)
     assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
 
 
-def test_the_other_corpora_can_be_added(folder: Path) -> None:
+def test_the_other_corpora_can_be_added(folder):
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole, ROOT / "rules" / "config.schema.yaml")
     assert len(Run(whole).corpora.source_files("coreference")) == 60
 
 
-def test_every_corpus_is_read(folder: Path) -> None:
+def test_every_corpus_is_read(folder):
     found = {}
     for example in examples():
         for name, corpus in example["corpora"].items():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from pathlib import Path
 
 import pytest
 
@@ -37,7 +36,7 @@ FILTERS = {
 OUTPUTS = {output_file, output_path, output_folder}
 
 
-def parse(*flags: str, kind=ITEM) -> object:
+def parse(*flags, kind=ITEM):
     parser = CommandParser(prog="x")
     parser.add_argument("--number", type=kind)
     return parser.parse_args(flags).number
@@ -56,7 +55,7 @@ def parse(*flags: str, kind=ITEM) -> object:
         (real(minimum=0, below=1), "0", 0.0),
     ],
 )
-def test_numbers_within_bounds(kind, text: str, value: float) -> None:
+def test_numbers_within_bounds(kind, text, value):
     assert parse("--number", text, kind=kind) == value
 
 
@@ -83,14 +82,14 @@ def test_numbers_within_bounds(kind, text: str, value: float) -> None:
         (real(), "x", "is 'x', expected a number"),
     ],
 )
-def test_numbers_out_of_bounds_name_the_flag(kind, text: str, words: str) -> None:
+def test_numbers_out_of_bounds_name_the_flag(kind, text, words):
     with pytest.raises(InputError) as found:
         parse(f"--number={text}", kind=kind)
     assert str(found.value).startswith("--number: is ")
     assert words in str(found.value)
 
 
-def test_usage_is_how_the_command_was_called(monkeypatch) -> None:
+def test_usage_is_how_the_command_was_called(monkeypatch):
     for called, usage in (
         ("/a b/scripts/train.py", "usage: python -m scripts.train [-h]"),
         ("beyond-perplexity compare", "usage: beyond-perplexity compare [-h]"),
@@ -99,7 +98,7 @@ def test_usage_is_how_the_command_was_called(monkeypatch) -> None:
         assert CommandParser().format_usage().strip() == usage
 
 
-def test_wrong_use_is_status_2(capsys) -> None:
+def test_wrong_use_is_status_2(capsys):
     for flags in (["--other", "1"], ["--number"]):
         with pytest.raises(SystemExit) as ended:
             parse(*flags)
@@ -108,12 +107,12 @@ def test_wrong_use_is_status_2(capsys) -> None:
 
 
 @pytest.mark.parametrize("given_text", ['{"a": NaN}', '{"a": -Infinity}', "[1]", "{", "[" * 10**5])
-def test_options_that_are_no_json(given_text: str) -> None:
+def test_options_that_are_no_json(given_text):
     with pytest.raises(InputError, match="no JSON"):
         json_object(given_text)
 
 
-def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path: Path) -> None:
+def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path):
     parser = CommandParser(prog="x")
     parser.add_argument("--weights", nargs="+")
     parser.add_argument("--name")
@@ -130,14 +129,14 @@ def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path: Path) -> Non
         parser.parse_args([*flags, "--output", str(tmp_path / "link")])
 
 
-def actions(command: str, monkeypatch) -> list[argparse.Action]:
+def actions(command, monkeypatch):
     """Return the options of a command, as it declares them."""
     found: list[argparse.Action] = []
 
     class Declared(Exception):  # noqa: N818
         pass
 
-    def stop(parser: CommandParser, *_: object) -> None:
+    def stop(parser, *_):
         found.extend(parser._actions)
         raise Declared
 
@@ -150,7 +149,7 @@ def actions(command: str, monkeypatch) -> list[argparse.Action]:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_numbers_and_outputs_have_their_types(command: str, monkeypatch) -> None:
+def test_numbers_and_outputs_have_their_types(command, monkeypatch):
     """No bare int or float; what a help text calls a file to write is checked as one."""
     held = actions(command, monkeypatch)
     for action in held:

@@ -19,14 +19,19 @@ import torch
 from tokenizers import processors
 from transformers import AutoTokenizer
 
-from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
-from beyond_perplexity.auditing.audited_texts import CUT_AT, load_audited, sample_texts
+from beyond_perplexity.auditing.audit import (
+    CUT_AT,
+    audit_subject,
+    load_audited,
+    sample_texts,
+    tolerance_of,
+)
 from beyond_perplexity.auditing.checks import CHECKS
-from beyond_perplexity.auditing.coverage import _WINDOWS as WINDOWS
-from beyond_perplexity.auditing.coverage import count_scored
-from beyond_perplexity.auditing.normalization import _ALL as ALL
-from beyond_perplexity.auditing.normalization import _DRAWN as DRAWN
-from beyond_perplexity.auditing.normalization import _LIKELIEST as LIKELIEST
+from beyond_perplexity.auditing.probabilities import _ALL as ALL
+from beyond_perplexity.auditing.probabilities import _DRAWN as DRAWN
+from beyond_perplexity.auditing.probabilities import _LIKELIEST as LIKELIEST
+from beyond_perplexity.auditing.scores import _WINDOWS as WINDOWS
+from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit

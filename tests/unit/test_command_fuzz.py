@@ -14,7 +14,6 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 
@@ -93,7 +92,7 @@ USUAL = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
     write_documents(folder / "documents.parquet", ["a b c .", "c b a zz .", "a a b ."] * 4)
     vocabulary = ClosedVocabulary(WORDS, 1)
@@ -107,7 +106,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def values(action, home: Path) -> st.SearchStrategy[str]:
+def values(action, home):
     """Return what an option may be given, in the folder ``OUT`` where it is written."""
     usual = _usual(action, home)
     return (
@@ -117,7 +116,7 @@ def values(action, home: Path) -> st.SearchStrategy[str]:
     )
 
 
-def _usual(action, home: Path) -> str | None:
+def _usual(action, home):
     if action.dest in USUAL:
         return USUAL[action.dest]
     if action.dest in PLAUSIBLE:
@@ -129,7 +128,7 @@ def _usual(action, home: Path) -> str | None:
     return "2" if callable(action.type) and action.type is not Path else None
 
 
-def hostile(action, home: Path) -> st.SearchStrategy[str]:
+def hostile(action, home):
     """Return what an option may be given that it cannot use, or can in spite of all."""
     if action.choices:
         return st.sampled_from([*map(str, action.choices), "none"])
@@ -144,7 +143,7 @@ def hostile(action, home: Path) -> st.SearchStrategy[str]:
 
 
 @st.composite
-def command_lines(draw: st.DrawFn, declared, home: Path) -> list[str]:
+def command_lines(draw, declared, home):
     """Draw a value or several for all options that are required, and for some of the others."""
     line: list[str] = []
     for action in declared:
@@ -163,7 +162,7 @@ def command_lines(draw: st.DrawFn, declared, home: Path) -> list[str]:
 
 
 @contextmanager
-def nothing_of_the_process_changes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nothing_of_the_process_changes(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(torch, "set_num_threads", lambda number: None)
         patched.setattr(os, "environ", dict(os.environ))
@@ -172,7 +171,7 @@ def nothing_of_the_process_changes(monkeypatch: pytest.MonkeyPatch) -> Iterator[
         yield
 
 
-def run(command: str, line: list[str]) -> tuple[int, str]:
+def run(command, line):
     """Run a command in this process; return its status and what it said."""
     module = importlib.import_module(f"scripts.{command}")
     said, before = io.StringIO(), sys.argv
@@ -189,7 +188,7 @@ def run(command: str, line: list[str]) -> tuple[int, str]:
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "update_schema"])
-def test_no_option_breaks_a_command(command: str, home: Path, monkeypatch) -> None:
+def test_no_option_breaks_a_command(command, home, monkeypatch):
     declared = actions(command, monkeypatch)
 
     @settings(
@@ -200,7 +199,7 @@ def test_no_option_breaks_a_command(command: str, home: Path, monkeypatch) -> No
         database=None,
     )
     @given(command_lines(declared, home))
-    def check(line: list[str]) -> None:
+    def check(line):
         with tempfile.TemporaryDirectory() as out:
             line = [part.replace("OUT/", f"{out}/") for part in line]
             with nothing_of_the_process_changes(monkeypatch):

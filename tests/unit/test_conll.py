@@ -12,7 +12,6 @@ import itertools
 import random
 import re
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -30,19 +29,19 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WIDE = "bc/x 0 {n} {word} NN {parse} - - - sp * {column}"
 
 
-def read(path: Path, *, skip: bool = False, **options: object) -> tuple[list, Problems]:
+def read(path, *, skip=False, **options):
     problems = Problems(skip)
-    source = SourceOptions("conll", [str(path)], **options)  # type: ignore[arg-type]
+    source = SourceOptions("conll", [str(path)], **options)
     return list(Reader(source, problems).read(path)), problems
 
 
-def narrow(*rows: tuple[str, str] | None, begin: str = "(d); part 0") -> str:
+def narrow(*rows, begin="(d); part 0"):
     """Write a document of three columns; None ends a sentence."""
     lines = [f"{n}\t{row[0]}\t{row[1]}" if row else "" for n, row in enumerate(rows)]
     return "\n".join([f"#begin document {begin}", *lines, "#end document", ""])
 
 
-def spans(document) -> set[tuple[int, int, str]]:
+def spans(document):
     return {mention[:3] for mention in document.mentions}
 
 
@@ -64,7 +63,7 @@ def spans(document) -> set[tuple[int, int, str]]:
         ("place-5-Al%2DHaram%28x%29)time-6)", [("end", "5"), ("end", "6")]),
     ],
 )
-def test_marks_of_a_field(column: str, expected: list) -> None:
+def test_marks_of_a_field(column, expected):
     assert parse_marks(column) == expected
 
 
@@ -72,7 +71,7 @@ def test_marks_of_a_field(column: str, expected: list) -> None:
     "column",
     ["23", "(a)", "(", ")", "()", "(1", "1))", "(1) (2)", "((1)", "(a-)", "(a-b)", "(a-1-)", "a-1"],
 )
-def test_marks_are_numbers_in_brackets(column: str) -> None:
+def test_marks_are_numbers_in_brackets(column):
     if column == "(1":
         assert parse_marks(column) == [("begin", "1")]
         return
@@ -82,7 +81,7 @@ def test_marks_are_numbers_in_brackets(column: str) -> None:
 
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.text(alphabet="()|-_1a ", max_size=12))
-def test_any_field_is_marks_or_an_error(column: str) -> None:
+def test_any_field_is_marks_or_an_error(column):
     try:
         marks = parse_marks(column)
     except ValueError:
@@ -91,7 +90,7 @@ def test_any_field_is_marks_or_an_error(column: str) -> None:
     assert len(marks) == len(re.findall(r"\d+", re.sub(r"(a-1+)-[^()|]+", r"\1", column)))
 
 
-def random_spans(draw: random.Random, n_tokens: int, count: int) -> list[Span]:
+def random_spans(draw, n_tokens, count):
     """Draw different spans; those of one entity share no edge and do not cross."""
     found: list[Span] = []
     for _ in range(count):
@@ -108,7 +107,7 @@ def random_spans(draw: random.Random, n_tokens: int, count: int) -> list[Span]:
     return found
 
 
-def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
+def format_column(n_tokens, spans):
     """Write mentions [start, end) as a coreference column: the inverse of reading it."""
     fields: list[list[str]] = [[] for _ in range(n_tokens)]
     ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
@@ -122,7 +121,7 @@ def format_column(n_tokens: int, spans: Iterable[Span]) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_mentions_to_columns_and_back(tmp_path: Path, seed: int) -> None:
+def test_mentions_to_columns_and_back(tmp_path, seed):
     draw = random.Random(seed)
     expected = random_spans(draw, 20, 12)
     column = format_column(20, expected)
@@ -138,7 +137,7 @@ def test_mentions_to_columns_and_back(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_merging_is_the_closure_of_sharing_a_span(seed: int) -> None:
+def test_merging_is_the_closure_of_sharing_a_span(seed):
     draw = random.Random(seed)
     given_spans = [
         (draw.randrange(8), 9 + draw.randrange(2), str(draw.randrange(9))) for _ in range(14)
@@ -160,7 +159,7 @@ def test_merging_is_the_closure_of_sharing_a_span(seed: int) -> None:
         assert (e == f) == (held[0] is held[1] or held[0] == held[1]), (p, q)
 
 
-def test_entities_are_numbered_by_first_mention() -> None:
+def test_entities_are_numbered_by_first_mention():
     assert renumber([(0, 1, "9"), (2, 3, "4"), (5, 6, "9")]) == [
         (0, 1, "0"),
         (2, 3, "1"),
@@ -169,7 +168,7 @@ def test_entities_are_numbered_by_first_mention() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_outermost_mentions_are_those_inside_no_other(seed: int) -> None:
+def test_outermost_mentions_are_those_inside_no_other(seed):
     draw = random.Random(seed)
     places = {(s, s + draw.randint(1, 4)) for s in (draw.randrange(30) for _ in range(20))}
     ordered = sorted(((s, e, "x") for s, e in places), key=lambda span: (span[0], -span[1]))
@@ -191,7 +190,7 @@ def test_outermost_mentions_are_those_inside_no_other(seed: int) -> None:
 # ---- files ----
 
 
-def test_the_wide_layout_with_parts_and_parses(tmp_path: Path) -> None:
+def test_the_wide_layout_with_parts_and_parses(tmp_path):
     rows = [
         ("The", "(TOP(S(NP*", "(3"),
         ("cat", "*)", "3)"),
@@ -221,7 +220,7 @@ def test_the_wide_layout_with_parts_and_parses(tmp_path: Path) -> None:
     assert (second.mentions, second.trees) == ([(0, 1, "0", "gold")], [])
 
 
-def test_the_layout_of_litbank(tmp_path: Path) -> None:
+def test_the_layout_of_litbank(tmp_path):
     line = "1023_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
     lines = [
         line.format(0, "Lord", "(2"),
@@ -235,7 +234,7 @@ def test_the_layout_of_litbank(tmp_path: Path) -> None:
     assert (found.tokens, spans(found)) == (["Lord", "Jim", "#"], {(0, 2, "0")})
 
 
-def test_a_narrow_file_is_named_by_itself_or_by_its_line(tmp_path: Path) -> None:
+def test_a_narrow_file_is_named_by_itself_or_by_its_line(tmp_path):
     path = tmp_path / "GUM_x.conll"
     path.write_text(
         narrow(("a", "_"), begin="").replace("#begin", "# begin") + narrow(("b", "_"), begin="y")
@@ -244,7 +243,7 @@ def test_a_narrow_file_is_named_by_itself_or_by_its_line(tmp_path: Path) -> None
     assert [document.title for document in found] == ["GUM_x", "y"]
 
 
-def test_the_column_of_the_word_can_be_given(tmp_path: Path) -> None:
+def test_the_column_of_the_word_can_be_given(tmp_path):
     path = tmp_path / "x.conll"
     path.write_text("#begin document (x)\nword\t1\tlemma\t(1)\n#end document\n")
     assert read(path, word_column=0)[0][0].tokens == ["word"]
@@ -253,7 +252,7 @@ def test_the_column_of_the_word_can_be_given(tmp_path: Path) -> None:
         read(path, word_column=3)
 
 
-def test_nested_mentions_and_shared_spans(tmp_path: Path) -> None:
+def test_nested_mentions_and_shared_spans(tmp_path):
     path = tmp_path / "x.conll"
     path.write_text(
         narrow(("a", "(1|(2"), ("b", "2)|(3)"), ("c", "1)"), ("d", "(4)|(2)"), ("e", "(4)"))
@@ -289,9 +288,7 @@ def test_nested_mentions_and_shared_spans(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_malformed_input_names_file_and_line_or_is_counted(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_malformed_input_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = tmp_path / "x.conll"
     path.write_text(text)
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
@@ -303,7 +300,7 @@ def test_malformed_input_names_file_and_line_or_is_counted(
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_damaged_files_give_spans_inside_the_text(tmp_path: Path, seed: int) -> None:
+def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
     draw = random.Random(seed)
     column = format_column(30, random_spans(draw, 30, 15))
     text = narrow(*((f"w{n}", field) for n, field in enumerate(column)))
@@ -323,7 +320,7 @@ def test_damaged_files_give_spans_inside_the_text(tmp_path: Path, seed: int) -> 
         assert list(dict.fromkeys(numbers)) == list(range(len(set(numbers))))
 
 
-def test_coreference_becomes_documents_and_mentions(tmp_path: Path) -> None:
+def test_coreference_becomes_documents_and_mentions(tmp_path):
     path = tmp_path / "x.conll"
     path.write_text(
         narrow(("Ann", "(1)"), ("ran", "-"), (".", "-"), None, ("She", "(1)"), ("sat", "-"))
@@ -344,7 +341,7 @@ def test_coreference_becomes_documents_and_mentions(tmp_path: Path) -> None:
     assert report["mentions"]["gold"] == {"found": 2, "kept": 2, "written": 2}
 
 
-def wide(*rows: str | None, name: str = "d1") -> str:
+def wide(*rows, name="d1"):
     """Write a document of twelve columns separated by blanks; None ends a sentence.
 
     A row is its word and its coreference, or a whole line.
@@ -373,8 +370,8 @@ LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
     ],
 )
 def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
-    tmp_path: Path, row: str, reason: str, place: int, word_column: int | None
-) -> None:
+    tmp_path, row, reason, place, word_column
+):
     # oracle: the rows around the damaged one; in the last place it is a sentence of its own
     rows: list[str | None] = ["She (1)", "sat -", ". -"]
     rows[place:place] = [row] if place < 3 else [None, row]
@@ -389,9 +386,7 @@ def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
 
 @pytest.mark.parametrize("separator", [" ", "\t"])
 @pytest.mark.parametrize("seed", range(20))
-def test_rows_cut_anywhere_never_give_another_word(
-    tmp_path: Path, seed: int, separator: str
-) -> None:
+def test_rows_cut_anywhere_never_give_another_word(tmp_path, seed, separator):
     # oracle: the words that were written; each is different and no other column holds one
     draw = random.Random(seed)
     words = [f"w{n}" for n in range(30)]
@@ -409,7 +404,7 @@ def test_rows_cut_anywhere_never_give_another_word(
     assert len(found.tokens) == 30 - problems.skips.counts["too few columns"] >= 20
 
 
-def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path: Path) -> None:
+def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path):
     path = tmp_path / "x.conll"
     tabs = "\n".join(
         ["#begin document (y)", *map("y\t0\t0\ta\t-\t-\t{}".format, "--"), "#end document"]
@@ -437,7 +432,7 @@ def test_the_layout_of_a_file_is_that_of_its_first_document(tmp_path: Path) -> N
     ],
 )
 @pytest.mark.parametrize("place", [0, 1])
-def test_a_comment_is_no_row_however_long_it_is(tmp_path: Path, comment: str, place: int) -> None:
+def test_a_comment_is_no_row_however_long_it_is(tmp_path, comment, place):
     # oracle: the same file without the comment
     documents = (
         wide("She (1)", "sat -"),
@@ -464,7 +459,7 @@ def test_a_comment_is_no_row_however_long_it_is(tmp_path: Path, comment: str, pl
         assert not problems.skips.counts
 
 
-def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path: Path) -> None:
+def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path):
     path = tmp_path / "x.conll"
     text = narrow(("She", "(1)"), ("sat", "-"))
     path.write_text(text.replace("1\tsat", "# text\tno\t-\n1\tsat"))
@@ -472,9 +467,7 @@ def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path: Path)
 
 
 @pytest.mark.parametrize("separator", [" ", "\t"])
-def test_the_name_of_a_document_may_begin_with_a_number_sign(
-    tmp_path: Path, separator: str
-) -> None:
+def test_the_name_of_a_document_may_begin_with_a_number_sign(tmp_path, separator):
     path = tmp_path / "x.conll"
     text = wide("She (1)", "sat -", name="#x")
     head, *rows, tail = text.rstrip().split("\n")
@@ -495,11 +488,11 @@ CONLLU = [
 ]
 
 
-def conllu(*rows: str, before: str = "") -> str:
+def conllu(*rows, before=""):
     return "\n".join([f"{before}#begin document (u)", *rows, "#end document", ""])
 
 
-def test_conllu_is_an_error_until_the_column_is_given(tmp_path: Path) -> None:
+def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
     path = tmp_path / "x.conllu"
     path.write_text(conllu(*CONLLU))
     for skip in (False, True):
@@ -522,7 +515,7 @@ def test_conllu_is_an_error_until_the_column_is_given(tmp_path: Path) -> None:
         read(path, word_column=1)
 
 
-def test_names_of_columns_say_where_the_word_is(tmp_path: Path) -> None:
+def test_names_of_columns_say_where_the_word_is(tmp_path):
     path = tmp_path / "x.conllu"
     for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
         path.write_text(narrow(("a", "-"), begin="x"))
@@ -532,7 +525,7 @@ def test_names_of_columns_say_where_the_word_is(tmp_path: Path) -> None:
         assert read(path, word_column=1)[0][0].tokens == ["a"]
 
 
-def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path: Path) -> None:
+def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path):
     # oracle: the same rows under a name that is no number
     path = tmp_path / "x.conll"
     row = "{}\t0\t{}\t{}\tNN\t*\t-\t-\t-\t{}"
@@ -543,12 +536,12 @@ def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path: Path) -> None:
         assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
-def entity_attributes(n_tokens: int, spans: Iterable[Span], parts: str) -> list[str]:
+def entity_attributes(n_tokens, spans, parts):
     """Write mentions as the attribute of CoNLL-U, closing with the entity alone."""
     order = parts.split("-")
     fields: list[list[str]] = [[] for _ in range(n_tokens)]
 
-    def body(entity: str) -> str:
+    def body(entity):
         known = {"eid": f"e{entity}", "GRP": f"e{entity}", "etype": "place", "head": "1"}
         return "-".join(known[part] for part in order)
 
@@ -560,7 +553,7 @@ def entity_attributes(n_tokens: int, spans: Iterable[Span], parts: str) -> list[
     return ["".join(marks) for marks in fields]
 
 
-def conllu_document(attributes: Iterable[str], name: str, parts: str) -> str:
+def conllu_document(attributes, name, parts):
     """Write a document of CoNLL-U, five words a sentence, some of them of several words."""
     lines = [f"# newdoc id = {name}", f"# global.Entity = {parts}"]
     for n, entity in enumerate(attributes):
@@ -575,7 +568,7 @@ def conllu_document(attributes: Iterable[str], name: str, parts: str) -> str:
 
 @pytest.mark.parametrize("parts", ["eid-etype-head", "GRP", "etype-GRP-head"])
 @pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_conllu_and_back(tmp_path: Path, seed: int, parts: str) -> None:
+def test_mentions_to_conllu_and_back(tmp_path, seed, parts):
     draw = random.Random(seed)
     written = [random_spans(draw, 20, 12) for _ in range(2)]
     path = tmp_path / "x.conllu"
@@ -595,7 +588,7 @@ def test_mentions_to_conllu_and_back(tmp_path: Path, seed: int, parts: str) -> N
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_the_scheme_of_gum_and_back(tmp_path: Path, seed: int) -> None:
+def test_mentions_to_the_scheme_of_gum_and_back(tmp_path, seed):
     # oracle: the same mentions in numbers alone
     draw = random.Random(seed)
     column = format_column(20, random_spans(draw, 20, 12))
@@ -613,11 +606,11 @@ def test_mentions_to_the_scheme_of_gum_and_back(tmp_path: Path, seed: int) -> No
     assert documents[0] == documents[1]
 
 
-def rows_of_conllu(*rows: tuple[str, str, str]) -> str:
+def rows_of_conllu(*rows):
     return "".join(f"{a}\t{b}" + "\t_" * 7 + f"\t{c}\n" for a, b, c in rows)
 
 
-def test_words_that_are_not_there_begin_and_end_mentions_beside_them(tmp_path: Path) -> None:
+def test_words_that_are_not_there_begin_and_end_mentions_beside_them(tmp_path):
     path = tmp_path / "x.conllu"
     path.write_text(
         rows_of_conllu(
@@ -635,7 +628,7 @@ def test_words_that_are_not_there_begin_and_end_mentions_beside_them(tmp_path: P
     assert problems.skips.counts == {"row of several words or of none": 2}
 
 
-def test_of_a_mention_in_pieces_the_first_is_read(tmp_path: Path) -> None:
+def test_of_a_mention_in_pieces_the_first_is_read(tmp_path):
     path = tmp_path / "x.conllu"
     path.write_text(
         rows_of_conllu(
@@ -664,9 +657,7 @@ def test_of_a_mention_in_pieces_the_first_is_read(tmp_path: Path) -> None:
         (rows_of_conllu(("1", "a", "Entity=(-x)")), "line 2: malformed coreference"),
     ],
 )
-def test_malformed_conllu_names_file_and_line_or_is_counted(
-    tmp_path: Path, rows: str, message: str
-) -> None:
+def test_malformed_conllu_names_file_and_line_or_is_counted(tmp_path, rows, message):
     path = tmp_path / "x.conllu"
     path.write_text("# newdoc id = d\n" + rows + rows_of_conllu(*[("2", "b", "_")] * 3))
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
@@ -677,9 +668,7 @@ def test_malformed_conllu_names_file_and_line_or_is_counted(
     assert problems.skips.counts == {reason[1].strip(): 1}
 
 
-def test_a_corpus_without_mentions_says_so(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
     path = tmp_path / "x.conllu"
     for misc, expected in (("_", 1), ("Entity=(e1)", 0)):
         path.write_text(rows_of_conllu(("1", "a", misc), ("2", "b", "_")))
@@ -691,7 +680,7 @@ def test_a_corpus_without_mentions_says_so(
         assert (str(path) in said) == bool(expected)
 
 
-def test_a_corpus_without_trees_says_so(tmp_path: Path) -> None:
+def test_a_corpus_without_trees_says_so(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("a b c d\n")
     config = {"source": {"format": "text", "paths": {"train": [str(path)]}}}
@@ -707,9 +696,7 @@ def test_a_corpus_without_trees_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "column", "documents"), [("coreference-litbank", 3, 80), ("coreference-gum", 1, 96)]
 )
-def test_real_coreference_has_as_many_mentions_as_brackets(
-    folder: str, column: int, documents: int
-) -> None:
+def test_real_coreference_has_as_many_mentions_as_brackets(folder, column, documents):
     if not (DATA / folder).is_dir():
         pytest.skip("needs the data that lies beside the checkout")
     files = sorted((DATA / folder).glob("*.conll"))
@@ -733,7 +720,7 @@ def test_real_coreference_has_as_many_mentions_as_brackets(
 
 
 @pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_news_crane"])
-def test_real_documents_are_the_same_in_every_scheme(name: str) -> None:
+def test_real_documents_are_the_same_in_every_scheme(name):
     # oracle: OntoGUM's own columns of the same release, and the brackets of GUM's
     folder = DATA / "coreference-gum-schemes"
     if not folder.is_dir():

@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.split import SplitOptions, hash_uniform
+from beyond_perplexity.corpus.formats import SplitOptions, hash_uniform
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from tests.unit.test_extract_corpus import RECORD, outputs, run
@@ -25,12 +24,12 @@ from tests.unit.test_mediawiki import page_xml, write_dump
 TITLES = [f"Page {number}" for number in range(20_000)]
 
 
-def test_hash_is_blake2_as_a_fraction() -> None:
+def test_hash_is_blake2_as_a_fraction():
     digest = hashlib.blake2b("Zürich".encode(), digest_size=8).hexdigest()
     assert hash_uniform("Zürich") == pytest.approx(int(digest, 16) / 16**16, abs=2**-53)
 
 
-def test_shares_are_met_within_four_standard_errors() -> None:
+def test_shares_are_met_within_four_standard_errors():
     # by document, of one page too; by page, whatever its text is; without titles
     chosen = SplitOptions("document", 0.7, 0.1, 0.2).choose
     by_page = SplitOptions("page", 0.7, 0.1, 0.2).choose
@@ -44,22 +43,22 @@ def test_shares_are_met_within_four_standard_errors() -> None:
         check_shares(splits)
 
 
-def check_shares(chosen: list[str]) -> None:
+def check_shares(chosen):
     for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
         error = math.sqrt(share * (1 - share) / len(TITLES))
         assert abs(chosen.count(split) / len(TITLES) - share) < 4 * error
 
 
-def test_a_page_is_in_one_split_by_title_alone() -> None:
+def test_a_page_is_in_one_split_by_title_alone():
     options = SplitOptions("page")
     for title in TITLES[:50]:
         assert len({options.choose(title, text) for text in TITLES[:20]}) == 1
 
 
-def test_by_document_title_and_text_both_decide_and_their_border_counts() -> None:
+def test_by_document_title_and_text_both_decide_and_their_border_counts():
     options = SplitOptions("document", 0.5, 0.0, 0.5)
 
-    def agreement(pairs: list[tuple[tuple[str, str], tuple[str, str]]]) -> float:
+    def agreement(pairs):
         return sum(options.choose(*a) == options.choose(*b) for a, b in pairs) / len(pairs)
 
     numbers = range(10_000)
@@ -75,7 +74,7 @@ def test_by_document_title_and_text_both_decide_and_their_border_counts() -> Non
     assert all(options.choose(*one) == by_page.choose(*one) for one in untitled)
 
 
-def test_an_empty_share_gets_nothing() -> None:
+def test_an_empty_share_gets_nothing():
     # 0.7 + 0.3 - 1 may be off by a rounding: nothing may fall behind the last split
     shares = SplitOptions("page", 0.7, 0.3, 0.0)
     assert {shares.choose(title, "") for title in TITLES} == {"train", "valid"}
@@ -91,7 +90,7 @@ def test_an_empty_share_gets_nothing() -> None:
         ({"train": "most", "valid": 0.1, "test": 0.0}, r"split\.train"),
     ],
 )
-def test_wrong_shares_are_errors(values: dict[str, object], message: str) -> None:
+def test_wrong_shares_are_errors(values, message):
     with pytest.raises(InputError, match=message):
         parse_options(SplitOptions, values, "split")
 
@@ -99,14 +98,14 @@ def test_wrong_shares_are_errors(values: dict[str, object], message: str) -> Non
 # ---- splits of whole corpora ----
 
 
-def chapters(count: int, *shared: str) -> list[str]:
+def chapters(count, *shared):
     """Return pages of three paragraphs of their own, and those that all pages have."""
     own = ([f"Line {k} of it is {n}." for k in range(3)] for n in range(count))
     return [page_xml(f"Page {n}", "\n\n".join([*lines, *shared])) for n, lines in enumerate(own)]
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])
-def test_a_bigger_dump_keeps_splits_and_order(unit: str, tmp_path: Path) -> None:
+def test_a_bigger_dump_keeps_splits_and_order(unit, tmp_path):
     small = write_dump(tmp_path / "s.xml", *chapters(80))
     big = write_dump(tmp_path / "b.xml", *reversed(chapters(200)))
     options = {"split": {"unit": unit}}
@@ -126,7 +125,7 @@ def test_a_bigger_dump_keeps_splits_and_order(unit: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])
-def test_cleaning_does_not_decide_the_split(unit: str, tmp_path: Path) -> None:
+def test_cleaning_does_not_decide_the_split(unit, tmp_path):
     dump = write_dump(tmp_path / "d.xml", *chapters(40))
     splits = []
     for name, steps in (("a", {}), ("b", {"lower_case": False, "tokenizer": "none"})):
@@ -138,7 +137,7 @@ def test_cleaning_does_not_decide_the_split(unit: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])
-def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit: str, tmp_path: Path) -> None:
+def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit, tmp_path):
     # forty pages share a paragraph, and every second page is there twice
     forty = chapters(40, "One for all.")
     dump = write_dump(tmp_path / "d.xml", *forty, *forty[::2])
@@ -169,7 +168,7 @@ def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit: str, tmp_p
     assert min(both[False].values()) > 0
 
 
-def annotated_file(kind: str, path: Path) -> str:
+def annotated_file(kind, path):
     """Write 60 documents of two words; of twelve titles where the format has titles."""
     if kind == "penn":
         text = "".join(f"(S (NN Zoë) (NN W{n}))\n" for n in range(60))
@@ -191,7 +190,7 @@ def annotated_file(kind: str, path: Path) -> str:
 
 @pytest.mark.parametrize("unit", ["document", "page"])
 @pytest.mark.parametrize("kind", ["penn", "conll", "linked-wikitext"])
-def test_annotated_documents_are_split_by_either_unit(kind: str, unit: str, tmp_path: Path) -> None:
+def test_annotated_documents_are_split_by_either_unit(kind, unit, tmp_path):
     path = annotated_file(kind, tmp_path / "corpus")
     source = {"format": kind, "paths": [path]} | ({"document": "tree"} if kind == "penn" else {})
     config = {"source": source, "split": {"unit": unit, "train": 0.4, "valid": 0.3, "test": 0.3}}

@@ -31,7 +31,7 @@ PAGES = [
 class Page(HTMLParser):
     """The anchors of a page, where it leads, and what a browser loads with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
         self.anchors: set[str] = set()
         self.links: set[str] = set()
@@ -39,7 +39,7 @@ class Page(HTMLParser):
         self.text = ""
         self.feed(path.read_text())
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         held = {name: value or "" for name, value in attrs}
         self.anchors |= {held[name] for name in ("id", "name") if name in held}
         if tag == "a" and "href" in held:
@@ -49,12 +49,12 @@ class Page(HTMLParser):
         if tag == "link" and held.get("rel") not in {"canonical", "next", "prev"}:
             self.loaded.add(held["href"])
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
+def site(tmp_path_factory):
     """Build the documentation by the command of the Makefile; a warning of mkdocs ends it."""
     folder = tmp_path_factory.mktemp("documentation") / "site"
     (recipe,) = re.findall(r"^docs:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -73,11 +73,11 @@ def site(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(site) -> dict[Path, Page]:
+def pages(site):
     return {path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
-def broken(links: set[str], path: Path, pages: dict[Path, Page]) -> list[str]:
+def broken(links, path, pages):
     """Name the links of a page that lead nowhere; of addresses of others the form is checked."""
     found = []
     for link in sorted(links):
@@ -93,13 +93,13 @@ def broken(links: set[str], path: Path, pages: dict[Path, Page]) -> list[str]:
     return found
 
 
-def test_every_link_leads_somewhere(pages) -> None:
+def test_every_link_leads_somewhere(pages):
     lost = {str(path): broken(page.links, path, pages) for path, page in pages.items()}
     assert {path: links for path, links in lost.items() if links} == {}
     assert sum(len(page.links) for page in pages.values()) > 300
 
 
-def test_broken_links_are_found(tmp_path) -> None:
+def test_broken_links_are_found(tmp_path):
     path = tmp_path / "a.html"
     text = '<a href="b.html">x</a><a href="#no">x</a><a href="#yes">x</a><a href="http://x.y">x</a>'
     path.write_text(f'<p id="yes">{text}</p>')
@@ -107,7 +107,7 @@ def test_broken_links_are_found(tmp_path) -> None:
     assert broken(page.links, path, {path: page}) == ["#no", "b.html", "http://x.y"]
 
 
-def test_nothing_is_loaded_from_elsewhere(site, pages) -> None:
+def test_nothing_is_loaded_from_elsewhere(site, pages):
     for path, page in pages.items():
         assert not [link for link in page.loaded if urlsplit(link).netloc], path
         assert broken({link for link in page.loaded if link[:5] != "data:"}, path, pages) == []
@@ -115,7 +115,7 @@ def test_nothing_is_loaded_from_elsewhere(site, pages) -> None:
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text())
 
 
-def test_links_of_the_tree_name_files_that_are_there() -> None:
+def test_links_of_the_tree_name_files_that_are_there():
     """Pages are read in the tree, too, where no hook changes their links."""
     for path in PAGES:
         text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
@@ -124,20 +124,20 @@ def test_links_of_the_tree_name_files_that_are_there() -> None:
                 assert (path.parent / address).exists(), f"{path}: {address}"
 
 
-def test_formulas_are_drawn(pages) -> None:
+def test_formulas_are_drawn(pages):
     for path, page in pages.items():
         assert "\\frac" not in page.text, path
         assert "arithmatex" not in path.read_text(), path
 
 
-def test_every_folder_of_the_package_is_described() -> None:
+def test_every_folder_of_the_package_is_described():
     table = (ROOT / "docs/architecture.md").read_text()
     folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
     assert len(folders) > 10
     assert [name for name in folders if f"`{name}/`" not in table] == []
 
 
-def test_defaults_of_the_reference_are_those_of_the_functions(site, pages) -> None:
+def test_defaults_of_the_reference_are_those_of_the_functions(site, pages):
     """Oracle: the signatures. Parameters that are described together have defaults of their own."""
     path = site / "reference/library.html"
     text = re.sub(r"\s+", " ", pages[path].text)

@@ -17,7 +17,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,13 +40,11 @@ TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
 RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
 
 
-def outputs(folder: Path) -> Outputs:
+def outputs(folder):
     return Outputs(*(folder / f"{name}.parquet" for name in TABLES), folder / "extraction.json")
 
 
-def run(
-    folder: Path, paths: object, kind: str = "mediawiki", *, workers: int = 1, **sections: object
-) -> dict:
+def run(folder, paths, kind="mediawiki", *, workers=1, **sections):
     """Extract into a folder; return the report with each table's rows."""
     source: dict[str, object] = {"format": kind, "paths": paths}
     if "on_error" in sections:
@@ -60,7 +57,7 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def excerpt(tmp_path_factory):
     folder = tmp_path_factory.mktemp("excerpt")
     result = run(folder, ["embedded:enwiki-excerpt"], documents={"minimum_tokens": 5})
     for name in TABLES:
@@ -71,7 +68,7 @@ def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
 # ---- the embedded dump ----
 
 
-def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt: dict) -> None:
+def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
     root = ElementTree.fromstring(
         bz2.decompress(resolve_path("embedded:enwiki-excerpt").read_bytes())
     )
@@ -84,7 +81,7 @@ def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt: dict) -> None:
     assert report["articles"] == len(articles) - len(redirects) == 106
 
 
-def test_excerpt_is_as_large_as_expected(excerpt: dict) -> None:
+def test_excerpt_is_as_large_as_expected(excerpt):
     report = excerpt["report"]
     assert 450_000 < report["tokens"] < 490_000
     assert 17_000 < report["mentions"]["link"]["kept"] < 20_000
@@ -93,7 +90,7 @@ def test_excerpt_is_as_large_as_expected(excerpt: dict) -> None:
     assert 900 < report["knowledge_graph"] < 1100
 
 
-def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
+def test_excerpt_report_counts_its_tables(excerpt):
     report = excerpt["report"]
     rows = excerpt["documents"]
     assert [row["doc_id"] for row in rows] == list(range(len(rows)))
@@ -106,7 +103,7 @@ def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
     assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
 
 
-def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt: dict) -> None:
+def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt):
     rows = excerpt["documents"]
     assert len({row["text"] for row in rows}) == len(rows)
     assert excerpt["report"]["split"] == {
@@ -124,7 +121,7 @@ def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt:
     assert abs(found - sum(whole)) < 4 * math.sqrt(sum(p * (1 - p) for p in whole))
 
 
-def raw_quotes(text: str) -> list[str]:
+def raw_quotes(text):
     """Say of each double quote of a text as people write it whether it closes, by blanks alone."""
     found = []
     for mark in re.finditer("[\"“”„«»]|''|``", text):
@@ -135,7 +132,7 @@ def raw_quotes(text: str) -> list[str]:
     return found
 
 
-def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt: dict) -> None:
+def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
     """Oracle: where quotes stand to blanks in the text before it was cut into tokens.
 
     The tokens themselves do not say: at most one of 5,000 sentences may begin with such a quote.
@@ -156,7 +153,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt: dict) -> No
     assert begins["closes"] <= begins.total() / 5_000
 
 
-def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict) -> None:
+def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt):
     raw = excerpt["raw"]
     assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
     cleaned = Preprocessing().apply([row["text"] for row in raw])
@@ -168,7 +165,7 @@ def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict
     assert not [mark for mark in ("[[", "{{", "'''", "<ref") if mark in joined]
 
 
-def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: dict) -> None:
+def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt):
     lengths = [row["n_tokens"] for row in excerpt["documents"]]
     end = {}
     for row in excerpt["mentions"]:
@@ -176,7 +173,7 @@ def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: di
         end[row["doc_id"]] = row["end"]
 
 
-def test_excerpt_title_mentions_spell_the_title(excerpt: dict) -> None:
+def test_excerpt_title_mentions_spell_the_title(excerpt):
     redirected = {row["entity"] for row in excerpt["aliases"]}
     tokens = [row["text"].split(" ") for row in excerpt["documents"]]
     titles = [
@@ -190,7 +187,7 @@ def test_excerpt_title_mentions_spell_the_title(excerpt: dict) -> None:
         assert spelled == row["entity"].lower().replace(" ", "")
 
 
-def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt: dict) -> None:
+def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt):
     key = (1).to_bytes(16, "little")
     texts = [row["text"] for row in excerpt["documents"]]
     digests = [hashlib.blake2b(t.encode(), digest_size=16, key=key).digest() for t in texts]
@@ -202,11 +199,11 @@ def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt: dict) -> None:
 PROSE = "The [[Ada Lovelace|countess]] wrote number {} on the [[Analytical engine]] in [[London]]."
 
 
-def pages(count: int) -> list[str]:
+def pages(count):
     return [page_xml(f"Page {n}", PROSE.format(n)) for n in range(count)]
 
 
-def test_a_dump_becomes_four_tables(tmp_path: Path) -> None:
+def test_a_dump_becomes_four_tables(tmp_path):
     dump = write_dump(
         tmp_path / "d.xml",
         page_xml(
@@ -252,7 +249,7 @@ def test_a_dump_becomes_four_tables(tmp_path: Path) -> None:
     }
 
 
-def test_parts_of_a_dump_are_read_as_one(tmp_path: Path) -> None:
+def test_parts_of_a_dump_are_read_as_one(tmp_path):
     whole = write_dump(tmp_path / "whole.xml", *pages(9))
     parts = [
         write_dump(tmp_path / "1.xml", *pages(9)[:4]),
@@ -263,9 +260,7 @@ def test_parts_of_a_dump_are_read_as_one(tmp_path: Path) -> None:
     assert all(one[name] == two[name] for name in TABLES)
 
 
-def test_workers_and_batches_change_no_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_and_batches_change_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.storage.provenance._now", lambda: "now")
     dump = write_dump(tmp_path / "d.xml", *pages(60), "<page>broken</page>", *pages(70)[60:])
     run(tmp_path / "two", [str(dump)])
@@ -276,7 +271,7 @@ def test_workers_and_batches_change_no_byte(
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> None:
+def test_another_seed_is_another_order_of_the_same_documents(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(50))
     config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
     orders = []
@@ -289,7 +284,7 @@ def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> 
     assert sorted(orders[0]) == sorted(orders[1])
 
 
-def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path: Path) -> None:
+def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
     packed = tmp_path / "d.xml.bz2"
     packed.write_bytes(bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30])
@@ -301,7 +296,7 @@ def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path: Path) -> 
     assert set(report["skips"]) == {"truncated or damaged archive", "dump ends early"}
 
 
-def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_worker_error_leaves_nothing_behind(tmp_path):
     good = write_dump(tmp_path / "d.xml", *pages(5))
     with pytest.raises(InputError, match="no such file"):
         run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
@@ -311,12 +306,12 @@ def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
 # ---- text formats ----
 
 
-def lines(path: Path, *texts: str) -> str:
+def lines(path, *texts):
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return str(path)
 
 
-def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) -> None:
+def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     texts = [f"Document {n}, isn't it?" for n in range(30)]
     table, records = tmp_path / "c.parquet", tmp_path / "c.jsonl"
     pq.write_table(pa.table({"text": texts}), table)
@@ -336,7 +331,7 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) ->
         )
 
 
-def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path: Path) -> None:
+def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path):
     texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
     table, records, plain = (tmp_path / f"c.{kind}" for kind in ("parquet", "jsonl", "txt"))
     pq.write_table(pa.table({"text": texts}), table)
@@ -350,7 +345,7 @@ def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path: Path) -> N
     assert {row["text"] for row in result["raw"]} == {" Windows  ends ", "Unix ends"}
 
 
-def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> None:
+def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path):
     path = lines(tmp_path / "c.txt", "a b c", "d e f", "A  b c", "a b c", "")
     once = run(tmp_path / "once", [path], "text")
     assert sorted(row["text"] for row in once["documents"]) == ["a b c", "d e f"]
@@ -360,7 +355,7 @@ def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> N
     assert Counter(row["text"] for row in every["documents"]) == {"a b c": 3, "d e f": 1}
 
 
-def test_token_limits_are_inclusive(tmp_path: Path) -> None:
+def test_token_limits_are_inclusive(tmp_path):
     path = lines(tmp_path / "c.txt", "a", "a b", "a b c", "a b c d")
     limits = {"minimum_tokens": 2, "maximum_tokens": 3}
     result = run(tmp_path, [path], "text", documents=limits)
@@ -369,7 +364,7 @@ def test_token_limits_are_inclusive(tmp_path: Path) -> None:
     assert reasons == {"shorter than minimum_tokens": 1, "longer than maximum_tokens": 1}
 
 
-def test_files_may_give_the_splits(tmp_path: Path) -> None:
+def test_files_may_give_the_splits(tmp_path):
     paths = {name: [lines(tmp_path / name, f"the {name} text")] for name in ("test", "train")}
     result = run(tmp_path, paths, "text")
     assert result["report"]["split"]["unit"] == "given"
@@ -379,7 +374,7 @@ def test_files_may_give_the_splits(tmp_path: Path) -> None:
     }
 
 
-def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path: Path) -> None:
+def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path):
     path = tmp_path / "latin.txt"
     path.write_bytes("schön\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin\.txt: line 1: not UTF-8"):
@@ -424,7 +419,7 @@ SOURCE = {"format": "text", "paths": ["x"]}
         ),
     ],
 )
-def test_wrong_options_name_their_key(config: dict, message: str) -> None:
+def test_wrong_options_name_their_key(config, message):
     with pytest.raises(InputError, match=message):
         ExtractionOptions.from_config(config)
 
@@ -432,14 +427,14 @@ def test_wrong_options_name_their_key(config: dict, message: str) -> None:
 # ---- the command ----
 
 
-def command(folder: Path, config: object, *more: str) -> subprocess.CompletedProcess[str]:
+def command(folder, config, *more):
     flags = [f"--{name.replace('_', '-')}={folder / name}.parquet" for name in TABLES]
     line = [sys.executable, "-m", "scripts.extract_corpus", f"--config={json.dumps(config)}"]
     rest = ["--seed=1", "--workers=1", f"--report={folder / 'extraction.json'}", *flags, *more]
     return subprocess.run([*line, *rest], capture_output=True, text=True, cwd=ROOT, check=False)
 
 
-def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
+def test_the_command_writes_all_files_with_a_run_record(tmp_path):
     path = lines(tmp_path / "c.txt", "One document.", "Another document.")
     config = {"source": {"format": "text", "paths": ["elsewhere.txt"]}}
     done = command(tmp_path, config, "--paths", path)
@@ -449,7 +444,7 @@ def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "extraction.json").read_text())["sources"] == [path]
 
 
-def test_the_command_ends_with_one_line_on_bad_input(tmp_path: Path) -> None:
+def test_the_command_ends_with_one_line_on_bad_input(tmp_path):
     done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
     assert done.returncode == 1
     assert "error: /nowhere.txt: no such file" in done.stderr

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,11 +19,11 @@ from tests.unit.test_conll import narrow, read, spans
 from tests.unit.test_linked import run_options
 
 
-def row(number: object, form: str, misc: str = "_") -> str:
+def row(number, form, misc="_"):
     return f"{number}\t{form}" + "\t_" * 7 + f"\t{misc}"
 
 
-def conllu(*rows: str, head: str = "# newdoc id = d") -> str:
+def conllu(*rows, head="# newdoc id = d"):
     return "\n".join([head, *rows, ""])
 
 
@@ -138,9 +137,7 @@ COLUMNS = {
         for name, case in cases.items()
     ],
 )
-def test_coreference_as_it_comes(
-    tmp_path: Path, text: str, words: str, expected: set[tuple[int, int, str]]
-) -> None:
+def test_coreference_as_it_comes(tmp_path, text, words, expected):
     path = tmp_path / "x.conll"
     path.write_bytes(text.encode())
     (found,), _ = read(path, mentions="all")
@@ -177,9 +174,7 @@ BLANKS = "1 a _ _ _ _ _ _ _ Entity=(e1)\n2 b _ _ _ _ _ _ _ _\n"
         (narrow(("a", "(1)")).encode("utf-16"), "line 1: not UTF-8"),
     ],
 )
-def test_what_is_no_coreference_is_one_line(
-    tmp_path: Path, text: str | bytes, message: str
-) -> None:
+def test_what_is_no_coreference_is_one_line(tmp_path, text, message):
     path = tmp_path / "x.conll"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError) as error:
@@ -189,7 +184,7 @@ def test_what_is_no_coreference_is_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path: Path) -> None:
+def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
     rows = [("-LRB-", "(S*", "-"), ("Ann", "(NP*)", "(1)"), ("-RRB-", "*)", "-")]
     lines = [
         f"d 0 {n} {word} NN {tree} - - - - * {mark}" for n, (word, tree, mark) in enumerate(rows)
@@ -210,13 +205,7 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path: Path) ->
         ({"train": ["{0}"], "test": ["{0}"]}, 1, 1),
     ],
 )
-def test_a_split_without_documents_is_said(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    paths: list | dict,
-    documents: int,
-    expected: int,
-) -> None:
+def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, expected):
     path = tmp_path / "x.txt"
     path.write_text("".join(f"a b {n}\n" for n in range(documents)))
     named = json.loads(json.dumps(paths).replace("{0}", str(path)))
@@ -247,9 +236,7 @@ def test_a_split_without_documents_is_said(
         ("[", None, "it begins an array: write each text on a line"),
     ],
 )
-def test_a_line_without_one_text_is_told(
-    tmp_path: Path, line: str, field: str | None, message: str
-) -> None:
+def test_a_line_without_one_text_is_told(tmp_path, line, field, message):
     path = tmp_path / "x.jsonl"
     good = json.dumps({field or "text": "good"})
     path.write_text(f"{good}\n{line}\n")
@@ -261,7 +248,7 @@ def test_a_line_without_one_text_is_told(
 @pytest.mark.parametrize(
     "line", ['{"x": {"text": "b"}, "text": "a"}', '{"text": "a", "y": "text", "x": 1, "x": 2}']
 )
-def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path: Path, line: str) -> None:
+def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path, line):
     path = tmp_path / "x.jsonl"
     path.write_text(line)
     assert list(read_cleaned(path, None)) == [["a"]]
@@ -277,14 +264,14 @@ def test_a_key_inside_or_another_key_twice_is_no_second_text(tmp_path: Path, lin
     ],
     ids=lambda column: str(column.type),
 )
-def test_strings_of_every_type_of_parquet(tmp_path: Path, column: pa.Array) -> None:
+def test_strings_of_every_type_of_parquet(tmp_path, column):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"text": column}), path)
     assert list(read_cleaned(path, None)) == [["a", "b", "a"]]
 
 
 @pytest.mark.parametrize("name", ["x.txt", "x.jsonl", "x"])
-def test_parquet_under_another_name_is_told(tmp_path: Path, name: str) -> None:
+def test_parquet_under_another_name_is_told(tmp_path, name):
     path = tmp_path / name
     pq.write_table(pa.table({"text": ["a"]}), path)
     with pytest.raises(InputError, match=re.escape(f"{path}: is a Parquet file; give it a name")):
@@ -294,9 +281,7 @@ def test_parquet_under_another_name_is_told(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "warned"), [('{"text": "a"}\n', True), ("{a} b\n", False), ("{}\n", False)]
 )
-def test_json_under_the_name_of_a_text_is_warned_of(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, warned: bool
-) -> None:
+def test_json_under_the_name_of_a_text_is_warned_of(tmp_path, capsys, text, warned):
     path = tmp_path / "x.txt"
     path.write_text(text)
     assert list(read_cleaned(path, None)) == [[text.strip()]]

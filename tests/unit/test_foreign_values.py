@@ -14,7 +14,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from beyond_perplexity.corpus.split import SplitOptions
+from beyond_perplexity.corpus.formats import SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import check_path, check_values

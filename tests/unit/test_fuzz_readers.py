@@ -14,9 +14,7 @@ import json
 import struct
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +58,7 @@ EDIT = st.one_of(
 )
 
 
-def broken(content: bytes, edits: list[tuple[str, float, Any]]) -> bytes:
+def broken(content, edits):
     """Apply edits, whose places are shares of the length."""
     for kind, share, more in edits:
         place = int(share * len(content))
@@ -88,7 +86,7 @@ SETTINGS = settings(
 )
 
 
-def check(read: Callable[[], object], path: Path) -> None:
+def check(read, path):
     """Read; whatever is wrong must be an `InputError` of one short line."""
     try:
         read()
@@ -99,12 +97,12 @@ def check(read: Callable[[], object], path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_broken_file_is_read_or_told_in_a_line(name: str) -> None:
+def test_a_broken_file_is_read_or_told_in_a_line(name):
     file, _, read = CASES[name]
 
     @SETTINGS
     @given(st.lists(EDIT, min_size=1, max_size=4))
-    def fuzz(edits: list[tuple[str, float, Any]]) -> None:
+    def fuzz(edits):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / file
             path.write_bytes(broken(sound(name), edits))
@@ -114,7 +112,7 @@ def test_a_broken_file_is_read_or_told_in_a_line(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - {"speller", "modules"}))
-def test_the_files_are_sound_before_they_are_broken(name: str, tmp_path: Path) -> None:
+def test_the_files_are_sound_before_they_are_broken(name, tmp_path):
     """Else the test above would break what no reader takes anyway."""
     file, _, read = CASES[name]
     (tmp_path / file).write_bytes(sound(name))
@@ -125,7 +123,7 @@ def test_the_files_are_sound_before_they_are_broken(name: str, tmp_path: Path) -
 
 
 @functools.cache
-def model_folder(family: str) -> tuple[bytes, bytes, bytes]:
+def model_folder(family):
     """Return description, weights and vocabulary of a small model."""
     text = [[np.array([3, 4, 5, 3], np.int32)]]
     sizes = {"embedding_size": 4, "hidden_size": 4, "layers": 1}
@@ -140,7 +138,7 @@ def model_folder(family: str) -> tuple[bytes, bytes, bytes]:
         return tuple(Path(folder, name).read_bytes() for name in names)  # type: ignore[return-value]
 
 
-def write_folder(folder: Path, description: bytes, weights: bytes, vocabulary: bytes) -> None:
+def write_folder(folder, description, weights, vocabulary):
     (folder / "model.json").write_bytes(description)
     (folder / "model.safetensors").write_bytes(weights)
     (folder / "vocabulary.json").write_bytes(vocabulary)
@@ -149,9 +147,7 @@ def write_folder(folder: Path, description: bytes, weights: bytes, vocabulary: b
 @pytest.mark.parametrize("family", ["lstm", "trigram"])
 @SETTINGS
 @given(edits=st.lists(EDIT, min_size=1, max_size=3), which=st.integers(0, 2))
-def test_a_broken_file_of_a_model_is_told(
-    family: str, edits: list[tuple[str, float, Any]], which: int
-) -> None:
+def test_a_broken_file_of_a_model_is_told(family, edits, which):
     parts = list(model_folder(family))
     parts[which] = broken(parts[which], edits)
     with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +161,7 @@ VALUES = st.one_of(
 )
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def places(value, path=()):
     """List where something stands in nested objects and lists."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
@@ -174,7 +170,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
             yield from places(item, (*path, key))
 
 
-def replaced(value: Any, path: tuple[Any, ...], new: object) -> None:
+def replaced(value, path, new):
     for key in path[:-1]:
         value = value[key]
     value[path[-1]] = new
@@ -183,7 +179,7 @@ def replaced(value: Any, path: tuple[Any, ...], new: object) -> None:
 @pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])
 @SETTINGS
 @given(data=st.data())
-def test_another_value_in_a_description_is_told(family: str, data: st.DataObject) -> None:
+def test_another_value_in_a_description_is_told(family, data):
     description, weights, vocabulary = model_folder(family)
     held = json.loads(description)
     replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
@@ -194,7 +190,7 @@ def test_another_value_in_a_description_is_told(family: str, data: st.DataObject
 
 @SETTINGS
 @given(data=st.data())
-def test_other_tensors_are_told_or_a_model_that_scores(data: st.DataObject) -> None:
+def test_other_tensors_are_told_or_a_model_that_scores(data):
     description, weights, vocabulary = model_folder("lstm")
     tensors = safetensors.torch.load(weights)
     name = data.draw(st.sampled_from(sorted(tensors)))
@@ -222,7 +218,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data: st.DataObject) -> N
         held["weights_sha256"] = content_hash(path)
         (Path(folder) / "model.json").write_text(json.dumps(held))
 
-        def score() -> None:
+        def score():
             model, _, _ = load_any(folder)
             with torch.inference_mode():
                 logits = model(torch.tensor([[0, 3, 4, 5]]))
@@ -236,7 +232,7 @@ def test_other_tensors_are_told_or_a_model_that_scores(data: st.DataObject) -> N
 
 
 @functools.cache
-def huggingface_folder() -> dict[str, bytes]:
+def huggingface_folder():
     """Return the files of a tiny model of Hugging Face by their names."""
     pytest.importorskip("transformers")
     from tests.unit.huggingface_models import make_gpt2
@@ -246,7 +242,7 @@ def huggingface_folder() -> dict[str, bytes]:
         return {file.name: file.read_bytes() for file in Path(folder).iterdir()}
 
 
-def open_folder(files: dict[str, bytes]) -> None:
+def open_folder(files):
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the library, about a foreign file
         for name, content in files.items():
@@ -257,16 +253,14 @@ def open_folder(files: dict[str, bytes]) -> None:
 @pytest.mark.parametrize("which", ["config.json", "model.safetensors", "tokenizer.json"])
 @settings(SETTINGS, max_examples=8)
 @given(edits=st.lists(EDIT, min_size=1, max_size=2))
-def test_a_broken_file_of_hugging_face_is_told(
-    which: str, edits: list[tuple[str, float, Any]]
-) -> None:
+def test_a_broken_file_of_hugging_face_is_told(which, edits):
     files = dict(huggingface_folder())
     open_folder({**files, which: broken(files[which], edits)})
 
 
 @settings(SETTINGS, max_examples=25)
 @given(data=st.data())
-def test_another_value_in_a_configuration_of_hugging_face_is_told(data: st.DataObject) -> None:
+def test_another_value_in_a_configuration_of_hugging_face_is_told(data):
     files = dict(huggingface_folder())
     held = json.loads(files["config.json"])
     replaced(held, data.draw(st.sampled_from(list(places(held)))), data.draw(VALUES))
@@ -277,13 +271,13 @@ def test_another_value_in_a_configuration_of_hugging_face_is_told(data: st.DataO
 
 
 @functools.cache
-def smoke() -> str:
+def smoke():
     return (SCHEMA.parents[1] / "configs" / "smoke.yaml").read_text(encoding="utf-8")
 
 
 @settings(SETTINGS, max_examples=15)
 @given(data=st.data())
-def test_another_value_in_a_configuration_is_told(data: st.DataObject) -> None:
+def test_another_value_in_a_configuration_is_told(data):
     config = yaml.safe_load(smoke())
     path = data.draw(st.sampled_from(list(places(config))))
     replaced(config, path, data.draw(VALUES))
@@ -300,13 +294,13 @@ def test_another_value_in_a_configuration_is_told(data: st.DataObject) -> None:
         ("text", b"\x28\xb5\x2f\xfd and no more"),
     ],
 )
-def test_what_a_longer_search_found(name: str, content: bytes, tmp_path: Path) -> None:
+def test_what_a_longer_search_found(name, content, tmp_path):
     file, _, read = CASES[name]
     (tmp_path / file).write_bytes(content)
     check(lambda: read(tmp_path / file), tmp_path / file)
 
 
-def test_every_format_of_a_corpus_is_among_them() -> None:
+def test_every_format_of_a_corpus_is_among_them():
     formats = importlib.import_module("beyond_perplexity.corpus.formats").FORMATS
     named = {"mediawiki": "dump", "text": "text", "jsonl": "JSON lines", "parquet": "Parquet"}
     named |= {"penn": "trees", "conll": "coreference", "linked-wikitext": "linked text"}

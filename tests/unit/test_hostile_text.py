@@ -11,7 +11,6 @@ import json
 import pickle
 import random
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -36,9 +35,7 @@ from beyond_perplexity.errors import InputError
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 7, 1 << 20])
-def test_a_line_beyond_the_limit_is_an_error_or_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
+def test_a_line_beyond_the_limit_is_an_error_or_left_out(tmp_path, monkeypatch, chunk):
     monkeypatch.setattr(readers, "LONGEST_LINE_BYTES", 10)
     monkeypatch.setattr(readers, "CHUNK_BYTES", chunk)
     path = tmp_path / "a.txt"
@@ -54,7 +51,7 @@ def test_a_line_beyond_the_limit_is_an_error_or_left_out(
     ]
 
 
-def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path: Path) -> None:
+def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
     """Joined to what is held again with every chunk, 256 MB took minutes."""
     path = tmp_path / "zeros.gz"
     with gzip.open(path, "wb", 1) as file:
@@ -65,9 +62,7 @@ def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path: Path) ->
     assert problems.skips.counts == {"line too long": 1}
 
 
-def test_lines_are_those_of_split_whatever_the_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
     draw = random.Random(7)
     for trial in range(40):
         content = "".join(draw.choice("ab\n\n\r é") for _ in range(draw.randrange(60)))
@@ -86,7 +81,7 @@ def test_lines_are_those_of_split_whatever_the_chunks(
         ('{"text": ' + "[" * 100_000, "nested too deeply"),
     ],
 )
-def test_absurd_json_is_one_line(tmp_path: Path, line: str, detail: str) -> None:
+def test_absurd_json_is_one_line(tmp_path, line, detail):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "good"}\n' + line + "\n")
     with pytest.raises(InputError, match=f"line 2: not JSON \\(.*{detail}"):
@@ -97,14 +92,14 @@ def test_absurd_json_is_one_line(tmp_path: Path, line: str, detail: str) -> None
 # ---- pickles ----
 
 
-def doubled(times: int) -> object:
+def doubled(times):
     value: object = ("a", "b")
     for _ in range(times):
         value = (value, value)
     return value
 
 
-def graph(tmp_path: Path, content: bytes) -> Reader:
+def graph(tmp_path, content):
     path = tmp_path / "graph.pkl"
     path.write_bytes(content)
     return Reader(
@@ -112,7 +107,7 @@ def graph(tmp_path: Path, content: bytes) -> Reader:
     )
 
 
-def test_a_pickle_that_doubles_is_told_at_once(tmp_path: Path) -> None:
+def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
     content = pickle.dumps({"Q1": [doubled(200)]})
     assert len(content) < 1200
     with pytest.raises(InputError, match=r"entity Q1: holds .*expected pairs") as caught:
@@ -120,7 +115,7 @@ def test_a_pickle_that_doubles_is_told_at_once(tmp_path: Path) -> None:
     assert len(str(caught.value)) < 400
 
 
-def test_lists_that_stand_in_many_places_are_no_graph(tmp_path: Path) -> None:
+def test_lists_that_stand_in_many_places_are_no_graph(tmp_path):
     edges = [("r", "Q2")] * 3000
     shared = pickle.dumps({f"Q{number}": edges for number in range(3000)})
     with pytest.raises(InputError, match="has 9,000,000 entries in a file of"):
@@ -136,13 +131,13 @@ def test_lists_that_stand_in_many_places_are_no_graph(tmp_path: Path) -> None:
     "mark",
     ["<ref name=", "<ref>", "<b>", "<b a='", "{{a|", "[[a|", "\n{|", "[http://a ", "<nowiki>"],
 )
-def test_a_page_of_unclosed_marks_is_counted_not_timed(mark: str) -> None:
+def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
     with pytest.raises(MarkupError, match="too much unclosed markup"):
         parse_article(mark * 20_000 + "x")
     assert parse_article("Some words. " + mark * 3).infoboxes == 0
 
 
-def test_what_is_closed_does_not_count() -> None:
+def test_what_is_closed_does_not_count():
     page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
     assert unclosed_marks(page) == []
     assert unended_elements(page, ("ref",)) == []
@@ -153,7 +148,7 @@ def test_what_is_closed_does_not_count() -> None:
     assert unended_elements("<REF></rEf >", ("ref",)) == []
 
 
-def test_the_limit_grows_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_limit_grows_with_the_page(monkeypatch):
     monkeypatch.setattr(markup_limits, "FREE_CHARACTERS", 100)
     monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
     text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
@@ -163,12 +158,12 @@ def test_the_limit_grows_with_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
         markup_limits.check_markup("<b>" * 3 + text[9:])  # 891 of 700
 
 
-def raw_page(namespace: str, text: str) -> RawPage:
+def raw_page(namespace, text):
     revision = f"<revision><text>{text}</text></revision>"
     return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
 
 
-def test_such_a_page_is_a_counted_skip() -> None:
+def test_such_a_page_is_a_counted_skip():
     options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
     pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
     found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
@@ -176,18 +171,18 @@ def test_such_a_page_is_a_counted_skip() -> None:
     assert found.counts["articles"] == 1
 
 
-def test_a_namespace_of_thousands_of_digits_is_none() -> None:
+def test_a_namespace_of_thousands_of_digits_is_none():
     with pytest.raises(PageError, match="without title, namespace"):
         parse_page(raw_page("1" * 5000, "x"))
     assert parse_page(raw_page("-1", "x")).namespace == -1
 
 
-def test_a_redirect_of_blanks_leads_nowhere() -> None:
+def test_a_redirect_of_blanks_leads_nowhere():
     assert parse_page(raw_page("0", "#REDIRECT" + " " * 200_000)).redirect is None
     assert parse_page(raw_page("0", "#REDIRECT : [[B]]")).redirect == "B"
 
 
-def test_entities_that_grow_are_no_page(tmp_path: Path) -> None:
+def test_entities_that_grow_are_no_page(tmp_path):
     names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
     page = raw_page("0", "&e9;")
     path = tmp_path / "d.xml"
@@ -200,7 +195,7 @@ def test_entities_that_grow_are_no_page(tmp_path: Path) -> None:
 # ---- annotated corpora ----
 
 
-def test_brackets_that_never_close_are_not_read_again_and_again(tmp_path: Path) -> None:
+def test_brackets_that_never_close_are_not_read_again_and_again(tmp_path):
     path = tmp_path / "p.mrg"
     path.write_text("(\n" * 300_000 + "(S (NN a))\n")
     source = SourceOptions("penn", ["x"], on_error="skip")
@@ -212,7 +207,7 @@ def test_brackets_that_never_close_are_not_read_again_and_again(tmp_path: Path) 
     assert [document.tokens for document in found] == [["b"]]
 
 
-def slow_kinds(mentions: list, heads: dict) -> list[str]:
+def slow_kinds(mentions, heads):
     """Say of each mention what it is, straight by the definition."""
     kinds, last = [], {}
     for start, end, entity in mentions:
@@ -223,7 +218,7 @@ def slow_kinds(mentions: list, heads: dict) -> list[str]:
     return kinds
 
 
-def test_kinds_are_those_of_the_definition_for_nested_mentions() -> None:
+def test_kinds_are_those_of_the_definition_for_nested_mentions():
     draw = random.Random(3)
     seen: Counter[str] = Counter()
     for _ in range(60):
@@ -240,7 +235,7 @@ def test_kinds_are_those_of_the_definition_for_nested_mentions() -> None:
     assert min(seen[kind] for kind in ("new", "related", "ongoing")) > 50
 
 
-def test_many_entities_over_each_other_are_read(tmp_path: Path) -> None:
+def test_many_entities_over_each_other_are_read(tmp_path):
     """Compared with all mentions before it, each of these would take minutes in all."""
     spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
     path = tmp_path / "a.jsonl"
@@ -250,13 +245,13 @@ def test_many_entities_over_each_other_are_read(tmp_path: Path) -> None:
     assert len(document.mentions) == 20_000
 
 
-def test_chains_of_entities_become_one() -> None:
+def test_chains_of_entities_become_one():
     n = 3000
     spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
     assert len({entity for _, _, entity in merge_entities(spans)}) == 1
 
 
-def test_a_foreign_value_in_a_message_is_short(tmp_path: Path) -> None:
+def test_a_foreign_value_in_a_message_is_short(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text(
         json.dumps({"tokens": ["a"], "annotations": [{"id": ["x" * 10**6], "span": [0, 1]}]})

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -52,7 +51,7 @@ from scripts.verify_download import take
 LINES = b"one\ntwo words\n\nlast"
 
 
-def zstd(content: bytes) -> bytes:
+def zstd(content):
     return pa.compress(content, codec="zstd", asbytes=True)
 
 
@@ -63,9 +62,7 @@ PACKERS = [bytes, gzip.compress, bz2.compress, lzma.compress, zstd]
 
 
 @pytest.mark.parametrize("pack", PACKERS)
-def test_every_packing_is_known_by_its_content(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_every_packing_is_known_by_its_content(tmp_path, pack):
     path = tmp_path / "no-ending"
     path.write_bytes(pack(LINES) + (pack(b"\nsecond part") if pack is not bytes else b""))
     wanted = LINES + (b"\nsecond part" if pack is not bytes else b"")
@@ -78,9 +75,7 @@ def test_every_packing_is_known_by_its_content(
 
 
 @pytest.mark.parametrize("pack", PACKERS[1:])
-def test_a_cut_archive_is_damaged_and_gives_what_it_has(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_a_cut_archive_is_damaged_and_gives_what_it_has(tmp_path, pack):
     content = os.urandom(1 << 18).hex().encode()
     whole, path = pack(content), tmp_path / "cut"
     path.write_bytes(whole[: len(whole) // 2])
@@ -95,14 +90,14 @@ def test_a_cut_archive_is_damaged_and_gives_what_it_has(
 @pytest.mark.parametrize(
     ("start", "what"), [(b"PK\x03\x04", "a zip archive"), (b"PAR1\x15", "a Parquet file")]
 )
-def test_other_kinds_are_named(tmp_path: Path, start: bytes, what: str) -> None:
+def test_other_kinds_are_named(tmp_path, start, what):
     path = tmp_path / "a.txt"
     path.write_bytes(start + bytes(20))
     with pytest.raises(InputError, match=f"a.txt: is {what}.*name"):
         open_input(path)
 
 
-def test_names_end_before_their_packing() -> None:
+def test_names_end_before_their_packing():
     for end in inputs.PACKED:
         assert guess_format(Path(f"a.jsonl{end}")) == "jsonl"
         assert document_name(Path(f"a.b.conll{end}")) == "a.b"
@@ -121,7 +116,7 @@ def test_names_end_before_their_packing() -> None:
         ("a\0b", "NUL character"),
     ],
 )
-def test_what_cannot_be_opened_is_told(name: str, message: str) -> None:
+def test_what_cannot_be_opened_is_told(name, message):
     for read in (open_input, check_input, read_whole, readers.resolve_path, check_file):
         with pytest.raises(InputError, match=message) as caught:
             read(Path(name) if read is check_file else name)
@@ -129,7 +124,7 @@ def test_what_cannot_be_opened_is_told(name: str, message: str) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_a_file_of_somebody_else_is_unreadable_not_damaged(tmp_path: Path) -> None:
+def test_a_file_of_somebody_else_is_unreadable_not_damaged(tmp_path):
     path = tmp_path / "secret.txt"
     path.write_text("one\n")
     path.chmod(0)
@@ -151,7 +146,7 @@ def test_a_file_of_somebody_else_is_unreadable_not_damaged(tmp_path: Path) -> No
     assert [line.startswith(said) for line in done.stdout.splitlines()] == [True, True]
 
 
-def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path: Path) -> None:
+def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
     for content in (LINES, gzip.compress(LINES)):
@@ -166,7 +161,7 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path: Pat
             open_it(tmp_path / "pipe.csv")
 
 
-def test_what_is_held_whole_has_a_limit_and_is_utf8(tmp_path: Path) -> None:
+def test_what_is_held_whole_has_a_limit_and_is_utf8(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(gzip.compress(bytes(3000)))
     with pytest.raises(InputError, match="more than 2,999 bytes"):
@@ -180,19 +175,19 @@ def test_what_is_held_whole_has_a_limit_and_is_utf8(tmp_path: Path) -> None:
 # ---- zip archives ----
 
 
-def archive(path: Path, content: bytes = b"A" * 1000) -> bytearray:
+def archive(path, content=b"A" * 1000):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
         file.writestr("a.txt", content)
     return bytearray(path.read_bytes())
 
 
-def test_a_member_is_copied_part_by_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_is_copied_part_by_part(tmp_path, monkeypatch):
     monkeypatch.setattr(inputs, "INPUT_BYTES", 64)
     archive(tmp_path / "a.zip")
     sizes = []
 
     class Target:
-        def write(self, part: bytes) -> None:
+        def write(self, part):
             sizes.append(len(part))
 
     copy_member(tmp_path / "a.zip", "a.txt", Target())
@@ -210,9 +205,7 @@ def test_a_member_is_copied_part_by_part(tmp_path: Path, monkeypatch: pytest.Mon
         ((200, 200), 0, "truncated or damaged"),
     ],
 )
-def test_archives_that_python_cannot_unpack_are_told(
-    tmp_path: Path, places: tuple[int, int], value: int, message: str
-) -> None:
+def test_archives_that_python_cannot_unpack_are_told(tmp_path, places, value, message):
     path = tmp_path / "a.zip"
     content = archive(path)
     for magic, place in zip((b"PK\x03\x04", b"PK\x01\x02"), places, strict=True):
@@ -222,7 +215,7 @@ def test_archives_that_python_cannot_unpack_are_told(
         take(str(path), "a.txt", tmp_path / "out")
 
 
-def test_archives_have_members_and_a_size(tmp_path: Path) -> None:
+def test_archives_have_members_and_a_size(tmp_path):
     archive(tmp_path / "a.zip")
     with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
         take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
@@ -248,7 +241,7 @@ def test_archives_have_members_and_a_size(tmp_path: Path) -> None:
         ("", "Expecting value"),
     ],
 )
-def test_what_is_no_json_is_told(tmp_path: Path, text: str | bytes, message: str) -> None:
+def test_what_is_no_json_is_told(tmp_path, text, message):
     with pytest.raises(JSONTextError, match=message):
         parse_json(text)
     path = tmp_path / "a.json"
@@ -257,13 +250,13 @@ def test_what_is_no_json_is_told(tmp_path: Path, text: str | bytes, message: str
         read_json(path, "speller", "build it")
 
 
-def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path: Path) -> None:
+def test_json_with_a_mark_of_its_byte_order_is_read(tmp_path):
     value = {"a": [1, 2.5, None, "é"]}
     (tmp_path / "a.json").write_text("\ufeff" + json.dumps(value), encoding="utf-8")
     assert read_json(tmp_path / "a.json", "file", "") == value
 
 
-def test_a_brief_form_takes_little_work() -> None:
+def test_a_brief_form_takes_little_work():
     doubled: object = ("a", "b")
     for _ in range(200):
         doubled = (doubled, doubled)
@@ -275,12 +268,12 @@ def test_a_brief_form_takes_little_work() -> None:
 # ---- Parquet ----
 
 
-def invalid(value: bytes) -> pa.Array:
+def invalid(value):
     """Make a string array of bytes that are no UTF-8."""
     return pa.array([value], pa.binary()).view(pa.string())
 
 
-def samples(text: pa.Array) -> list[pa.Array]:
+def samples(text):
     columns = []
     for field in TEXT_SAMPLES:
         whole = pa.types.is_integer(field.type)
@@ -289,7 +282,7 @@ def samples(text: pa.Array) -> list[pa.Array]:
     return columns
 
 
-def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path: Path) -> None:
+def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path):
     text = pa.concat_arrays([pa.array(["good"]), invalid(b"\xff\xfe"), pa.array(["last"])])
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"text": text}), path)
@@ -306,7 +299,7 @@ def test_strings_that_are_no_utf8_are_named_by_their_row(tmp_path: Path) -> None
         list(read_texts([shard]))
 
 
-def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_columns_of_one_name_are_refused(tmp_path):
     path = tmp_path / "t.parquet"
     columns = [*samples(pa.array(["a"])), pa.array(["b"])]
     pq.write_table(pa.Table.from_arrays(columns, names=[*TEXT_SAMPLES.names, "text"]), path)
@@ -319,7 +312,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("footer", [b"{nope", b"\xff\xfe", b"[1]", b"[" * 100_000, b"1" * 5000])
-def test_a_footer_that_is_no_record_is_told(tmp_path: Path, footer: bytes) -> None:
+def test_a_footer_that_is_no_record_is_told(tmp_path, footer):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"a": [1]}).replace_schema_metadata({RECORD_KEY: footer}), path)
     for read in (read_record, read_labels):
@@ -327,7 +320,7 @@ def test_a_footer_that_is_no_record_is_told(tmp_path: Path, footer: bytes) -> No
             read(path)
 
 
-def test_a_parquet_file_cut_short_is_told_or_skipped(tmp_path: Path) -> None:
+def test_a_parquet_file_cut_short_is_told_or_skipped(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"text": ["a"] * 1000}), path)
     path.write_bytes(path.read_bytes()[:-9])

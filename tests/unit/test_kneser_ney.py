@@ -7,7 +7,6 @@ library without torch gives; sums over the vocabulary; the same texts from other
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,15 +35,15 @@ KINDS = [
 ]
 
 
-def documents(seed: int = 0, count: int = 150) -> list[np.ndarray]:
+def documents(seed=0, count=150):
     return [np.array(sentence, dtype=np.int32) for sentence in draw_sentences(count, seed)]
 
 
-def model(order: int = 3, **options: object) -> KneserNey:
+def model(order=3, **options):
     return KneserNey.fit([documents()], V, {"order": order, **options}).eval()
 
 
-def padded(texts: list[np.ndarray]) -> torch.Tensor:
+def padded(texts):
     tokens = torch.full((len(texts), max(map(len, texts)) + 1), 1)
     tokens[:, 0] = 0
     for row, ids in enumerate(texts):
@@ -53,7 +52,7 @@ def padded(texts: list[np.ndarray]) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
-def test_the_parallel_pass_and_steps_are_the_definition(order: int) -> None:
+def test_the_parallel_pass_and_steps_are_the_definition(order):
     held, texts = model(order), documents(seed=4, count=12)
     plain = PlainKneserNey(draw_sentences(), order, V)
     tokens = padded(texts)
@@ -74,11 +73,11 @@ def test_the_parallel_pass_and_steps_are_the_definition(order: int) -> None:
 
 
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
-def test_scores_are_those_without_torch_and_of_any_batch(prune: list[int]) -> None:
+def test_scores_are_those_without_torch_and_of_any_batch(prune):
     held, texts = model(4, prune=prune), documents(seed=2, count=80)
     scores = list(score_encoded(held, texts))
     library = fit(draw_sentences(), 4, prune)
-    from beyond_perplexity.ngrams.backoff import score_tokens
+    from beyond_perplexity.ngrams.kneser_ney import score_tokens
 
     for ids, score in zip(texts, scores, strict=True):
         expected = score_tokens(library, flat([ids.tolist()])).sum()
@@ -91,7 +90,7 @@ def test_scores_are_those_without_torch_and_of_any_batch(prune: list[int]) -> No
 
 
 @pytest.mark.parametrize("values", KINDS, ids=str)
-def test_texts_do_not_depend_on_the_batch(values: dict[str, object]) -> None:
+def test_texts_do_not_depend_on_the_batch(values):
     held, options = model(), parse_decoding(values)
     found = []
     for batch, first, count in ((16, 0, 60), (64, 0, 60), (16, 40, 20)):
@@ -113,7 +112,7 @@ def test_texts_do_not_depend_on_the_batch(values: dict[str, object]) -> None:
     assert len(set(map(tuple, finished))) > 3
 
 
-def test_drawn_texts_have_the_log_probability_of_scoring() -> None:
+def test_drawn_texts_have_the_log_probability_of_scoring():
     held = model(5)
     drawn = list(
         generate(
@@ -138,7 +137,7 @@ def test_drawn_texts_have_the_log_probability_of_scoring() -> None:
     assert np.abs(shares - expected).max() < 4 * math.sqrt(0.25 / len(drawn))
 
 
-def test_states_follow_their_rows() -> None:
+def test_states_follow_their_rows():
     held = model(4)
     tokens = padded(documents(seed=6, count=6)[:4])[:, :4]
     state = held.initial_state(len(tokens), 9)
@@ -156,7 +155,7 @@ def test_states_follow_their_rows() -> None:
         assert torch.equal(logits[[1, 3]], empty[[1, 3]])
 
 
-def test_a_folder_gives_the_same_model(tmp_path: Path) -> None:
+def test_a_folder_gives_the_same_model(tmp_path):
     held = model(4, prune=[0, 0, 1])
     vocabulary = ClosedVocabulary([f"w{n}" for n in range(3, V)], 2)
     save_model(tmp_path, held, vocabulary, {})
@@ -172,7 +171,7 @@ def test_a_folder_gives_the_same_model(tmp_path: Path) -> None:
     assert torch.equal(again(padded(texts)), held(padded(texts)))
 
 
-def test_precision_does_not_round_the_tables() -> None:
+def test_precision_does_not_round_the_tables():
     held = model()
     before = held.get_buffer("log_probs_2").clone()
     set_precision(held, "bfloat16")
@@ -180,7 +179,7 @@ def test_precision_does_not_round_the_tables() -> None:
     assert held(torch.tensor([[0]])).dtype == torch.float32
 
 
-def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it() -> None:
+def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
     held = KneserNey.fit([documents()], V, {}, True).eval()
     logits = held(torch.tensor([[0, 4, 2]]))[0]
     assert torch.isneginf(logits[:, 2]).all()
@@ -190,7 +189,7 @@ def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it() -> None:
     assert float(seen(torch.tensor([[0, 2, 3]]))[0, 2, 2].exp()) > 0.2
 
 
-def test_any_back_off_model_can_be_taken(tmp_path: Path) -> None:
+def test_any_back_off_model_can_be_taken(tmp_path):
     words = ["<s>", "</s>", "<unk>", *(f"w{n}" for n in range(3, V))]
     library = fit(draw_sentences(), 3)
     write_arpa(tmp_path / "m.arpa", library, words)
@@ -200,7 +199,7 @@ def test_any_back_off_model_can_be_taken(tmp_path: Path) -> None:
     assert all(math.isclose(a.log_prob, b.log_prob, rel_tol=1e-5) for a, b in pairs)
 
 
-def test_bad_input_is_named() -> None:
+def test_bad_input_is_named():
     with pytest.raises(InputError, match="has no document"):
         KneserNey.fit([], V)
     with pytest.raises(InputError, match=r"architecture\.layers: unknown key"):

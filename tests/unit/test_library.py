@@ -37,7 +37,7 @@ SAMPLES = sample_columns(model(3, 4), 1.0, 30)
 QUICK = {"subsets": 10, "bootstrap": 10}
 
 
-def texts(seed: int, count: int = 60) -> list[str]:
+def texts(seed, count=60):
     """Return documents of words with frequencies like those of a language."""
     random = stream(seed, "library")
     lengths = random.integers(8, 30, count)
@@ -48,11 +48,11 @@ HUMAN, MODEL = texts(1), texts(2)
 
 
 @pytest.fixture(scope="module")
-def compared() -> Result:
+def compared():
     return beyond_perplexity.compare(HUMAN, MODEL, **FAST)
 
 
-def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path, capsys) -> None:
+def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path, capsys):
     human, generated = tmp_path / "human.txt", tmp_path / "model.jsonl"
     human.write_text("\n".join(HUMAN))
     generated.write_text("\n".join(json.dumps({"text": text}) for text in MODEL))
@@ -69,7 +69,7 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     pd.testing.assert_frame_equal(again.table, compared.table)
 
 
-def test_whatever_holds_texts_gives_them_as_they_are() -> None:
+def test_whatever_holds_texts_gives_them_as_they_are():
     table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
     forms = (
         MODEL,
@@ -90,7 +90,7 @@ def test_whatever_holds_texts_gives_them_as_they_are() -> None:
     assert text_source("a/path", "x") == Path("a/path")
 
 
-def test_groups_come_beside_the_texts_or_in_a_column() -> None:
+def test_groups_come_beside_the_texts_or_in_a_column():
     groups = [f"page {k // 2}" for k in range(len(HUMAN))]
     beside = beyond_perplexity.compare(HUMAN, MODEL, groups=groups, **FAST)
     assert beside.summary["groups"] == (30, None)
@@ -104,7 +104,7 @@ def test_groups_come_beside_the_texts_or_in_a_column() -> None:
     assert both.summary["groups"] == (30, 30)
 
 
-def test_results_have_figures_tables_and_json(compared) -> None:
+def test_results_have_figures_tables_and_json(compared):
     assert isinstance(compared.figure("length"), Figure)
     assert set(compared.figures) > {"distances", "length", "rank_frequency"}
     assert len(compared.table_of("curves")) > len(compared.table)
@@ -126,16 +126,16 @@ def test_results_have_figures_tables_and_json(compared) -> None:
 class Tags(HTMLParser):
     """What tags a page has."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
         self.found: set[str] = set()
         self.feed(page)
 
-    def handle_starttag(self, tag: str, _: object) -> None:
+    def handle_starttag(self, tag, _):
         self.found.add(tag)
 
 
-def test_what_a_notebook_shows_is_text_and_no_markup() -> None:
+def test_what_a_notebook_shows_is_text_and_no_markup():
     hostile = "<script>alert(1)</script>\x1b[31m\u202e"
     frame = pd.DataFrame({hostile: [hostile, math.nan], "n": [1, 2]})
     result = Result("x", frame, text=hostile)
@@ -148,7 +148,7 @@ def test_what_a_notebook_shows_is_text_and_no_markup() -> None:
     assert "and 940 lines more" in repr(long)
 
 
-def test_json_has_no_nan_and_every_kind_of_number() -> None:
+def test_json_has_no_nan_and_every_kind_of_number():
     held = pa.table(
         {"whole": pa.array([2**62, None]), "real": [math.inf, 0.1], "text": ["é", None]}
     )
@@ -168,7 +168,7 @@ def test_json_has_no_nan_and_every_kind_of_number() -> None:
     }
 
 
-def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared) -> None:
+def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared):
     before = compared.to_json()
     table = compared.table
     table["value"] = 0
@@ -198,7 +198,7 @@ def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared) -> None
         ("missing.txt", "missing.txt: no such file"),
     ],
 )
-def test_what_cannot_be_compared_is_named_in_one_line(given, message) -> None:
+def test_what_cannot_be_compared_is_named_in_one_line(given, message):
     with pytest.raises(InputError) as caught:
         beyond_perplexity.compare(given, MODEL, **FAST)
     said = str(caught.value)
@@ -226,13 +226,13 @@ def test_what_cannot_be_compared_is_named_in_one_line(given, message) -> None:
         ({"out": __file__}, f"{__file__}: is a file; name a folder"),
     ],
 )
-def test_options_of_the_library_have_the_bounds_of_the_command(options, message) -> None:
+def test_options_of_the_library_have_the_bounds_of_the_command(options, message):
     with pytest.raises(InputError) as caught:
         beyond_perplexity.compare(HUMAN, MODEL, **FAST | options)
     assert str(caught.value).startswith(message)
 
 
-def test_texts_are_streamed() -> None:
+def test_texts_are_streamed():
     """No text is read before it is asked for."""
     read = 0
 
@@ -248,7 +248,7 @@ def test_texts_are_streamed() -> None:
     assert read == 10_000
 
 
-def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch) -> None:
+def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.report.compare.FIGURE_FILES", {})  # of seconds
     (tmp_path / "own.parquet").mkdir()
     human = tmp_path / "own.parquet" / "human.txt"
@@ -260,7 +260,7 @@ def test_the_page_names_the_arguments_and_no_working_file(tmp_path, monkeypatch)
     assert "beyond-perplexity-" not in page
 
 
-def test_the_public_names_are_there_and_come_late() -> None:
+def test_the_public_names_are_there_and_come_late():
     assert set(beyond_perplexity.__all__) <= set(dir(beyond_perplexity))
     for name in set(beyond_perplexity.__all__) - {"__version__"}:
         held = getattr(beyond_perplexity, name)
@@ -270,14 +270,14 @@ def test_the_public_names_are_there_and_come_late() -> None:
         _ = beyond_perplexity.compares
 
 
-def scores(seed: int, shift: float) -> pd.DataFrame:
+def scores(seed, shift):
     random = stream(seed, "scores")
     sizes = np.arange(40, 140)
     noise = random.normal(0, 3, len(sizes))
     return pd.DataFrame({"bytes": sizes, "log_likelihood": -1.3 * sizes - shift * sizes + noise})
 
 
-def test_models_are_compared_from_memory_as_from_files(tmp_path) -> None:
+def test_models_are_compared_from_memory_as_from_files(tmp_path):
     held = {"a": scores(1, 0.0), "b": scores(2, 0.2)}
     for name, frame in held.items():
         frame.to_parquet(tmp_path / f"{name}.parquet")
@@ -300,7 +300,7 @@ def test_models_are_compared_from_memory_as_from_files(tmp_path) -> None:
         beyond_perplexity.compare_perplexity(bad)
 
 
-def test_weights_from_memory_are_those_of_a_file(tmp_path) -> None:
+def test_weights_from_memory_are_those_of_a_file(tmp_path):
     table = pa.table({name: SAMPLES[name] for name in SAMPLES})
     pq.write_table(table, tmp_path / "w.parquet")
     found = beyond_perplexity.estimate(table.to_pandas(), options=QUICK)
@@ -320,13 +320,13 @@ def test_weights_from_memory_are_those_of_a_file(tmp_path) -> None:
         beyond_perplexity.estimate(table, options={"subset": 1})
 
 
-def from_another_process(found: Result) -> Result:
+def from_another_process(found):
     """Return the result as a pool of processes hands it over: one's own, pickled."""
     return pickle.loads(pickle.dumps(found))
 
 
 @pytest.mark.parametrize("kind", ["compare", "compare_perplexity", "estimate", "audit"])
-def test_results_go_from_process_to_process(kind, compared) -> None:
+def test_results_go_from_process_to_process(kind, compared):
     made = {
         "compare": lambda: compared,
         "compare_perplexity": lambda: beyond_perplexity.compare_perplexity(
@@ -348,7 +348,7 @@ def test_results_go_from_process_to_process(kind, compared) -> None:
     assert from_another_process(again).tables == made.tables  # tables that were asked for as well
 
 
-def test_scores_of_pairs_need_no_model() -> None:
+def test_scores_of_pairs_need_no_model():
     good, bad = [-1.0, -2.0, -3.0, -4.0], [-2.0, -2.0, -5.0, -3.0]
     found = beyond_perplexity.contrast(good, iter(bad), words=[2, 2, 2, 4]).table.iloc[0]
     assert found["accuracy"] == (1 + 0.5 + 1 + 0) / 4
@@ -370,7 +370,7 @@ def test_scores_of_pairs_need_no_model() -> None:
         assert str(caught.value).startswith(message)
 
 
-def test_what_an_extra_installs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_an_extra_installs_is_named(monkeypatch):
     with (
         pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[models\]'"),
         errors.extras_named(),
@@ -380,7 +380,7 @@ def test_what_an_extra_installs_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         raise ModuleNotFoundError("No module named 'x'", name="x")
 
 
-def test_a_mapping_is_no_list_of_texts() -> None:
+def test_a_mapping_is_no_list_of_texts():
     """Its keys would be read as the texts."""
     with pytest.raises(InputError, match="x: is of type dict; give a path"):
         text_source({"text": ["a", "b"]}, "x")

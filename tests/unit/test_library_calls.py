@@ -14,7 +14,6 @@ import signal
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 
 import matplotlib as mpl
 import numpy as np
@@ -37,7 +36,7 @@ FUNCTIONS = sorted(set(beyond_perplexity.__all__) - {"__version__", "load_result
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+def given(tmp_path_factory):
     """Give what the functions are called with, by the names of the cases below."""
     folder = tmp_path_factory.mktemp("given")
     vocabulary = ClosedVocabulary(["a", "b"], 0)
@@ -59,7 +58,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     }  # fmt: skip
 
 
-def call(given: dict[str, object], name: str, inputs: str, **options: object):
+def call(given, name, inputs, **options):
     """Call a function with what `inputs` names: positions, and keywords as ``keyword=name``."""
     places = [given[one] for one in inputs.split() if "=" not in one]
     named = dict(one.split("=") for one in inputs.split() if "=" in one)
@@ -136,19 +135,19 @@ def test_what_would_be_ignored_is_refused_by_its_keyword(given, name, inputs, op
         (b"x", "scores: is of type bytes"),
     ],
 )
-def test_too_few_models_are_no_comparison(made, message) -> None:
+def test_too_few_models_are_no_comparison(made, message):
     with pytest.raises(InputError) as caught:
         beyond_perplexity.compare_perplexity(made)
     assert str(caught.value).startswith(message)
 
 
-def test_the_command_refuses_by_the_same_code_and_the_same_words(given) -> None:
+def test_the_command_refuses_by_the_same_code_and_the_same_words(given):
     flags = ["--arpa", str(given["arpa"]), "--text", "x", "--speller", "y"]
     with pytest.raises(InputError, match=r"^speller: has no effect with an ARPA file"):
         perplexity_command.main(flags)
 
 
-def test_remarks_name_keywords_and_arguments(capsys) -> None:
+def test_remarks_name_keywords_and_arguments(capsys):
     titled = pd.DataFrame({"text": HUMAN, "title": ["x"] * len(HUMAN)})
     beyond_perplexity.compare(titled, titled, **FAST)
     said = capsys.readouterr().err
@@ -157,7 +156,7 @@ def test_remarks_name_keywords_and_arguments(capsys) -> None:
     assert tempfile.gettempdir() + os.sep not in said
 
 
-def converted() -> Iterator[tuple[str, str, dict[str, object], dict[str, object]]]:
+def converted():
     """Give calls with arrays and scalars, and the same with plain values."""
     groups = [f"page {k // 2}" for k in range(len(HUMAN))]
     held = pa.chunked_array([groups[:7], groups[7:]])
@@ -177,7 +176,7 @@ def converted() -> Iterator[tuple[str, str, dict[str, object], dict[str, object]
 
 
 @pytest.mark.parametrize(("name", "inputs", "odd", "plain"), list(converted()))
-def test_arrays_and_scalars_are_what_they_hold(given, name, inputs, odd, plain) -> None:
+def test_arrays_and_scalars_are_what_they_hold(given, name, inputs, odd, plain):
     held = FAST if name == "compare" else {}
     found = call(given, name, inputs, **held | odd)
     assert found.to_json() == call(given, name, inputs, **held | plain).to_json()
@@ -186,10 +185,10 @@ def test_arrays_and_scalars_are_what_they_hold(given, name, inputs, odd, plain) 
 class Streamed:
     """What only offers Arrow's stream, as Polars and DuckDB do."""
 
-    def __init__(self, held: pa.Table | pa.ChunkedArray) -> None:
+    def __init__(self, held):
         self.held = held
 
-    def __arrow_c_stream__(self, schema: object = None) -> object:
+    def __arrow_c_stream__(self, schema=None):
         return self.held.__arrow_c_stream__(schema)
 
 
@@ -208,7 +207,7 @@ class Streamed:
     ],
     ids=lambda form: f"{type(form).__name__}",
 )
-def test_whatever_holds_texts_is_scored_as_a_list(given, form) -> None:
+def test_whatever_holds_texts_is_scored_as_a_list(given, form):
     found = beyond_perplexity.perplexity(given["arpa"], form, device="cpu")
     again = beyond_perplexity.perplexity(given["arpa"], TEXTS, device="cpu")
     assert found.to_json() == again.to_json()
@@ -232,10 +231,10 @@ class OwnError(Exception):
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.parametrize("name", ["compare", "perplexity", "audit", "contrast", "similarity"])
-def test_exceptions_of_the_caller_pass_through(given, name, error, tmp_path, monkeypatch) -> None:
+def test_exceptions_of_the_caller_pass_through(given, name, error, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
 
-    def texts() -> Iterator[str]:
+    def texts():
         yield "a b"
         raise error
 
@@ -252,7 +251,7 @@ def test_exceptions_of_the_caller_pass_through(given, name, error, tmp_path, mon
     assert not list(tmp_path.iterdir())
 
 
-def test_groups_of_an_arpa_files_sentences_widen_what_is_independent(given, tmp_path) -> None:
+def test_groups_of_an_arpa_files_sentences_widen_what_is_independent(given, tmp_path):
     """The documents' table has them as they were given."""
     groups = ["x", "x", "y", "y"]
     beside = beyond_perplexity.perplexity(given["arpa"], TEXTS, groups=groups, device="cpu")
@@ -270,7 +269,7 @@ def test_groups_of_an_arpa_files_sentences_widen_what_is_independent(given, tmp_
         beyond_perplexity.perplexity(given["arpa"], path, group_column="page")
 
 
-def test_records_name_no_file_that_is_gone(given, tmp_path) -> None:
+def test_records_name_no_file_that_is_gone(given, tmp_path):
     output, table = tmp_path / "e.parquet", given["weights"]
     beyond_perplexity.estimate([table.slice(0, 60), table.slice(60)], options=QUICK, output=output)
     record = read_record(output)
@@ -278,7 +277,7 @@ def test_records_name_no_file_that_is_gone(given, tmp_path) -> None:
     assert "beyond-perplexity-" not in str(record)
 
 
-def state() -> dict[str, object]:
+def state():
     """Return what belongs to the process, not to a function of a library."""
     own = logging.getLogger("beyond_perplexity")
     return {
@@ -313,7 +312,7 @@ STATE = [
 
 
 @pytest.mark.parametrize(("name", "inputs", "options"), STATE)
-def test_a_call_leaves_the_process_as_it_was(given, name, inputs, options) -> None:
+def test_a_call_leaves_the_process_as_it_was(given, name, inputs, options):
     call(given, name, inputs, **options)  # what is imported first may set what it likes
     before = state()
     found = call(given, name, inputs, **options)
@@ -325,7 +324,7 @@ def test_a_call_leaves_the_process_as_it_was(given, name, inputs, options) -> No
         assert after[kind] == held, kind
 
 
-def test_every_keyword_is_documented_and_signatures_are_kept() -> None:
+def test_every_keyword_is_documented_and_signatures_are_kept():
     for name in FUNCTIONS:
         function = getattr(beyond_perplexity, name)
         for keyword in inspect.signature(function).parameters:
@@ -333,7 +332,7 @@ def test_every_keyword_is_documented_and_signatures_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_call_that_does_not_fit_names_the_function(name: str) -> None:
+def test_a_call_that_does_not_fit_names_the_function(name):
     function = getattr(beyond_perplexity, name)
     keyword = [*inspect.signature(function).parameters][-1]
     wrong = f"{keyword[:-1]}{keyword[-1].upper()}x"
@@ -346,16 +345,16 @@ def test_a_call_that_does_not_fit_names_the_function(name: str) -> None:
         function() if name != "compare_perplexity" else function(*range(20))
 
 
-def test_threads_are_as_before_after_an_error_too(given) -> None:
+def test_threads_are_as_before_after_an_error_too(given):
     before = torch.get_num_threads()
     with pytest.raises(InputError):
         beyond_perplexity.perplexity(given["lstm"], [" "], threads=before + 2, device="cpu")
     assert torch.get_num_threads() == before
 
 
-def test_a_path_that_only_says_so_is_a_path(given) -> None:
+def test_a_path_that_only_says_so_is_a_path(given):
     class Named(os.PathLike):
-        def __fspath__(self) -> str:
+        def __fspath__(self):
             return str(given["arpa"])
 
     found = beyond_perplexity.perplexity(Named(), TEXTS, device="cpu")

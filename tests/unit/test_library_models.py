@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
@@ -39,7 +38,7 @@ ngram 1=5
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     torch.manual_seed(1)
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
@@ -48,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys) -> None:
+def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys):
     path, rows = tmp_path / "text.txt", tmp_path / "rows.parquet"
     path.write_text("\n".join(TEXTS))
     flags = ["--model", str(folder), "--text", str(path), "--tokenized", "--device", "cpu"]
@@ -75,18 +74,18 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert table.loc["token", "perplexity"] == pytest.approx(math.exp(nats), rel=1e-12)
 
 
-def test_nothing_is_held_of_documents_where_it_is_not_asked_for(folder) -> None:
+def test_nothing_is_held_of_documents_where_it_is_not_asked_for(folder):
     found = beyond_perplexity.perplexity(folder, TEXTS, per_document=False, **CPU)
     assert found.tables == ()
 
 
-def test_groups_of_texts_widen_what_is_independent(folder) -> None:
+def test_groups_of_texts_widen_what_is_independent(folder):
     found = beyond_perplexity.perplexity(folder, TEXTS, groups=[1, 1, 2, 2], **CPU)
     assert found.summary["interval"]["groups"] == 2
     assert found.table_of("documents")["group"].tolist() == ["1", "1", "2", "2"]
 
 
-def test_the_scores_of_two_models_go_straight_into_their_comparison(folder, tmp_path) -> None:
+def test_the_scores_of_two_models_go_straight_into_their_comparison(folder, tmp_path):
     (tmp_path / "uniform.arpa").write_text(ARPA)
     texts = TEXTS * 10
     scored = {
@@ -100,7 +99,7 @@ def test_the_scores_of_two_models_go_straight_into_their_comparison(folder, tmp_
         assert own["value"].item() == pytest.approx(bits, rel=1e-12)
 
 
-def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path) -> None:
+def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path):
     (tmp_path / "model.arpa").write_text(ARPA)
     found = beyond_perplexity.perplexity(tmp_path / "model.arpa", ["a b", "x"], device="cpu")
     logs = [-0.25 - 0.75 - 0.5, -1.0 - 0.5]
@@ -120,13 +119,13 @@ def test_a_file_is_an_arpa_model_and_its_numbers_are_those_it_says(tmp_path) -> 
         ([" ", ""], {}, "there is nothing to score"),
     ],
 )
-def test_what_cannot_be_scored_is_named(folder, given, options, message) -> None:
+def test_what_cannot_be_scored_is_named(folder, given, options, message):
     with pytest.raises(InputError) as caught:
         beyond_perplexity.perplexity(folder, given, **CPU | options)
     assert str(caught.value).startswith(message)
 
 
-def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path, capsys) -> None:
+def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path, capsys):
     pairs = tmp_path / "pairs.tsv"
     good, bad = ["a b", "b b", "a a b"], ["b a", "b b", "b b b"]
     lines = [f"{one}\t{two}" for one, two in zip(good, bad, strict=True)]
@@ -145,7 +144,7 @@ def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path,
         beyond_perplexity.contrast(pairs, bad, model=folder, **CPU)
 
 
-def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path) -> None:
+def test_pairs_in_memory_have_the_similarity_of_a_file(tmp_path):
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("cat 1 0\ndog 1 1\nsnow 0 2\n")
     first, second = ["The cat!", "Dog.", "snow", "fog"], ["A cat", "cat", "cat", "cat"]

@@ -17,10 +17,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
+from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pickle
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
@@ -54,7 +53,7 @@ TOKENS = TEXT.split(" ")
 DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTATIONS}
 
 
-def run_options(folder: Path, config: dict, *, workers: int = 1) -> dict:
+def run_options(folder, config, *, workers=1):
     """Extract into a folder; return the report with each table's rows."""
     options = ExtractionOptions.from_config(config)
     report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
@@ -62,9 +61,7 @@ def run_options(folder: Path, config: dict, *, workers: int = 1) -> dict:
     return {"report": report, **tables}
 
 
-def write(
-    folder: Path, *documents: object, aliases: object = ALIASES, graph: object = GRAPH
-) -> dict:
+def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
     """Write a corpus; return its source section."""
     folder.mkdir(exist_ok=True)
     (folder / "d.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
@@ -82,7 +79,7 @@ def write(
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_both_variants_become_the_same_tables(tmp_path: Path, nested: bool) -> None:
+def test_both_variants_become_the_same_tables(tmp_path, nested):
     tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
     source = write(tmp_path, {**DOCUMENT, "tokens": tokens})
     found = run_options(tmp_path / "out", {"source": source})
@@ -125,13 +122,13 @@ def test_both_variants_become_the_same_tables(tmp_path: Path, nested: bool) -> N
     }
 
 
-def test_one_alias_may_name_several_entities(tmp_path: Path) -> None:
+def test_one_alias_may_name_several_entities(tmp_path):
     source = write(tmp_path, DOCUMENT, aliases={**ALIASES, "Q4": ["SML"]})
     rows = run_options(tmp_path / "out", {"source": source})["aliases"]
     assert [row["entity"] for row in rows if row["alias"] == "SML"] == ["Q1", "Q4"]
 
 
-def test_the_corpus_is_the_same_with_other_workers(tmp_path: Path) -> None:
+def test_the_corpus_is_the_same_with_other_workers(tmp_path):
     documents = [{**DOCUMENT, "title": f"T{n}", "tokens": [*TOKENS, str(n)]} for n in range(30)]
     source = write(tmp_path, *documents)
     one = run_options(tmp_path / "one", {"source": source})
@@ -140,7 +137,7 @@ def test_the_corpus_is_the_same_with_other_workers(tmp_path: Path) -> None:
     assert len(one["documents"]) == 30
 
 
-def test_text_without_the_pickles_is_documents_and_mentions(tmp_path: Path) -> None:
+def test_text_without_the_pickles_is_documents_and_mentions(tmp_path):
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
     found = run_options(
@@ -154,7 +151,7 @@ def test_text_without_the_pickles_is_documents_and_mentions(tmp_path: Path) -> N
 # ---- malformed input ----
 
 
-def annotated(**changes: object) -> dict:
+def annotated(**changes):
     return {**DOCUMENT, "annotations": [ANNOTATIONS[0], {**ANNOTATIONS[1], **changes}]}
 
 
@@ -191,9 +188,7 @@ def annotated(**changes: object) -> dict:
         (annotated(span=[2, 5]), "line 2: crossing mentions"),
     ],
 )
-def test_malformed_lines_name_file_and_line_or_are_counted(
-    tmp_path: Path, document: object, message: str
-) -> None:
+def test_malformed_lines_name_file_and_line_or_are_counted(tmp_path, document, message):
     source = write(tmp_path, {**DOCUMENT, "title": "First"})
     path = Path(source["paths"]["train"][0])
     text = document if isinstance(document, str) else json.dumps(document)
@@ -210,7 +205,7 @@ def test_malformed_lines_name_file_and_line_or_are_counted(
     assert len(found["mentions"]) == 3
 
 
-def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> None:
+def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path):
     graph = {**GRAPH, "Q2": [("P31", "Q999"), ("P571", "T::1889")], "Q888": [("P31", "Q1")]}
     source = write(tmp_path, DOCUMENT, graph=graph)
     with pytest.raises(InputError, match=r"entity Q2: triple of an unknown entity \(Q999 of"):
@@ -229,9 +224,7 @@ def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> 
         ((), set()),
     ],
 )
-def test_mentions_of_unknown_entities_are_kept_and_counted(
-    tmp_path: Path, files: tuple[str, ...], unknown: set[str]
-) -> None:
+def test_mentions_of_unknown_entities_are_kept_and_counted(tmp_path, files, unknown):
     # oracle: the entities, chosen so that each is known from one place: Q1 is a head, Q2 and Q3
     # are tails, Q4 has aliases (an empty list) alone, Q5 is nowhere, T::1989 names itself
     entities = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q5", "T::1990"]
@@ -260,9 +253,7 @@ def test_mentions_of_unknown_entities_are_kept_and_counted(
         (ALIASES, {"Q1": [("P1", None)]}, "entity Q1: holds ('P1', None)"),
     ],
 )
-def test_a_pickle_of_another_form_is_an_error(
-    tmp_path: Path, aliases: object, graph: object, message: str
-) -> None:
+def test_a_pickle_of_another_form_is_an_error(tmp_path, aliases, graph, message):
     source = write(tmp_path, DOCUMENT, aliases=aliases, graph=graph)
     with pytest.raises(InputError, match=re.escape(message)):
         run_options(tmp_path / "out", {"source": source})
@@ -277,7 +268,7 @@ class Evil:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: int) -> None:
+def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
     value = {
         "Q1": [("a", "é" * 300), ["b", 3]],
         "Q2": {"c"},
@@ -285,7 +276,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: in
     }
     path = tmp_path / "x.pkl"
     path.write_bytes(pickle.dumps(value, protocol))
-    assert restricted_pickle.load(path) == value
+    assert load_pickle(path) == value
 
 
 @pytest.mark.parametrize(
@@ -299,14 +290,12 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: in
     ],
 )
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_other_classes_are_refused_by_name(
-    tmp_path: Path, value: object, name: str, protocol: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "x.pkl"
     path.write_bytes(pickle.dumps({"Q1": [value]}, protocol))
     with pytest.raises(InputError, match=re.escape(name.replace("builtins", "")) + ".*only dict"):
-        restricted_pickle.load(path)
+        load_pickle(path)
     assert not (tmp_path / "evil").exists()
 
 
@@ -324,15 +313,15 @@ def test_other_classes_are_refused_by_name(
         b"cbuiltins\nset\n(Nb.",
     ],
 )
-def test_a_broken_pickle_is_one_error(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_pickle_is_one_error(tmp_path, content):
     path = tmp_path / "x.pkl"
     path.write_bytes(content)
     with pytest.raises(InputError, match=re.escape(f"{path}: ")):
-        restricted_pickle.load(path)
+        load_pickle(path)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_pickles_are_data_or_one_error(tmp_path: Path, seed: int) -> None:
+def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
     draw = random.Random(seed)
     content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
     for _ in range(3):
@@ -340,21 +329,21 @@ def test_damaged_pickles_are_data_or_one_error(tmp_path: Path, seed: int) -> Non
     path = tmp_path / "x.pkl"
     path.write_bytes(content)
     try:
-        restricted_pickle.load(path)
+        load_pickle(path)
     except InputError as error:
         assert "\n" not in str(error)  # noqa: PT017
 
 
-def test_a_missing_pickle_is_named(tmp_path: Path) -> None:
+def test_a_missing_pickle_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.pkl"):
-        restricted_pickle.load(tmp_path / "nowhere.pkl")
+        load_pickle(tmp_path / "nowhere.pkl")
 
 
 # ---- kinds of mentions ----
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_kinds_agree_with_a_scan_over_all_pairs(seed: int) -> None:
+def test_kinds_agree_with_a_scan_over_all_pairs(seed):
     draw = random.Random(seed)
     edges = {(draw.choice("abcdef"), draw.choice("abcdef")) for _ in range(8)}
     heads = {t: frozenset(h for h, tail in edges if tail == t) for t in "abcdef"}
@@ -376,7 +365,7 @@ def test_kinds_agree_with_a_scan_over_all_pairs(seed: int) -> None:
 ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
-def configured(source: dict, **sections: object) -> dict:
+def configured(source, **sections):
     config = load()
     split = (
         {} if isinstance(source["paths"], dict) else {"split": {"train": 1, "valid": 0, "test": 0}}
@@ -385,7 +374,7 @@ def configured(source: dict, **sections: object) -> dict:
     return config
 
 
-def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
+def test_files_beside_the_text_are_inputs_and_may_be_addresses():
     config = configured(
         {
             "format": "linked-wikitext",
@@ -423,8 +412,6 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_an_error_before_the_first_job(
-    source: dict, sections: dict, message: str
-) -> None:
+def test_what_does_not_go_together_is_an_error_before_the_first_job(source, sections, message):
     with pytest.raises(InputError, match=message):
         validate(configured({"paths": ["x"], **source}, **sections), SCHEMA)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import bz2
 import re
 from itertools import islice
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
@@ -34,7 +33,7 @@ HEADER = (
 )
 
 
-def page_xml(title: str, text: str, namespace: int = 0, redirect: str = "") -> str:
+def page_xml(title, text, namespace=0, redirect=""):
     element = f'<redirect title="{escape(redirect)}" />' if redirect else ""
     return (
         f"<page><title>{escape(title)}</title><ns>{namespace}</ns>{element}<revision>"
@@ -42,23 +41,23 @@ def page_xml(title: str, text: str, namespace: int = 0, redirect: str = "") -> s
     )
 
 
-def write_dump(path: Path, *pages: str, end: str = "</mediawiki>") -> Path:
+def write_dump(path, *pages, end="</mediawiki>"):
     path.write_text(HEADER + "\n".join(pages) + end, encoding="utf-8")
     return path
 
 
-def shown(wikitext: str) -> list[str]:
+def shown(wikitext):
     return [paragraph.text for paragraph in parse_article(wikitext).paragraphs]
 
 
-def mentions(paragraph: Paragraph) -> list[tuple[str, str, str]]:
+def mentions(paragraph):
     return [(paragraph.text[a:b], entity, kind) for a, b, entity, kind in paragraph.mentions]
 
 
 # ---- the stream of pages ----
 
 
-def test_pages_and_namespaces_are_read(tmp_path: Path) -> None:
+def test_pages_and_namespaces_are_read(tmp_path):
     dump = write_dump(
         tmp_path / "d.xml",
         page_xml("A", "x < y & [[B]]"),
@@ -75,9 +74,7 @@ def test_pages_and_namespaces_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_pages_survive_any_cut_of_the_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
     for size in (1, 7, 64):
@@ -90,7 +87,7 @@ def test_pages_survive_any_cut_of_the_chunks(
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
 
 
-def test_redirect_is_also_read_from_the_text() -> None:
+def test_redirect_is_also_read_from_the_text():
     raw = RawPage("here", page_xml("A", "#WEITERLEITUNG [[Ziel (Ort)|x]]").encode())
     assert parse_page(raw).redirect == "Ziel (Ort)"
 
@@ -110,12 +107,12 @@ def test_redirect_is_also_read_from_the_text() -> None:
         ),
     ],
 )
-def test_broken_pages_say_why(xml: bytes, reason: str) -> None:
+def test_broken_pages_say_why(xml, reason):
     with pytest.raises(PageError, match=reason):
         parse_page(RawPage("here", xml))
 
 
-def test_a_page_that_is_never_closed_breaks_no_other(tmp_path: Path) -> None:
+def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
     broken = page_xml("Broken", "x").removesuffix("</page>")
     dump = write_dump(tmp_path / "d.xml", page_xml("A", "x"), broken, page_xml("B", "y"))
     found = []
@@ -127,7 +124,7 @@ def test_a_page_that_is_never_closed_breaks_no_other(tmp_path: Path) -> None:
     assert found == ["A", "broken: Broken", "B"]
 
 
-def test_dumps_that_end_early_are_errors_or_counted(tmp_path: Path) -> None:
+def test_dumps_that_end_early_are_errors_or_counted(tmp_path):
     inside = HEADER + page_xml("A", "x") + page_xml("Half", "y")[:60]
     path = tmp_path / "plain.xml"
     path.write_text(inside)
@@ -138,7 +135,7 @@ def test_dumps_that_end_early_are_errors_or_counted(tmp_path: Path) -> None:
     assert problems.skips.counts == {"dump ends early": 1}
 
 
-def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path: Path) -> None:
+def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path):
     whole = HEADER + page_xml("A", "x") + page_xml("B", "y")
     path = tmp_path / "d.bz2"
     # one finished stream, then a stream that breaks off
@@ -151,7 +148,7 @@ def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
-def test_other_files_are_no_dumps(tmp_path: Path, content: bytes) -> None:
+def test_other_files_are_no_dumps(tmp_path, content):
     path = tmp_path / "other"
     path.write_bytes(content)
     with pytest.raises(InputError, match="not a MediaWiki dump"):
@@ -190,13 +187,13 @@ VISIBLE = [
 
 
 @pytest.mark.parametrize(("wikitext", "expected"), VISIBLE)
-def test_visible_text(wikitext: str, expected: list[str] | None) -> None:
+def test_visible_text(wikitext, expected):
     found = shown(wikitext)  # broken markup must not raise
     if expected is not None:
         assert found == expected
 
 
-def test_links_keep_their_place_and_target() -> None:
+def test_links_keep_their_place_and_target():
     text = (
         "'''[[philosophy|Phil.]]''' of the [[dog]]s, {{x}}[[A_b#c|''it'' &amp; more]]"
         " [[Image:x.png]] [[:fr:Non|no]] [[#below|below]] [[talk:X|talk]] [[2001: A Space Odyssey]]"
@@ -211,7 +208,7 @@ def test_links_keep_their_place_and_target() -> None:
     ]
 
 
-def test_control_characters_of_a_page_cannot_forge_a_link() -> None:
+def test_control_characters_of_a_page_cannot_forge_a_link():
     (paragraph,) = parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
     assert mentions(paragraph) == [("d", "D", "link")]
 
@@ -234,11 +231,11 @@ def test_control_characters_of_a_page_cannot_forge_a_link() -> None:
         ("", None),
     ],
 )
-def test_titles_are_normalized(target: str, title: str | None) -> None:
+def test_titles_are_normalized(target, title):
     assert normalize_title(target, frozenset({"kategorie"})) == title
 
 
-def test_infobox_links_become_pairs() -> None:
+def test_infobox_links_become_pairs():
     article = parse_article(
         "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
         "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
@@ -256,7 +253,7 @@ def test_infobox_links_become_pairs() -> None:
 # ---- mentions ----
 
 
-def test_matches_come_after_the_first_link_as_whole_words_longest_first() -> None:
+def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     paragraphs = parse_article(
         "New York is here. [[York]] and [[New York City|New York]]. "
         "Yorkshire, York, New York, new york."
@@ -276,7 +273,7 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first() -> Non
     ]
 
 
-def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts() -> None:
+def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts():
     (paragraph,) = parse_article(
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
@@ -286,7 +283,7 @@ def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts() -> None:
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
 
 
-def test_matches_agree_with_brute_force() -> None:
+def test_matches_agree_with_brute_force():
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
     link = Paragraph("ab", [(0, 2, "X", "link")])
     plain = Paragraph(text)
@@ -295,13 +292,13 @@ def test_matches_agree_with_brute_force() -> None:
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
 
 
-def spans(paragraph: Paragraph, **switches: object) -> list[str]:
+def spans(paragraph, **switches):
     preprocessing = Preprocessing.from_config(switches)
     ((tokens, kept),) = tokenize([paragraph], preprocessing.apply)
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
-def test_token_spans_survive_normalization_and_tokenization() -> None:
+def test_token_spans_survive_normalization_and_tokenization():
     (paragraph,) = parse_article(
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
@@ -313,7 +310,7 @@ def test_token_spans_survive_normalization_and_tokenization() -> None:
     assert len(found) == 6
 
 
-def test_spans_of_the_excerpt_spell_their_anchors() -> None:
+def test_spans_of_the_excerpt_spell_their_anchors():
     stream = PageStream(resolve_path("embedded:enwiki-excerpt"), Problems(False))
     pages = [parse_page(raw) for raw in islice(stream, 120)]
     paragraphs = [p for page in pages for p in parse_article(page.text).paragraphs]
@@ -333,13 +330,13 @@ def test_spans_of_the_excerpt_spell_their_anchors() -> None:
     assert same > 0.99 * len(anchors)
 
 
-def test_anchor_inside_a_token_is_left_out() -> None:
+def test_anchor_inside_a_token_is_left_out():
     (paragraph,) = parse_article("anti-[[war]] and [[peace]]").paragraphs
     assert spans(paragraph) == ["peace"]
 
 
-def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides() -> None:
-    def swap(texts: object) -> list[str]:  # reorders across an edge, as ," becomes ",
+def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
+    def swap(texts):  # reorders across an edge, as ," becomes ",
         return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
 
     paragraph = Paragraph(
@@ -350,7 +347,7 @@ def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides() -> N
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
 
-def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path: Path) -> None:
+def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
     with Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])

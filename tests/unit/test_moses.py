@@ -43,7 +43,7 @@ text_lines = st.lists(
 )
 
 
-def reference(lines: list[str], language: str) -> list[str]:
+def reference(lines, language):
     tokenizer = MosesTokenizer(language)
     return [" ".join(tokenizer.tokenize(line, escape=False)) for line in lines]
 
@@ -64,13 +64,13 @@ def reference(lines: list[str], language: str) -> list[str]:
         ("he said 'go.'", "he said ' go . '"),
     ],
 )
-def test_known_lines(line: str, tokens: str) -> None:
+def test_known_lines(line, tokens):
     """By the rules as written, and sacremoses agrees."""
     assert tokenize_lines([line]) == [tokens] == reference([line], "en")
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "it", "de", "ru", "cs"])
-def test_random_lines_equal_sacremoses(language: str) -> None:
+def test_random_lines_equal_sacremoses(language):
     random_source = random.Random(5)
     lines = [
         "".join(random_source.choices(PIECES, k=random_source.randrange(15))) for _ in range(3000)
@@ -79,7 +79,7 @@ def test_random_lines_equal_sacremoses(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "ko", "fi", "sv"])
-def test_other_scripts_equal_sacremoses_on_letters(language: str) -> None:
+def test_other_scripts_equal_sacremoses_on_letters(language):
     """Without the signs in which this module follows the Perl script instead."""
     random_source = random.Random(6)
     pieces = [piece for piece in PIECES if piece != ":"] + list("東京カな韓국龍")
@@ -89,14 +89,14 @@ def test_other_scripts_equal_sacremoses_on_letters(language: str) -> None:
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
-def test_rules_of_the_perl_script_that_sacremoses_lacks() -> None:
+def test_rules_of_the_perl_script_that_sacremoses_lacks():
     assert tokenize_lines(["EU:ssa on: A:B"], "fi") == ["EU:ssa on : A : B"]
     assert tokenize_lines(["東京。「はい」"], "ja") == ["東京 。 「 はい 」"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(lines=text_lines, language=st.sampled_from(["en", "de", "it", "fi"]))
-def test_lines_are_independent(lines: list[str], language: str) -> None:
+def test_lines_are_independent(lines, language):
     """A line alone gives the same as among others; tokens never hold white space."""
     together = tokenize_lines(lines, language)
     assert together == [tokenize_lines([line], language)[0] for line in lines]
@@ -105,14 +105,14 @@ def test_lines_are_independent(lines: list[str], language: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(lines=text_lines, chunk=st.integers(1, 5))
-def test_chunks_do_not_matter(lines: list[str], chunk: int) -> None:
+def test_chunks_do_not_matter(lines, chunk):
     together = tokenize_lines(lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moses, "CHUNK", chunk)
         assert tokenize_lines(lines) == together
 
 
-def test_unknown_language_lists_the_allowed() -> None:
+def test_unknown_language_lists_the_allowed():
     with pytest.raises(InputError, match=r"'tlh'.*cs, de, en"):
         tokenize_lines(["a"], "tlh")
     assert all(
@@ -120,7 +120,7 @@ def test_unknown_language_lists_the_allowed() -> None:
     )
 
 
-def raw_texts() -> dict[str, list[str]]:
+def raw_texts():
     """Raw-like text: as stored, detokenized, and with the blanks before punctuation removed."""
     wiki = (DATA / "wikitext-2" / "valid.txt").read_text(encoding="utf-8").split("\n")[:1500]
     wiki = [re.sub(r" @(.)@ ", r"\1", line) for line in wiki]
@@ -140,7 +140,7 @@ def raw_texts() -> dict[str, list[str]]:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the development data in ../shared/data")
-def test_real_text_equals_sacremoses() -> None:
+def test_real_text_equals_sacremoses():
     """At least 99.9% of the lines to the character, and every line in its tokens."""
     tokenizer = MosesTokenizer("en")
     for form, lines in raw_texts().items():
@@ -151,12 +151,12 @@ def test_real_text_equals_sacremoses() -> None:
         assert [line.split() for line in ours] == [line.split() for line in theirs], form
 
 
-def run_filter(text: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
+def run_filter(text, *flags):
     command = [sys.executable, "-m", "scripts.tokenize", *flags]
     return subprocess.run(command, input=text, capture_output=True, cwd=ROOT, check=False)
 
 
-def test_filter() -> None:
+def test_filter():
     text = "\ufeffDon't go.\r\n\nA\u2028CAFÉ, x\n"
     done = run_filter(text.encode(), "--language", "en")
     assert done.stdout.decode() == "Don 't go .\n\nA CAFÉ , x\n"
@@ -164,7 +164,7 @@ def test_filter() -> None:
     assert done.stdout.decode() == "don 't go .\n\na cafe , x\n"
 
 
-def test_filter_names_the_line_of_a_wrong_encoding() -> None:
+def test_filter_names_the_line_of_a_wrong_encoding():
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr

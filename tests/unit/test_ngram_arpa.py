@@ -11,7 +11,6 @@ import json
 import math
 import random
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ from beyond_perplexity.commands import perplexity as score_command
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.ngrams import arpa as writing
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
-from beyond_perplexity.ngrams.backoff import score_tokens
+from beyond_perplexity.ngrams.kneser_ney import score_tokens
 from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from tests.unit.test_ngrams import V, draw_sentences, fit, flat
 
@@ -56,7 +55,7 @@ what follows is of no concern
 """
 
 
-def text(tmp_path: Path, content: str, name: str = "text.txt") -> Path:
+def text(tmp_path, content, name="text.txt"):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     return path
@@ -64,7 +63,7 @@ def text(tmp_path: Path, content: str, name: str = "text.txt") -> Path:
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 @pytest.mark.parametrize("order", [1, 4])
-def test_what_is_written_is_read(tmp_path: Path, name: str, order: int, monkeypatch) -> None:
+def test_what_is_written_is_read(tmp_path, name, order, monkeypatch):
     model = fit(draw_sentences(), order)
     monkeypatch.setattr(writing, "LINES", 7)
     write_arpa(tmp_path / name, model, WORDS)
@@ -83,7 +82,7 @@ def test_what_is_written_is_read(tmp_path: Path, name: str, order: int, monkeypa
     assert (tmp_path / name).read_bytes() == content
 
 
-def test_lines_may_come_in_any_order_with_any_blanks(tmp_path: Path) -> None:
+def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
     write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
     expected = read_arpa(tmp_path / "a.arpa")
     generator, mixed, section = random.Random(0), [], []
@@ -103,7 +102,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path: Path) -> None:
     assert np.allclose(one, score_tokens(found.model, flat(renamed)), rtol=1e-12)
 
 
-def test_scores_of_a_model_by_hand(tmp_path: Path) -> None:
+def test_scores_of_a_model_by_hand(tmp_path):
     held = read_arpa(text(tmp_path, TEXT))
     assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
     assert held.n_counts == [5, 4, 2]
@@ -125,7 +124,7 @@ def test_scores_of_a_model_by_hand(tmp_path: Path) -> None:
     assert found["n_counts"] == [5, 4, 2]
 
 
-def test_without_unk_unknown_words_have_no_perplexity(tmp_path: Path) -> None:
+def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
     held = read_arpa(text(tmp_path, lacking))
     assert held.n_counts == [4, 4, 2]
@@ -164,7 +163,7 @@ def test_without_unk_unknown_words_have_no_perplexity(tmp_path: Path) -> None:
         ("\\2-grams:", "\\bigrams", 15, "is not what follows here"),
     ],
 )
-def test_damage_is_named_with_its_line(tmp_path, old, new, line, words) -> None:
+def test_damage_is_named_with_its_line(tmp_path, old, new, line, words):
     assert old in TEXT
     path = text(tmp_path, TEXT.replace(old, new))
     for size in (1, 40, 1 << 20):
@@ -172,7 +171,7 @@ def test_damage_is_named_with_its_line(tmp_path, old, new, line, words) -> None:
             read_arpa(path, size)
 
 
-def test_a_file_that_is_cut_off_names_its_line(tmp_path: Path) -> None:
+def test_a_file_that_is_cut_off_names_its_line(tmp_path):
     write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
     whole = (tmp_path / "a.arpa").read_bytes()
     for share in (0.0, 0.1, 0.5, 0.9):
@@ -192,13 +191,13 @@ def test_a_file_that_is_cut_off_names_its_line(tmp_path: Path) -> None:
         read_arpa(tmp_path / "none.arpa")
 
 
-def run(module, capsys, monkeypatch, *flags: object) -> str:
+def run(module, capsys, monkeypatch, *flags):
     monkeypatch.setattr(sys, "argv", ["command", *map(str, flags)])
     run_command(module.main)
     return capsys.readouterr().out
 
 
-def test_the_commands_meet(tmp_path: Path, capsys, monkeypatch) -> None:
+def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     """The estimator's file scored by both forms of the other command."""
     lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
     train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
@@ -253,14 +252,11 @@ def test_the_commands_meet(tmp_path: Path, capsys, monkeypatch) -> None:
     [
         (["--arpa", "a", "--text", "t", "--cleaned"], "cleaned: has no effect with an ARPA"),
         (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "stride: goes not with"),
-        (
-            ["--model", "m", "--text", "t", "--unk-as", "x"],
-            "unk as: has no effect without an ARPA",
-        ),
+        (["--model", "m", "--text", "t", "--unk-as", "x"], "unk as: has no effect without an ARPA"),
         (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "unk as: is 'x y'"),
     ],
 )
-def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch) -> None:
+def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["perplexity", *flags])
     with pytest.raises(InputError, match=words):
         score_command.main()
@@ -275,7 +271,7 @@ def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch) -> N
         (["--text", "EMPTY"], "holds no sentence"),
     ],
 )
-def test_the_estimator_names_what_is_wrong(tmp_path, flags, words, monkeypatch) -> None:
+def test_the_estimator_names_what_is_wrong(tmp_path, flags, words, monkeypatch):
     path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
     given = [str(empty) if flag == "EMPTY" else flag for flag in flags]
     arguments = ["--text", str(path), "--arpa", str(tmp_path / "o.arpa"), *given]
@@ -285,7 +281,7 @@ def test_the_estimator_names_what_is_wrong(tmp_path, flags, words, monkeypatch) 
     assert not (tmp_path / "o.arpa").exists()
 
 
-def test_kenlm_gives_the_same_scores(tmp_path: Path) -> None:
+def test_kenlm_gives_the_same_scores(tmp_path):
     kenlm = pytest.importorskip("kenlm")
     path = tmp_path / "m.arpa"
     write_arpa(path, fit(draw_sentences(), 4), WORDS)

@@ -21,9 +21,7 @@ from hypothesis import strategies as st
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams import counts as counting
-from beyond_perplexity.ngrams.backoff import BackoffModel, score_tokens
 from beyond_perplexity.ngrams.counts import (
-    NGramCounts,
     count_ngrams,
     count_parts,
     extend_words,
@@ -31,7 +29,12 @@ from beyond_perplexity.ngrams.counts import (
     last_words,
     prefix_places,
 )
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, choose_discounts, estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    check_pruning,
+    choose_discounts,
+    estimate_backoff,
+    score_tokens,
+)
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,
@@ -39,13 +42,13 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
     read_sentences,
 )
-from tests.unit.kneser_ney_reference import Gram, PlainKneserNey
+from tests.unit.kneser_ney_reference import PlainKneserNey
 
 V = 20
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
-def draw_sentences(count: int = 150, seed: int = 0, size: int = V) -> list[list[int]]:
+def draw_sentences(count=150, seed=0, size=V):
     """Draw sentences of a Markov chain with skewed rows; a few are empty, some of one word."""
     generator = np.random.default_rng(seed)
     rows = generator.dirichlet(np.full(size - 4, 0.2), size=size)
@@ -58,16 +61,16 @@ def draw_sentences(count: int = 150, seed: int = 0, size: int = V) -> list[list[
     return sentences  # the last id is never drawn
 
 
-def flat(sentences: list[list[int]]) -> np.ndarray:
+def flat(sentences):
     return np.concatenate([[0, *sentence, 1] for sentence in sentences])
 
 
-def fit(sentences: list[list[int]], order: int, prune: list[int] | None = None) -> BackoffModel:
+def fit(sentences, order, prune=None):
     counts = extend_words(count_ngrams(flat(sentences), order), V)
     return estimate_backoff(counts, prune=prune or ()).model
 
 
-def grams(levels: list, order: int) -> list[Gram]:
+def grams(levels, order):
     """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
@@ -76,7 +79,7 @@ def grams(levels: list, order: int) -> list[Gram]:
     return list(zip(*(column.tolist() for column in reversed(columns)), strict=True))
 
 
-def probabilities(model: BackoffModel, context: Gram) -> np.ndarray:
+def probabilities(model, context):
     """Score every word but ``<s>`` after a context that begins with ``<s>``."""
     rows = [np.array([*context, word]) for word in range(1, model.vocabulary_size)]
     scores = score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
@@ -84,7 +87,7 @@ def probabilities(model: BackoffModel, context: Gram) -> np.ndarray:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
-def test_counts_equal_a_counter(order: int) -> None:
+def test_counts_equal_a_counter(order):
     sentences = draw_sentences()
     held = count_ngrams(flat(sentences), order)
     plain = PlainKneserNey(sentences, order, V).plain
@@ -102,7 +105,7 @@ def test_counts_equal_a_counter(order: int) -> None:
     st.integers(1, 12),
 )
 @settings(max_examples=25, deadline=None)
-def test_parts_do_not_change_counts(sentences: list[list[int]], order: int, tokens: int) -> None:
+def test_parts_do_not_change_counts(sentences, order, tokens):
     whole = count_ngrams(flat(sentences), order)
     documents = [np.array(sentence, dtype=np.int32) for sentence in sentences]
     parts = list(join_sentences([documents[:3], [], documents[3:]], tokens))
@@ -116,12 +119,12 @@ def test_parts_do_not_change_counts(sentences: list[list[int]], order: int, toke
         assert one.counts.dtype == other.counts.dtype == np.int64
 
 
-def test_few_parts_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_parts_are_held_at_a_time(monkeypatch):
     """Merging a part with all before it, each time, would be quadratic."""
     moved = []
     merge = counting.merge_counts
 
-    def spy(first: NGramCounts, second: NGramCounts) -> NGramCounts:
+    def spy(first, second):
         moved.append(first.size + second.size)
         return merge(first, second)
 
@@ -134,7 +137,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counting.count_parts([], 2) is None
 
 
-def test_searches_in_blocks_are_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_in_blocks_are_searches(monkeypatch):
     keys = np.array([2, 3, 5, 8, 13])
     wanted = np.array([13, 4, 2, 99, -1, 8, 8])
     for size in (1, 3, 100):
@@ -145,7 +148,7 @@ def test_searches_in_blocks_are_searches(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1], [0, 1, 2]], ids=str)
-def test_probabilities_are_those_of_the_definition(order: int, prune: list[int]) -> None:
+def test_probabilities_are_those_of_the_definition(order, prune):
     sentences = draw_sentences()
     plain = PlainKneserNey(sentences, order, V, check_pruning(prune[:order], order))
     model = fit(sentences, order, prune[:order])
@@ -164,7 +167,7 @@ def test_probabilities_are_those_of_the_definition(order: int, prune: list[int])
 
 
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
-def test_probabilities_sum_to_one(prune: list[int]) -> None:
+def test_probabilities_sum_to_one(prune):
     sentences = draw_sentences()
     model = fit(sentences, 4, prune)
     contexts = {(0, *s[:n]) for s in [*sentences, *draw_sentences(seed=3)] for n in range(len(s))}
@@ -174,7 +177,7 @@ def test_probabilities_sum_to_one(prune: list[int]) -> None:
         assert math.isclose(probabilities(model, context).sum(), 1, rel_tol=1e-12)
 
 
-def test_words_without_a_count_share_the_uniform_distribution() -> None:
+def test_words_without_a_count_share_the_uniform_distribution():
     """Closed form: γ / (V − 1) for a word that was not seen, of all but <s>."""
     sentences = draw_sentences()
     model = fit(sentences, 1)
@@ -193,7 +196,7 @@ def test_words_without_a_count_share_the_uniform_distribution() -> None:
     assert without.n_counts[0] == V - 1
 
 
-def test_short_sentences_lower_the_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_sentences_lower_the_order(caplog):
     sentences = [[3], [4], [3], [], [5]]
     with caplog.at_level(logging.WARNING):
         model = fit(sentences, 5)
@@ -206,9 +209,7 @@ def test_short_sentences_lower_the_order(caplog: pytest.LogCaptureFixture) -> No
         assert math.isclose(sum(expected), 1)
 
 
-def test_missing_counts_of_counts_fall_back_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         assert choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
     assert "order 2: none has the adjusted count 2" in caplog.text
@@ -231,13 +232,13 @@ def test_missing_counts_of_counts_fall_back_with_a_warning(
         ([-1], "begin with 0"),
     ],
 )
-def test_wrong_thresholds_are_named(prune: list[int], words: str) -> None:
+def test_wrong_thresholds_are_named(prune, words):
     with pytest.raises(InputError, match=words):
         check_pruning(prune, 3)
     assert check_pruning([0, 1], 4) == [0, 1, 1, 1]
 
 
-def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path: Path) -> None:
+def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n".join(" ".join(f"w{w}" for w in s) for s in draw_sentences()))
     found = []
@@ -253,7 +254,7 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path: Path, suffix: str) -> None:
+def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, suffix):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
     path = tmp_path / f"text.txt{suffix}"
     path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
@@ -270,7 +271,7 @@ def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path: Path, suff
 
 
 @pytest.mark.parametrize("word", ["<s>", "</s>", "<unk>"])
-def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path: Path, word: str) -> None:
+def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path, word):
     path = tmp_path / "text.txt"
     path.write_text(f"a b\n\nc {word} d\n")
     for rule in (UnknownRule(), UnknownRule("x"), UnknownRule(unknown=True)):
@@ -283,7 +284,7 @@ def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path: Path, word: st
             list(read_sentence_texts([path], rule))
 
 
-def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path: Path) -> None:
+def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("a <unk> x\n")
     ids = WordIds([], UnknownRule("x"), grows=True)
@@ -301,7 +302,7 @@ def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path: Path) -> None:
         UnknownRule("x", True)
 
 
-def test_unreadable_texts_are_named(tmp_path: Path) -> None:
+def test_unreadable_texts_are_named(tmp_path):
     ids = WordIds([], UnknownRule(), grows=True)
     with pytest.raises(InputError, match=r"no\.txt: no such file"):
         list(read_sentences([tmp_path / "no.txt"], ids))
@@ -319,7 +320,7 @@ def test_unreadable_texts_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not (SHARED / "wikitext-2").is_dir(), reason="needs ../shared/data")
-def test_wikitext_is_that_of_lmplz() -> None:
+def test_wikitext_is_that_of_lmplz():
     """Figures of `lmplz` in ../shared/data/kneser-ney-reference, order 5."""
     ids = WordIds([], UnknownRule("<UNK>"), grows=True)
     counts = count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
@@ -343,7 +344,7 @@ def test_wikitext_is_that_of_lmplz() -> None:
     check_histories(found.model, tokens)
 
 
-def check_histories(model: BackoffModel, tokens: np.ndarray, count: int = 1000) -> None:
+def check_histories(model, tokens, count=1000):
     """Check that p sums to 1 over the vocabulary after places of a text, all in one step."""
     held = KneserNey.of(model)
     generator = np.random.default_rng(0)

@@ -41,20 +41,20 @@ PIECES = [
 WIDE = "，。、”“∶：？《》）！（；」「０１２３４５６７８９．～’…━〈〉【】％"
 
 
-def random_lines(pieces: list[str], n: int = 4000) -> list[str]:
+def random_lines(pieces, n=4000):
     source = random.Random(11)
     return ["".join(source.choices(pieces, k=source.randrange(14))) for _ in range(n)]
 
 
 @pytest.mark.parametrize("language", ["en", "de", "es", "fr", "cs", "it"])
-def test_normalize_punctuation_equals_sacremoses(language: str) -> None:
+def test_normalize_punctuation_equals_sacremoses(language):
     lines = random_lines(PIECES)
     normalizer = MosesPunctNormalizer(language)
     expected = [normalizer.normalize(line) for line in lines]
     assert normalize_punctuation("\n".join(lines), language).split("\n") == expected
 
 
-def test_replace_unicode_punctuation_equals_sacremoses() -> None:
+def test_replace_unicode_punctuation_equals_sacremoses():
     lines = random_lines([*WIDE, "a", "é", "中", " ", "\t"])
     normalizer = MosesPunctNormalizer("en")
     expected = [normalizer.replace_unicode_punct(line) for line in lines]
@@ -63,7 +63,7 @@ def test_replace_unicode_punctuation_equals_sacremoses() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(text=st.text(max_size=60))
-def test_non_printing_and_accents_by_definition(text: str) -> None:
+def test_non_printing_and_accents_by_definition(text):
     """Oracle: the categories of ``unicodedata``, character by character, as XLM's scripts do."""
     blanks = [" " if unicodedata.category(c)[0] == "C" and c != "\n" else c for c in text]
     assert remove_non_printing(text) == "".join(blanks)
@@ -72,7 +72,7 @@ def test_non_printing_and_accents_by_definition(text: str) -> None:
     assert remove_accents(text) == bare
 
 
-def test_known_texts() -> None:
+def test_known_texts():
     assert lower_case("ÀB\nÇ") == "àb\nç"
     assert remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
     assert normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000") == '" oui " ,\n"Hello," 1.000'
@@ -90,7 +90,7 @@ def test_known_texts() -> None:
     chunk=st.integers(1, 3),
     off=st.sets(st.sampled_from(["normalize_punctuation", "remove_non_printing", "lower_case"])),
 )
-def test_apply_gives_one_line_per_text(texts: list[str], chunk: int, off: set[str]) -> None:
+def test_apply_gives_one_line_per_text(texts, chunk, off):
     """Property: each text alone gives the same as among others, as one line of single blanks."""
     for tokenizer in ("moses", "none"):
         steps = Preprocessing(tokenizer=tokenizer, **dict.fromkeys(off, False))
@@ -101,7 +101,7 @@ def test_apply_gives_one_line_per_text(texts: list[str], chunk: int, off: set[st
         assert all(line == " ".join(line.split()) for line in together)
 
 
-def test_apply_is_the_chain_of_the_oracles() -> None:
+def test_apply_is_the_chain_of_the_oracles():
     texts = ["“Café”, it’s １２％ off…", "Dr. No\u200b said:\tÇa va ?", "(see  a ) .", ""]
     punctuation = MosesPunctNormalizer("en")
     tokenizer = MosesTokenizer("en")
@@ -115,7 +115,7 @@ def test_apply_is_the_chain_of_the_oracles() -> None:
     assert expected[0] == '" cafe , " it \'s 12 % off ...'
 
 
-def test_switches_are_independent() -> None:
+def test_switches_are_independent():
     none = dict.fromkeys(
         ["replace_unicode_punctuation", "normalize_punctuation", "remove_non_printing"], False
     )
@@ -124,7 +124,7 @@ def test_switches_are_independent() -> None:
     assert Preprocessing(**none, lower_case=False).apply(["“É” don't"]) == ["“ E ” don 't"]
 
 
-def test_from_config() -> None:
+def test_from_config():
     assert Preprocessing.from_config({}) == Preprocessing()
     assert Preprocessing.from_config({"language": "fr"}).language == "fr"
     with pytest.raises(InputError, match=r"unknown key 'lowercase'.*lower_case"):

@@ -11,7 +11,6 @@ import random
 import warnings
 from copy import deepcopy
 from functools import cache
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -35,7 +34,7 @@ RUN_PAGES = [ROOT / "README.md", *TUTORIALS]
 OTHERS = sorted({*ROOT.glob("docs/*.md"), ROOT / "CONTRIBUTING.md", ROOT / "results/README.md"})
 
 
-def lines_of_words(seed: int, n: int = 40) -> str:
+def lines_of_words(seed, n=40):
     """Write n short documents of words with frequencies like those of a language."""
     draws = random.Random(seed)
     words = [*["the", "of", "a", ","], *(f"w{k}" for k in range(150))]
@@ -45,7 +44,7 @@ def lines_of_words(seed: int, n: int = 40) -> str:
 
 
 @pytest.fixture(scope="module")
-def readers_folder(tmp_path_factory) -> Path:
+def readers_folder(tmp_path_factory):
     """Give the files that the pages suppose a reader has."""
     folder = tmp_path_factory.mktemp("reader")
     (folder / "human.txt").write_text(lines_of_words(1))
@@ -61,7 +60,7 @@ def readers_folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
-def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys) -> None:
+def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
     monkeypatch.chdir(readers_folder)
     names: dict[str, object] = {"__name__": "page"}
     for block in code_blocks(page.read_text()):
@@ -78,7 +77,7 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
 
 
 @cache
-def run(*given: str) -> None:
+def run(*given):
     """Run a subcommand; what two pages say in the same words is run once."""
     if given[0] == "run":
         return parse_subcommand(list(given))
@@ -88,7 +87,7 @@ def run(*given: str) -> None:
 
 
 @pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch) -> None:
+def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in code_blocks(page.read_text()):
         if block.language == "sh":
@@ -97,7 +96,7 @@ def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("page", [*RUN_PAGES, *OTHERS], ids=lambda page: page.stem)
-def test_configurations_of_a_page_are_valid(page, tmp_path, monkeypatch) -> None:
+def test_configurations_of_a_page_are_valid(page, tmp_path, monkeypatch):
     """What a page says replaces what the default configuration has of the same name."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "litbank").mkdir()
@@ -112,7 +111,7 @@ def test_configurations_of_a_page_are_valid(page, tmp_path, monkeypatch) -> None
             Run(config)
 
 
-def test_a_page_that_is_wrong_is_found(tmp_path, monkeypatch) -> None:
+def test_a_page_that_is_wrong_is_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = "text\n\n    make nothing   # a comment\n\n```sh\nrm -r /\n```\n\n```yaml\na: 1\n```\n"
     blocks = code_blocks(page)

@@ -37,23 +37,23 @@ TREEBANK, COREFERENCE = DATA / "treebank-gum", DATA / "coreference-gum"
 GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
 
 
-def read(path: Path, *, skip: bool = False, document: str = "file") -> tuple[list, Problems]:
+def read(path, *, skip=False, document="file"):
     problems = Problems(skip)
-    source = SourceOptions("penn", [str(path)], document=document)  # type: ignore[arg-type]
+    source = SourceOptions("penn", [str(path)], document=document)
     return list(Reader(source, problems).read(path)), problems
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def read_tree(line: str) -> Tree:
+def read_tree(line):
     """Read a tree of the table with NLTK; its leaves are the words as they are in the text."""
     return Tree.fromstring(line, read_leaf=unescape)
 
 
-def write_tree(tree: Tree) -> str:
+def write_tree(tree):
     inside = (escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
     return f"({escape(tree.label())} {' '.join(inside)})"
 
@@ -87,7 +87,7 @@ def write_tree(tree: Tree) -> str:
         ("(S(NP(NN a))(VP(VB b)))", "(S (NP (NN a)) (VP (VB b)))"),
     ],
 )
-def test_a_tree_in_the_form_of_the_table(text: str, expected: str) -> None:
+def test_a_tree_in_the_form_of_the_table(text, expected):
     assert parse_tree(text) == expected
     assert parse_tree(expected) == expected
 
@@ -116,20 +116,20 @@ def test_a_tree_in_the_form_of_the_table(text: str, expected: str) -> None:
         ("(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2), "tree too deep"),
     ],
 )
-def test_a_malformed_tree_says_why(text: str, reason: str) -> None:
+def test_a_malformed_tree_says_why(text, reason):
     with pytest.raises(TreeError) as error:
         parse_tree(text)
     assert error.value.reason == reason
 
 
-def test_function_labels_go_but_labels_of_hyphens_stay() -> None:
+def test_function_labels_go_but_labels_of_hyphens_stay():
     found = [
         category(label) for label in ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
     ]
     assert found == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
 
 
-def random_tree(draw: random.Random, depth: int = 0) -> Tree:
+def random_tree(draw, depth=0):
     if depth > 4 or draw.random() < 0.3:
         word = "".join(draw.choices("ab(-)[é'/", k=draw.randint(1, 4)))
         return Tree(draw.choice(["NN", "-LRB-", "PRP$", ","]), [word])
@@ -138,7 +138,7 @@ def random_tree(draw: random.Random, depth: int = 0) -> Tree:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_writing_and_reading_gives_the_tree_back(seed: int) -> None:
+def test_writing_and_reading_gives_the_tree_back(seed):
     draw = random.Random(seed)
     tree = Tree("S", [random_tree(draw) for _ in range(draw.randint(1, 5))])
     line = write_tree(tree)
@@ -153,14 +153,14 @@ def test_writing_and_reading_gives_the_tree_back(seed: int) -> None:
     assert replace_leaves(line, tree.leaves()) == line
 
 
-def test_a_plain_tree_is_what_nltk_reads() -> None:
+def test_a_plain_tree_is_what_nltk_reads():
     text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
     assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
-def test_any_text_is_a_tree_or_a_named_fault(text: str) -> None:
+def test_any_text_is_a_tree_or_a_named_fault(text):
     try:
         line = parse_tree(text)
     except TreeError:
@@ -172,7 +172,7 @@ def test_any_text_is_a_tree_or_a_named_fault(text: str) -> None:
 # ---- files ----
 
 
-def test_a_file_is_a_document_of_sentences(tmp_path: Path) -> None:
+def test_a_file_is_a_document_of_sentences(tmp_path):
     path = write(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
     assert found.title == "d"
@@ -180,7 +180,7 @@ def test_a_file_is_a_document_of_sentences(tmp_path: Path) -> None:
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
 
 
-def test_every_tree_may_be_a_document(tmp_path: Path) -> None:
+def test_every_tree_may_be_a_document(tmp_path):
     path = write(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
     assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
@@ -202,9 +202,7 @@ def test_every_tree_may_be_a_document(tmp_path: Path) -> None:
         ("\n\n", "no trees"),
     ],
 )
-def test_a_malformed_file_names_file_and_line_or_is_counted(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = write(tmp_path / "d.mrg", text)
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
         read(path)
@@ -213,7 +211,7 @@ def test_a_malformed_file_names_file_and_line_or_is_counted(
     assert [document.trees for document in found] == [[(0, GOOD)]] * (GOOD in text)
 
 
-def test_reading_goes_on_after_a_tree_without_end(tmp_path: Path) -> None:
+def test_reading_goes_on_after_a_tree_without_end(tmp_path):
     trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
     trees[5] = "(S\n  (NP (NN lost))"
     found, problems = read(write(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
@@ -223,9 +221,7 @@ def test_reading_goes_on_after_a_tree_without_end(tmp_path: Path) -> None:
     }
 
 
-def test_a_tree_without_end_does_not_take_the_whole_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_without_end_does_not_take_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
     path = write(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
     with pytest.raises(InputError, match="line 1: unbalanced brackets"):
@@ -237,9 +233,7 @@ def test_a_tree_without_end_does_not_take_the_whole_file(
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(position=st.integers(0, 400), character=st.sampled_from("() \nx-"), remove=st.booleans())
-def test_a_damaged_file_loses_few_trees(
-    tmp_path_factory: pytest.TempPathFactory, position: int, character: str, remove: bool
-) -> None:
+def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, remove):
     text = "\n".join(f"(S\n  (NP (DT the) (NN w{n})))" for n in range(15)) + "\n"
     position %= len(text)
     damaged = text[:position] + character * (not remove) + text[position + 1 :]
@@ -252,7 +246,7 @@ def test_a_damaged_file_loses_few_trees(
 # ---- the tables ----
 
 
-def test_a_treebank_becomes_documents_and_trees(tmp_path: Path) -> None:
+def test_a_treebank_becomes_documents_and_trees(tmp_path):
     first = write(
         tmp_path / "a.mrg", "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
     )
@@ -280,7 +274,7 @@ def test_a_treebank_becomes_documents_and_trees(tmp_path: Path) -> None:
     assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
 
 
-def test_trees_as_documents_are_split_one_by_one(tmp_path: Path) -> None:
+def test_trees_as_documents_are_split_one_by_one(tmp_path):
     path = write(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
     options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
     from tests.unit.test_linked import run_options
@@ -303,9 +297,7 @@ def test_trees_as_documents_are_split_one_by_one(tmp_path: Path) -> None:
         ({"trees": {"kind": "shallow"}}, "a treebank has trees"),
     ],
 )
-def test_what_does_not_go_with_a_treebank_is_said(
-    tmp_path: Path, sections: dict, message: str
-) -> None:
+def test_what_does_not_go_with_a_treebank_is_said(tmp_path, sections, message):
     with pytest.raises(InputError, match=message):
         run(tmp_path, ["x.mrg"], "penn", **sections)
 
@@ -316,7 +308,7 @@ def test_what_does_not_go_with_a_treebank_is_said(
 @pytest.mark.skipif(
     not TREEBANK.is_dir(), reason="needs the treebank that lies beside the checkout"
 )
-def test_a_real_treebank_is_read_whole() -> None:
+def test_a_real_treebank_is_read_whole():
     files = sorted(TREEBANK.glob("*.ptb"))
     assert len(files) == 96
     n_trees = 0
@@ -341,7 +333,7 @@ def test_a_real_treebank_is_read_whole() -> None:
 
 
 @pytest.mark.skipif(not COREFERENCE.is_dir(), reason="needs the data that lies beside the checkout")
-def test_trees_and_coreference_of_the_same_documents_have_the_same_words() -> None:
+def test_trees_and_coreference_of_the_same_documents_have_the_same_words():
     for path in sorted(TREEBANK.glob("*.ptb")):
         (found,), _ = read(path)
         lines = (COREFERENCE / f"{path.stem}.conll").read_text().splitlines()

@@ -11,7 +11,6 @@ import copy
 import json
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +44,7 @@ TEXTS = [f"The Cat  sat,\n\non Mat {n}; isn't\tit “Été”?" for n in range(3
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     """Extract documents with capitals, double blanks and line feeds; return the folder."""
     folder = tmp_path_factory.mktemp("corpus")
     path = folder / "texts.jsonl"
@@ -59,7 +58,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def fit(corpus: Path, folder: Path, config: dict[str, Any], vocabulary: Path | None = None) -> Path:
+def fit(corpus, folder, config, vocabulary=None):
     """Train or bring a model; return its folder."""
     documents, device = corpus / "documents.parquet", torch.device("cpu")
     cleaning = {"language": "en"}
@@ -69,14 +68,14 @@ def fit(corpus: Path, folder: Path, config: dict[str, Any], vocabulary: Path | N
 
 
 @pytest.fixture(params=MAKERS)
-def brought(request: pytest.FixtureRequest, corpus: Path, tmp_path: Path) -> tuple[Path, Path]:
+def brought(request, corpus, tmp_path):
     """Bring a model; return its own folder and the one that it was brought to."""
     MAKERS[request.param](tmp_path / "source")
     config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
     return tmp_path / "source", fit(corpus, tmp_path, config)
 
 
-def their_bits(source: Path, texts: list[str]) -> float:
+def their_bits(source, texts):
     """Return the bits of whole documents under a model, by transformers alone."""
     model = AutoModelForCausalLM.from_pretrained(source).eval()
     tokenizer = AutoTokenizer.from_pretrained(source)
@@ -92,14 +91,12 @@ def their_bits(source: Path, texts: list[str]) -> float:
     return total / math.log(2)
 
 
-def run(monkeypatch: pytest.MonkeyPatch, script: Any, *arguments: object) -> None:
+def run(monkeypatch, script, *arguments):
     monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
     script.main()
 
 
-def score(
-    monkeypatch: pytest.MonkeyPatch, corpus: Path, model: Path, *raw: Path
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def score(monkeypatch, corpus, model, *raw):
     """Run the script of the workflow; return the summary and the rows of documents."""
     output, rows = model.parent / "p.json", model.parent / "p.parquet"
     documents = f"--documents={corpus / 'documents.parquet'}"
@@ -108,7 +105,7 @@ def score(
     return json.loads(output.read_text()), pq.read_table(rows).to_pylist()
 
 
-def texts_of(corpus: Path, *, raw: bool) -> list[str]:
+def texts_of(corpus, *, raw):
     documents = pq.read_table(corpus / "documents.parquet").to_pylist()
     before = pq.read_table(corpus / "raw.parquet").to_pylist()
     return [
@@ -118,9 +115,7 @@ def texts_of(corpus: Path, *, raw: bool) -> list[str]:
     ]
 
 
-def test_bits_per_byte_of_the_raw_text_are_the_models_own(
-    brought: tuple[Path, Path], corpus: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus, monkeypatch):
     source, folder = brought
     summary, rows = score(monkeypatch, corpus, folder, corpus / "raw.parquet")
     raw, cleaned = (texts_of(corpus, raw=kind) for kind in (True, False))
@@ -139,9 +134,7 @@ def test_bits_per_byte_of_the_raw_text_are_the_models_own(
     assert summary["bits"]["byte"] != pytest.approx(summary["cleaned"]["bits"]["byte"], rel=0.01)
 
 
-def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path, monkeypatch):
     make_llama(tmp_path / "source")
     config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
     folder = fit(corpus, tmp_path, config)
@@ -152,7 +145,7 @@ def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(
     assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
 
 
-def test_raw_text_of_other_documents_is_refused(corpus: Path, tmp_path: Path) -> None:
+def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
     held = pq.read_table(corpus / "raw.parquet")
     documents = str(corpus / "documents.parquet")
     for name, table in (
@@ -166,9 +159,7 @@ def test_raw_text_of_other_documents_is_refused(corpus: Path, tmp_path: Path) ->
             list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
 
 
-def test_raw_text_may_be_cut_into_other_row_groups(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch):
     held = pq.read_table(corpus / "raw.parquet")
     with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
         for first in range(0, len(held), 4):
@@ -180,9 +171,7 @@ def test_raw_text_may_be_cut_into_other_row_groups(
         assert [item.text for item in found] == texts_of(corpus, raw=True)
 
 
-def score_text(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
-) -> dict[str, Any]:
+def score_text(monkeypatch, capsys, *arguments):
     """Run the command that users call."""
     run(monkeypatch, score_file, *arguments)
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
@@ -190,11 +179,8 @@ def score_text(
 
 
 def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(
-    brought: tuple[Path, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    brought, tmp_path, monkeypatch, capsys
+):
     source, folder = brought
     plain, records = tmp_path / "t.txt", tmp_path / "t.jsonl"
     lines = ["  Two  Blanks, and the End ", "isn't “it”?"]
@@ -215,12 +201,7 @@ def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(
         assert found["log_prob"] == pytest.approx(measure(model, vocabulary, texts)["log_prob"])
 
 
-def test_a_model_that_was_trained_here_reads_cleaned_text(
-    corpus: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, monkeypatch, capsys):
     texts = pq.read_table(corpus / "documents.parquet")["text"].to_pylist()
     build_vocabulary([texts], {"kind": "closed"}).save(tmp_path / "words.json")
     make_gpt2(tmp_path / "source")
@@ -241,7 +222,7 @@ def test_a_model_that_was_trained_here_reads_cleaned_text(
         assert found["n"]["word"] == words.count(" ") + 1 + 1  # and </s>
 
 
-def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text() -> None:
+def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text():
     config = load()
     plain = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "x"}}
     config["models"]["mine"] = {**copy.deepcopy(plain), "training": {}}

@@ -11,7 +11,6 @@ import hashlib
 import json
 import sys
 import types
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
@@ -40,32 +39,30 @@ from beyond_perplexity.vocabulary import BUILT_KINDS
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 
 
-def texts(reader: Callable, path: Path, skip: bool = False) -> list[str]:
+def texts(reader, path, skip=False):
     return [record.text for record in reader(path, Problems(skip))]
 
 
 @pytest.mark.parametrize("pack", [bytes, bz2.compress, gzip.compress])
-def test_text_lines_whatever_the_compression_and_name(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_text_lines_whatever_the_compression_and_name(tmp_path, pack):
     path = tmp_path / "corpus.dat"
     path.write_bytes(pack("\n".join(TEXTS).encode()))
     assert texts(read_text, path) == TEXTS
 
 
-def test_byte_order_mark_and_carriage_returns_vanish(tmp_path: Path) -> None:
+def test_byte_order_mark_and_carriage_returns_vanish(tmp_path):
     path = tmp_path / "windows.txt"
     path.write_bytes("\ufeffone\r\ntwo\r\n".encode())
     assert texts(read_text, path) == ["one", "two"]
 
 
-def test_concatenated_bz2_streams_are_one_file(tmp_path: Path) -> None:
+def test_concatenated_bz2_streams_are_one_file(tmp_path):
     path = tmp_path / "parts.bz2"
     path.write_bytes(bz2.compress(b"one\n") + bz2.compress(b"two\n"))
     assert texts(read_text, path) == ["one", "two"]
 
 
-def test_jsonl_and_parquet_give_text_and_title(tmp_path: Path) -> None:
+def test_jsonl_and_parquet_give_text_and_title(tmp_path):
     rows = [{"text": "one two", "title": "A"}, {"text": "three", "title": "B"}]
     lines, table = tmp_path / "c.jsonl", tmp_path / "c.parquet"
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -75,7 +72,7 @@ def test_jsonl_and_parquet_give_text_and_title(tmp_path: Path) -> None:
         assert found == [("A", "one two"), ("B", "three")]
 
 
-def test_line_breaks_inside_a_json_text_become_blanks(tmp_path: Path) -> None:
+def test_line_breaks_inside_a_json_text_become_blanks(tmp_path):
     path = tmp_path / "c.jsonl"
     path.write_text(json.dumps({"text": "one\ntwo\u2028three"}) + "\n")
     assert texts(read_jsonl, path) == ["one two three"]
@@ -95,9 +92,7 @@ BROKEN_LINES = [
 
 
 @pytest.mark.parametrize(("reader", "content", "message", "reason"), BROKEN_LINES)
-def test_broken_lines_are_errors_or_counted_skips(
-    tmp_path: Path, reader: Callable, content: bytes, message: str, reason: str
-) -> None:
+def test_broken_lines_are_errors_or_counted_skips(tmp_path, reader, content, message, reason):
     path = tmp_path / "broken"
     path.write_bytes(content)
     with pytest.raises(InputError, match=message) as error:
@@ -110,9 +105,7 @@ def test_broken_lines_are_errors_or_counted_skips(
 
 
 @pytest.mark.parametrize("pack", [bz2.compress, gzip.compress])
-def test_truncated_archives_are_errors_or_keep_what_was_read(
-    tmp_path: Path, pack: Callable[[bytes], bytes]
-) -> None:
+def test_truncated_archives_are_errors_or_keep_what_was_read(tmp_path, pack):
     # hexadecimal digests do not compress well, so that a half archive holds many blocks
     lines = [hashlib.sha256(str(n).encode()).hexdigest() for n in range(60_000)]
     whole = pack("\n".join(lines).encode())
@@ -128,14 +121,14 @@ def test_truncated_archives_are_errors_or_keep_what_was_read(
     assert problems.skips.counts == {"truncated or damaged archive": 1}
 
 
-def test_damaged_archive_is_named(tmp_path: Path) -> None:
+def test_damaged_archive_is_named(tmp_path):
     path = tmp_path / "damaged.bz2"
     path.write_bytes(b"BZh9" + bytes(100))
     with pytest.raises(InputError, match="truncated or damaged archive"):
         list(read_chunks(path, Problems(False)))
 
 
-def test_parquet_without_text_is_an_error(tmp_path: Path) -> None:
+def test_parquet_without_text_is_an_error(tmp_path):
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"body": ["x"]}), path)
     with pytest.raises(InputError, match=r"column 'text' is missing; there are body: name that"):
@@ -148,7 +141,7 @@ def test_parquet_without_text_is_an_error(tmp_path: Path) -> None:
         texts(read_parquet, path)
 
 
-def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path: Path) -> None:
+def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path):
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"text": ["x", None, "z"]}), path)
     with pytest.raises(InputError, match="row 2: unusable row"):
@@ -156,7 +149,7 @@ def test_missing_parquet_text_is_an_error_or_a_skip(tmp_path: Path) -> None:
     assert texts(read_parquet, path, skip=True) == ["x", "z"]
 
 
-def test_paths_are_resolved_or_named() -> None:
+def test_paths_are_resolved_or_named():
     assert resolve_path("embedded:enwiki-excerpt").is_file()
     with pytest.raises(InputError, match="no such embedded corpus; there are enwiki-excerpt"):
         resolve_path("embedded:frwiki")
@@ -164,7 +157,7 @@ def test_paths_are_resolved_or_named() -> None:
         resolve_path("/nowhere/corpus.txt")
 
 
-def test_skips_count_all_and_list_the_first() -> None:
+def test_skips_count_all_and_list_the_first():
     skips = Skips()
     for part in range(3):
         more = Skips()
@@ -176,7 +169,7 @@ def test_skips_count_all_and_list_the_first() -> None:
     assert listed["first"] == [f"0.{n}" for n in range(LISTED - 5)] + [f"1.{n}" for n in range(5)]
 
 
-def test_every_format_has_a_reader() -> None:
+def test_every_format_has_a_reader():
     assert set(TEXT_FORMATS) == {"text", "jsonl", "parquet"}
     for name, row in FORMATS.items():
         assert callable(row.load()), name
@@ -184,7 +177,7 @@ def test_every_format_has_a_reader() -> None:
             assert issubclass(row.load(), AnnotatedReader)
 
 
-def test_formats_and_their_options_are_those_of_the_configuration() -> None:
+def test_formats_and_their_options_are_those_of_the_configuration():
     """The oracle is the configuration's schema."""
     whole = yaml.safe_load(Path("rules/config.schema.yaml").read_text())
     schema, held = whole["$defs"], whole["properties"]
@@ -199,7 +192,7 @@ def test_formats_and_their_options_are_those_of_the_configuration() -> None:
     )
 
 
-def test_a_row_and_a_module_make_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_and_a_module_make_a_reader(tmp_path, monkeypatch):
     """A toy format, texts between bars: by its row and module alone it is read by its suffix."""
     module = types.ModuleType("toy_reader")
     module.read_bars = lambda path, problems: (

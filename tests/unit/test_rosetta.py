@@ -17,9 +17,9 @@ import torch
 from tokenizers import processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beyond_perplexity.auditing.audited_texts import load_audited
-from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
-from beyond_perplexity.auditing.rosetta_speech import Speech, translate
+from beyond_perplexity.auditing.audit import load_audited
+from beyond_perplexity.auditing.rosetta import Speech
+from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, translate
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
@@ -188,6 +188,6 @@ def test_numbers_are_those_of_one_batch_or_many(monkeypatch):
     model, vocabulary = counted()
     texts = ["a b a", "c", "b b a c c a"] * 5
     whole = translate(Speech(model, vocabulary, texts, context_length=4))
-    monkeypatch.setattr("beyond_perplexity.auditing.rosetta_speech.POSITIONS", 4)
+    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
     parts = translate(Speech(model, vocabulary, texts, context_length=4))
     assert json.dumps(whole) == json.dumps(parts)

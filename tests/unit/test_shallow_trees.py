@@ -7,7 +7,6 @@ Needs TextBlob and the dump excerpt that gensim's wheel ships. Oracles: TextBlob
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
 
@@ -47,18 +46,18 @@ WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 
         ("`` a . '' b . ” c . -RRB- d", ["`` a . ''", "b . ”", "c . -RRB-", "d"]),
     ],
 )
-def test_sentences_end_after_a_run_of_marks(text: str, expected: list[str]) -> None:
+def test_sentences_end_after_a_run_of_marks(text, expected):
     assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
 
 
-def test_the_phrases_of_a_sentence() -> None:
+def test_the_phrases_of_a_sentence():
     assert parse_sentence(SENTENCE.split()) == (
         "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
         "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
     )
 
 
-def bracketed(tagged: list[list[str]]) -> set[tuple[int, int, str]]:
+def bracketed(tagged):
     """List the phrases that TextBlob marks, from its B-, I- and O marks alone."""
     found = set()
     for column in (2, 3):
@@ -79,7 +78,7 @@ def bracketed(tagged: list[list[str]]) -> set[tuple[int, int, str]]:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_phrases_are_those_that_textblob_marks(seed: int) -> None:
+def test_the_phrases_are_those_that_textblob_marks(seed):
     from textblob.en import parse
 
     draw = random.Random(seed)
@@ -100,7 +99,7 @@ def test_the_phrases_are_those_that_textblob_marks(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_leaves_are_the_tokens_whatever_they_are(seed: int) -> None:
+def test_leaves_are_the_tokens_whatever_they_are(seed):
     draw = random.Random(seed)
     alphabet = "ab.!?()[]/-'é&;0_\u4e2d"
     tokens = ["".join(draw.choices(alphabet, k=draw.randint(1, 5))) for _ in range(40)]
@@ -110,7 +109,7 @@ def test_leaves_are_the_tokens_whatever_they_are(seed: int) -> None:
     assert all(parse_tree(tree) == tree for _, tree in trees)
 
 
-def test_long_sentences_and_escapes_get_no_tree_and_are_counted() -> None:
+def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
     text = "a b . c d e . a -LRB- . f ."
     trees, left_out = parse_document(text.split(), 3)
     assert [(number, leaves(tree)) for number, tree in trees] == [
@@ -120,7 +119,7 @@ def test_long_sentences_and_escapes_get_no_tree_and_are_counted() -> None:
     assert left_out == {LONG: 1, ESCAPED: 1}
 
 
-def test_a_corpus_of_text_gets_trees_when_asked(tmp_path: Path) -> None:
+def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
     path = tmp_path / "c.txt"
     path.write_text("The cat sat. It (the cat) slept!\nA very long one here.\n")
     plain = run(tmp_path / "plain", [str(path)], "text")
@@ -142,7 +141,7 @@ def test_a_corpus_of_text_gets_trees_when_asked(tmp_path: Path) -> None:
     assert report["trees"]["written"] == 2
 
 
-def test_trees_do_not_depend_on_the_workers(tmp_path: Path) -> None:
+def test_trees_do_not_depend_on_the_workers(tmp_path):
     path = tmp_path / "c.txt"
     path.write_text("".join(f"The cat number {n} sat here.\n" for n in range(40)))
     options = {"kind": "shallow"}

@@ -15,9 +15,9 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
-from beyond_perplexity.auditing.audited_texts import load_audited
-from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
-from beyond_perplexity.auditing.rosetta_speech import Speech, translate
+from beyond_perplexity.auditing.audit import load_audited
+from beyond_perplexity.auditing.rosetta import Speech
+from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, translate
 from beyond_perplexity.commands.perplexity import main
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.checkpoint import save_model

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -39,13 +38,13 @@ ROOT = Path(__file__).parents[2]
 TEXTS = ["The cat sat .", 'A "dog" : {ran}', "été , 3 % \u00a0 x"]
 
 
-def plain(path: Path) -> Path:
+def plain(path):
     path.write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
     return path
 
 
-def objects(field: str) -> Callable[[Path], Path]:
-    def write(path: Path) -> Path:
+def objects(field):
+    def write(path):
         lines = [json.dumps({"id": n, field: text}) + "\n" for n, text in enumerate(TEXTS)]
         path.write_text("".join(lines), encoding="utf-8")
         return path
@@ -53,18 +52,18 @@ def objects(field: str) -> Callable[[Path], Path]:
     return write
 
 
-def strings(path: Path) -> Path:
+def strings(path):
     path.write_text("".join(json.dumps(text) + "\n" for text in TEXTS), encoding="utf-8")
     return path
 
 
-def packed(path: Path) -> Path:
+def packed(path):
     path.write_bytes(gzip.compress(strings(path).read_bytes(), mtime=0))
     return path
 
 
-def table(column: str) -> Callable[[Path], Path]:
-    def write(path: Path) -> Path:
+def table(column):
+    def write(path):
         pq.write_table(pa.table({"id": [1, 2, 3], column: TEXTS}), path)
         return path
 
@@ -86,9 +85,7 @@ FILES = [
 
 
 @pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_texts_in_every_format(
-    tmp_path: Path, name: str, write: Callable[[Path], Path], field: str | None
-) -> None:
+def test_the_same_texts_in_every_format(tmp_path, name, write, field):
     path = write(tmp_path / name)
     expected = [" ".join(text.split()) for text in TEXTS]
     read = [text for part in read_cleaned(path, WHITE_SPACE_ONLY, field=field) for text in part]
@@ -98,9 +95,7 @@ def test_the_same_texts_in_every_format(
 
 
 @pytest.mark.parametrize(("name", "write", "field"), FILES)
-def test_the_same_sentences_of_n_grams_in_every_format(
-    tmp_path: Path, name: str, write: Callable[[Path], Path], field: str | None
-) -> None:
+def test_the_same_sentences_of_n_grams_in_every_format(tmp_path, name, write, field):
     reference = plain(tmp_path / "reference.txt")
     path = write(tmp_path / name)
     ids, same = (WordIds([], UnknownRule(), grows=True) for _ in range(2))
@@ -113,7 +108,7 @@ def test_the_same_sentences_of_n_grams_in_every_format(
     assert texts == list(read_sentence_texts([reference], UnknownRule()))
 
 
-def test_a_line_break_in_a_record_ends_no_sentence(tmp_path: Path) -> None:
+def test_a_line_break_in_a_record_ends_no_sentence(tmp_path):
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a\\nb"}\n\n{"text": ""}\n"c <unk>"\n')
     assert list(read_sentence_texts([path], UnknownRule("x"))) == ["a b", "c x"]
@@ -124,7 +119,7 @@ def test_a_line_break_in_a_record_ends_no_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.TSV.gz", "a.pdf"])
-def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path: Path, name: str) -> None:
+def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path, name):
     path = plain(tmp_path / name)
     with pytest.raises(InputError, match="by its name; give texts as JSONL or Parquet"):
         list(read_cleaned(path, None))
@@ -132,7 +127,7 @@ def test_what_is_no_text_by_its_name_is_not_read_as_lines(tmp_path: Path, name: 
     assert guess_format(Path("a.csv.txt")) == "text"
 
 
-def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path: Path) -> None:
+def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path):
     path = objects("body")(tmp_path / "a.jsonl")
     with pytest.raises(InputError, match=r"'text' is missing; there are 'id', 'body': name that"):
         list(read_cleaned(path, None))
@@ -152,7 +147,7 @@ def test_a_field_must_be_there_and_a_file_must_have_fields(tmp_path: Path) -> No
         list(read_cleaned(many, None))
 
 
-def test_a_corpus_of_a_configuration_names_its_field(tmp_path: Path) -> None:
+def test_a_corpus_of_a_configuration_names_its_field(tmp_path):
     path = objects("body")(tmp_path / "a.jsonl")
     found = []
     for format_, file, more in (
@@ -165,7 +160,7 @@ def test_a_corpus_of_a_configuration_names_its_field(tmp_path: Path) -> None:
     assert len(found[0]) == 3
 
 
-def configured(path: str, **more: object) -> dict:
+def configured(path, **more):
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text(encoding="utf-8"))
     corpus = next(iter(config["corpora"]))
     config["external_samples"] = {"own": {"corpus": corpus, "path": path, **more}}
@@ -184,9 +179,7 @@ def configured(path: str, **more: object) -> dict:
         ({"url": "https://x.org/a.jsonl?x=1", "sha256": "0" * 64}, {}, "jsonl"),
     ],
 )
-def test_samples_that_are_brought_are_read_by_their_suffix(
-    path: str, more: dict, format_: str
-) -> None:
+def test_samples_that_are_brought_are_read_by_their_suffix(path, more, format_):
     corpora = Corpora(configured(path, **more), "results")
     assert corpora.external_format("own") == format_
     assert corpora.external_field("own") == ([more["field"]] if "field" in more else [])
@@ -201,16 +194,12 @@ def test_samples_that_are_brought_are_read_by_their_suffix(
         ("a.txt", {"field": "body"}, r"own\.field: a\.txt: is plain text"),
     ],
 )
-def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(
-    path: str, more: dict, message: str
-) -> None:
+def test_a_format_that_the_name_denies_is_an_error_before_the_first_job(path, more, message):
     with pytest.raises(InputError, match=message):
         configured(path, **more)
 
 
-def test_imported_samples_are_those_of_the_field(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_imported_samples_are_those_of_the_field(tmp_path, monkeypatch):
     path, output = objects("body")(tmp_path / "a.jsonl"), tmp_path / "out.parquet"
     steps = json.dumps(dataclasses.asdict(WHITE_SPACE_ONLY))
     given = ["--input", path, "--format", "jsonl", "--field", "body", "--output", output]
@@ -220,7 +209,7 @@ def test_imported_samples_are_those_of_the_field(
     assert texts == [" ".join(text.split()) for text in TEXTS]
 
 
-def test_both_texts_of_a_comparison_may_name_their_field(tmp_path: Path) -> None:
+def test_both_texts_of_a_comparison_may_name_their_field(tmp_path):
     reference, samples = plain(tmp_path / "a.txt"), objects("body")(tmp_path / "b.jsonl")
     both = CompareOptions(str(reference), str(samples), field="body")
     both.check_fields()

@@ -13,8 +13,6 @@ import io
 import json
 import lzma
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -64,7 +62,7 @@ SUFFIXES = {"text": ".txt", "jsonl": ".jsonl", "parquet": ".parquet"}
 FORMS = pytest.mark.parametrize("form", TEXT_FORMATS)
 
 
-def zstd(content: bytes) -> bytes:
+def zstd(content):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
@@ -74,12 +72,12 @@ def zstd(content: bytes) -> bytes:
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
 
 
-def texts_of(count: int, last: str = MARKED) -> list[str]:
+def texts_of(count, last=MARKED):
     """Give documents of two words, one of them empty, and the last."""
     return ["a b"] * 5 + [""] + ["a b"] * (count - 7) + [last]
 
 
-def write(path: Path, texts: Sequence[str]) -> Path:
+def write(path, texts):
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"text": texts}), path)
         return path
@@ -91,7 +89,7 @@ def write(path: Path, texts: Sequence[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Path]:
+def files(tmp_path_factory):
     """Give files of many and of few documents, in every format."""
     folder = tmp_path_factory.mktemp("files")
     assert set(SUFFIXES) == set(TEXT_FORMATS)
@@ -103,10 +101,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Pat
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+def said(capsys):
     """Return what was said of the files that were read, without their names."""
 
-    def lines() -> list[str]:
+    def lines():
         err = capsys.readouterr().err.replace("\r", "\n").splitlines()
         return [line.partition(": ")[2] for line in err if " read, " in line]
 
@@ -114,13 +112,13 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
 
 
 @pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_batches(monkeypatch):
     held = (external, "BATCH"), (pairs, "_BATCH"), (scores, "POOL"), (documents, "POOL")
     for module, name in (*held, (likelihoods, "POOL")):
         monkeypatch.setattr(module, name, 2)
 
 
-def counts(read: int, reason: str = "") -> str:
+def counts(read, reason=""):
     if not reason:
         return f"{read:,} documents read, all used"
     return f"{read:,} documents read, {read - 1:,} used; left out: 1 ({reason})"
@@ -140,7 +138,7 @@ READERS = {
 
 @FORMS
 @pytest.mark.parametrize("reader", READERS)
-def test_readers_give_the_last_document(files, form, reader, monkeypatch) -> None:
+def test_readers_give_the_last_document(files, form, reader, monkeypatch):
     monkeypatch.setattr(sentence_files, "READ_BYTES", 10_000)
     with accounts() as read:
         found = list(READERS[reader](files[form, MANY]))
@@ -151,17 +149,17 @@ def test_readers_give_the_last_document(files, form, reader, monkeypatch) -> Non
 
 @pytest.mark.parametrize("suffix", PACKED)
 @pytest.mark.parametrize("form", [".txt", ".jsonl"])
-def test_packed_files_are_read_to_their_end(tmp_path, form, suffix) -> None:
+def test_packed_files_are_read_to_their_end(tmp_path, form, suffix):
     path = write(tmp_path / f"a{form}{suffix}", texts_of(MANY))
     assert list(READERS["as they are"](path)) == texts_of(MANY)
 
 
-def test_a_reader_that_is_left_early_is_an_error(files) -> None:
+def test_a_reader_that_is_left_early_is_an_error(files):
     with pytest.raises(InputError, match="4,096 documents were read, but it has more"), accounts():
         assert next(read_cleaned(files["text", MANY], None))
 
 
-def test_an_account_that_does_not_agree_is_an_error() -> None:
+def test_an_account_that_does_not_agree_is_an_error():
     account = Account("a.txt", "documents")
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
@@ -169,7 +167,7 @@ def test_an_account_that_does_not_agree_is_an_error() -> None:
 
 
 @FORMS
-def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, said) -> None:
+def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, said):
     suffix = SUFFIXES[form]
     copied = " ".join(f"c{place}" for place in range(9))
     others = texts_of(MANY, last="a b")
@@ -188,7 +186,7 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
         tell(found.files)
         return found
 
-    def row(found, tendency: str, measure: str) -> float:
+    def row(found, tendency, measure):
         table = found.table.set_index(["tendency", "measure"])
         return float(table.loc[(tendency, measure), "value"])
 
@@ -205,7 +203,7 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
 
 
 @FORMS
-def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys, said) -> None:
+def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys, said):
     path, model = files[form, MANY], tmp_path / "model.arpa"
     estimate_ngram.main(["--text", str(path), "--arpa", str(model), "--order", "2"])
     assert "\tzebra\t" in model.read_text()
@@ -223,7 +221,7 @@ def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys
 
 
 @FORMS
-def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, said) -> None:
+def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, said):
     flags = ["--input", files[form, MANY], "--format", form, "--output", tmp_path / "s.parquet"]
     flags += ["--preprocessing", '{"tokenizer": "none"}']
     monkeypatch.setattr(sys, "argv", ["import_samples", *map(str, flags)])
@@ -233,7 +231,7 @@ def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, 
     assert said() == [counts(MANY, "without a token")]
 
 
-def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary) -> None:
+def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
     lines = "\n".join(texts_of(MANY))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     tokenize.main(["--tokenizer", "none"])
@@ -243,11 +241,11 @@ def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary) -> None:
 
 
 @pytest.fixture(params=[".parquet", ".csv", ".csv.gz"])
-def table(request, tmp_path, monkeypatch) -> Callable[..., str]:
+def table(request, tmp_path, monkeypatch):
     """Return a function that writes a table, in each format, for readers of small batches."""
     monkeypatch.setattr(table_files, "BATCH_ROWS", 1000)
 
-    def make(name: str, frame: pd.DataFrame) -> str:
+    def make(name, frame):
         path = tmp_path / f"{name}{request.param}"
         parquet = request.param == ".parquet"
         frame.to_parquet(path, row_group_size=3000) if parquet else frame.to_csv(path, index=False)
@@ -256,7 +254,7 @@ def table(request, tmp_path, monkeypatch) -> Callable[..., str]:
     return make
 
 
-def test_estimate_uses_the_last_row(table, tmp_path, said) -> None:
+def test_estimate_uses_the_last_row(table, tmp_path, said):
     rows = np.arange(MANY)
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
@@ -269,7 +267,7 @@ def test_estimate_uses_the_last_row(table, tmp_path, said) -> None:
     assert said() == ["20,000 rows read, all used"] * 2
 
 
-def test_compare_perplexity_uses_the_last_row(table, capsys, said) -> None:
+def test_compare_perplexity_uses_the_last_row(table, capsys, said):
     frame = pd.DataFrame({"bytes": np.full(MANY, 8), "log_likelihood": -8.0})
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
@@ -281,7 +279,7 @@ def test_compare_perplexity_uses_the_last_row(table, capsys, said) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv"])
-def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix) -> None:
+def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix):
     mark = "\t" if suffix == ".tsv" else ","
     pair_lines = [mark.join(pair) for pair in [("x", "y"), *[("b", "b")] * MANY, ("a", "b")]]
     (tmp_path / f"p{suffix}").write_text("\n".join(pair_lines))
@@ -294,7 +292,7 @@ def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     vocabulary = ClosedVocabulary(["a", "b"], 1)
     counted = KneserNey.fit([vocabulary.encode(["a b", "b", "a zebra"])], 5, {"order": 2})
@@ -306,7 +304,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys) -> None:
+def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys):
     flags = ["--model", str(models / "counted"), "--text", str(files[form, FEW]), "--tokenized"]
     perplexity.main([*flags, "--per-document", str(tmp_path / "d.parquet"), "--device", "cpu"])
     shown = capsys.readouterr()
@@ -317,10 +315,10 @@ def test_perplexity_scores_the_last_document(files, models, form, tmp_path, caps
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys) -> None:
+def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys):
     plain = write(tmp_path / f"p{SUFFIXES[form]}", texts_of(FEW, last="a b"))
 
-    def numbers(path: Path, *more: str) -> str:
+    def numbers(path, *more):
         flags = ["--model", str(models / "counted"), "--text", str(path), "--device", "cpu"]
         audit.main([*flags, "--json", *more])
         shown = capsys.readouterr()
@@ -333,7 +331,7 @@ def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys)
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_an_audit_says_how_many_documents_it_drew(files, models, said) -> None:
+def test_an_audit_says_how_many_documents_it_drew(files, models, said):
     flags = ["--model", str(models / "counted"), "--text", str(files["text", FEW])]
     audit.main([*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
     drawn = "11 documents read, 3 used; left out: 7 (not drawn for the checks), 1 (without a token)"
@@ -356,7 +354,7 @@ def test_the_partition_function_is_of_all_sentences(files, models, form, capsys,
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
 @pytest.mark.usefixtures("small_batches")
-def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix) -> None:
+def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix):
     sides = [("a b", "b a", "one")] * (FEW - 1) + [("b a", "b b", "last")]
     names = ("good", "bad", "phenomenon")
     rows = [json.dumps(dict(zip(names, row, strict=True))) for row in sides]

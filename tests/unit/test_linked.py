@@ -23,6 +23,7 @@ from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pi
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from tests.unit.small_corpora import put
 from tests.unit.test_configuration import SCHEMA, load
 from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
 
@@ -274,8 +275,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
         "Q2": {"c"},
         "n": [1.5, True, None, frozenset("x"), 2**70],
     }
-    path = tmp_path / "x.pkl"
-    path.write_bytes(pickle.dumps(value, protocol))
+    path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
     assert load_pickle(path) == value
 
 
@@ -292,8 +292,7 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "x.pkl"
-    path.write_bytes(pickle.dumps({"Q1": [value]}, protocol))
+    path = put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
     with pytest.raises(InputError, match=re.escape(name.replace("builtins", "")) + ".*only dict"):
         load_pickle(path)
     assert not (tmp_path / "evil").exists()
@@ -314,8 +313,7 @@ def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monk
     ],
 )
 def test_a_broken_pickle_is_one_error(tmp_path, content):
-    path = tmp_path / "x.pkl"
-    path.write_bytes(content)
+    path = put(tmp_path / "x.pkl", content)
     with pytest.raises(InputError, match=re.escape(f"{path}: ")):
         load_pickle(path)
 
@@ -326,8 +324,7 @@ def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
     content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
     for _ in range(3):
         content[draw.randrange(len(content))] = draw.randrange(256)
-    path = tmp_path / "x.pkl"
-    path.write_bytes(content)
+    path = put(tmp_path / "x.pkl", content)
     try:
         load_pickle(path)
     except InputError as error:

@@ -2,13 +2,19 @@
 
 Oracles: Kneser–Ney from its definition in dictionaries (`kneser_ney_reference`); sums over the
 vocabulary; the same text in one part and in many; `lmplz` on WikiText-2, where it is at hand.
+Of ARPA files: the model that was written, and one by hand; `kenlm`, where it is installed. Of the
+family of models: p from the definition in dictionaries (`kneser_ney_reference`), the same texts
+from other batches.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import math
+import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -18,9 +24,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.commands import estimate_ngram
+from beyond_perplexity.commands import perplexity as score_command
+from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.ngrams import arpa as writing
 from beyond_perplexity.ngrams import counts as counting
+from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
 from beyond_perplexity.ngrams.counts import (
     count_ngrams,
     count_parts,
@@ -42,7 +57,9 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
     read_sentences,
 )
+from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.kneser_ney_reference import PlainKneserNey
+from tests.unit.small_corpora import put
 
 V = 20
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -239,8 +256,9 @@ def test_wrong_thresholds_are_named(prune, words):
 
 
 def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(" ".join(f"w{w}" for w in s) for s in draw_sentences()))
+    path = put(
+        tmp_path / "text.txt", "\n".join(" ".join(f"w{w}" for w in s) for s in draw_sentences())
+    )
     found = []
     for size in (1, 100, 1 << 24):
         ids = WordIds([], UnknownRule(), grows=True)
@@ -256,8 +274,9 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, suffix):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
-    path = tmp_path / f"text.txt{suffix}"
-    path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+    path = put(
+        tmp_path / f"text.txt{suffix}", gzip.compress(text.encode()) if suffix else text.encode()
+    )
     for size in (1, 1000):
         ids = WordIds([], UnknownRule(), grows=True)
         parts = list(read_sentences([path], ids, size))
@@ -272,8 +291,7 @@ def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, suffix):
 
 @pytest.mark.parametrize("word", ["<s>", "</s>", "<unk>"])
 def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path, word):
-    path = tmp_path / "text.txt"
-    path.write_text(f"a b\n\nc {word} d\n")
+    path = put(tmp_path / "text.txt", f"a b\n\nc {word} d\n")
     for rule in (UnknownRule(), UnknownRule("x"), UnknownRule(unknown=True)):
         if word == "<unk>" and rule != UnknownRule():
             continue
@@ -285,8 +303,7 @@ def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path, word):
 
 
 def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("a <unk> x\n")
+    path = put(tmp_path / "text.txt", "a <unk> x\n")
     ids = WordIds([], UnknownRule("x"), grows=True)
     assert next(read_sentences([path], ids)).tolist() == [0, 4, 3, 3, 1]
     assert ids.words[3:] == ["x", "a"]
@@ -306,16 +323,13 @@ def test_unreadable_texts_are_named(tmp_path):
     ids = WordIds([], UnknownRule(), grows=True)
     with pytest.raises(InputError, match=r"no\.txt: no such file"):
         list(read_sentences([tmp_path / "no.txt"], ids))
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"a\nb\nn\xf8\n")
+    path = put(tmp_path / "latin.txt", b"a\nb\nn\xf8\n")
     with pytest.raises(InputError, match=r"latin\.txt: line 3: is not UTF-8"):
         list(read_sentences([path], ids))
-    cut = tmp_path / "cut.txt.gz"
-    cut.write_bytes(gzip.compress(b"one line\n" * 5000)[:-20])
+    cut = put(tmp_path / "cut.txt.gz", gzip.compress(b"one line\n" * 5000)[:-20])
     with pytest.raises(InputError, match=r"cut\.txt\.gz: line \d+: the file is damaged"):
         list(read_line_blocks(cut))
-    other = tmp_path / "plain.txt.gz"
-    other.write_text("a b\n")  # the content says what packs a file, not the name
+    other = put(tmp_path / "plain.txt.gz", "a b\n")
     assert len(np.concatenate(list(read_sentences([other], ids)))) == 4
 
 
@@ -355,3 +369,455 @@ def check_histories(model, tokens, count=1000):
         state = state.restart(column == 0)  # what stands before <s> is of another sentence
         logits, state = held.step(column, state)
     assert np.allclose(logits.double().exp().sum(1), 1, rtol=0, atol=1e-5)
+
+
+WORDS = ["<s>", "</s>", "<unk>", *(f"w{n}é" for n in range(3, V))]
+# As SRILM writes: no weight where it is 0, <s> at −99; the bigram "b a" lacks its suffix's trigram.
+TEXT = """some program made this
+
+\\data\\
+ngram 1=5
+ngram 2=4
+ngram 3=2
+
+\\1-grams:
+-1.0 </s>
+-99 <s> -0.3
+-0.5\ta\t-0.2
+-0.7\tb
+-1.5\t<unk>\t0.1
+
+\\2-grams:
+-0.4 a b -0.25
+-0.6 <s> a -0.125
+-0.9 b a
+-0.8 b </s>
+
+\\3-grams:
+-0.2 <s> a b
+-0.1 a b </s>
+
+\\end\\
+what follows is of no concern
+"""
+
+
+def text(tmp_path, content, name="text.txt"):
+    path = put(tmp_path / name, content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
+@pytest.mark.parametrize("order", [1, 4])
+def test_what_is_written_is_read(tmp_path, name, order, monkeypatch):
+    model = fit(draw_sentences(), order)
+    monkeypatch.setattr(writing, "LINES", 7)
+    write_arpa(tmp_path / name, model, WORDS)
+    content = (tmp_path / name).read_bytes()
+    assert (content[:2] == b"\x1f\x8b") == name.endswith(".gz")
+    for size in (64, 1 << 20):
+        found = read_arpa(tmp_path / name, size)
+        assert sorted(found.words) == sorted(WORDS)
+        assert found.words == WORDS  # the file is in the order of ids
+        assert found.n_counts == model.n_counts == found.model.n_counts
+        for one, other in zip(model.levels, found.model.levels, strict=True):
+            assert np.array_equal(one.keys, other.keys)
+            assert np.allclose(one.log_probs, other.log_probs, rtol=1e-6, atol=1e-7)
+            assert np.allclose(one.backoffs, other.backoffs, rtol=1e-6, atol=1e-7)
+    write_arpa(tmp_path / name, model, WORDS)
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
+    write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
+    expected = read_arpa(tmp_path / "a.arpa")
+    generator, mixed, section = random.Random(0), [], []
+    for line in (tmp_path / "a.arpa").read_text().split("\n"):
+        if line and line[0] in "-0":
+            section.append("  " + line.removesuffix("\t0").replace("\t", " \t ") + "\r")
+            continue
+        generator.shuffle(section)
+        mixed += [*section, line]
+        section = []
+    found = read_arpa(text(tmp_path, "\n".join(mixed)), 100)
+    assert found.words != expected.words
+    sentences = draw_sentences(20, seed=5)
+    where = {word: place for place, word in enumerate(found.words)}
+    renamed = [[where[WORDS[word]] for word in sentence] for sentence in sentences]
+    one = score_tokens(expected.model, flat(sentences))
+    assert np.allclose(one, score_tokens(found.model, flat(renamed)), rtol=1e-12)
+
+
+def test_scores_of_a_model_by_hand(tmp_path):
+    held = read_arpa(text(tmp_path, TEXT))
+    assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
+    assert held.n_counts == [5, 4, 2]
+    lines = {
+        "a b": [-0.6, -0.2, -0.1],
+        "b": [-0.3 - 0.7, -0.8],
+        "b a b": [-0.3 - 0.7, -0.9, -0.4, -0.1],
+        "a a": [-0.6, -0.125 - 0.2 - 0.5, -0.2 - 1.0],
+        "a z b": [-0.6, -0.125 - 0.2 - 1.5, 0.1 - 0.7, -0.8],
+    }
+    for line, expected in lines.items():
+        found = summarize_arpa(held, [text(tmp_path, f"\n{line}\n")], UnknownRule())
+        assert found["log10_prob"] == pytest.approx(sum(expected), rel=1e-12)
+        assert found["tokens"] == len(expected)
+        assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
+    assert found["oov"] == 1
+    assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 0.6 + 0.8) / 3))
+    assert found["sentences"] == 1
+    assert found["n_counts"] == [5, 4, 2]
+
+
+def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
+    lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
+    held = read_arpa(text(tmp_path, lacking))
+    assert held.n_counts == [4, 4, 2]
+    found = summarize_arpa(held, [text(tmp_path, "a z\n")], UnknownRule())
+    assert found["perplexity"] is None
+    assert found["log10_prob"] is None
+    assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 1.0) / 2))
+    assert summarize_arpa(held, [text(tmp_path, "a\n")], UnknownRule())["perplexity"]
+    other = read_arpa(text(tmp_path, TEXT.replace("<unk>", "<UNK>")))
+    assert other.words[2] == "<unk>"
+    assert summarize_arpa(other, [text(tmp_path, "z\n")], UnknownRule())["oov"] == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("\\end\\\nwhat follows is of no concern\n", "", 25, "ends before"),
+        ("-0.1 a b </s>\n\n\\end\\\nwhat follows is of no concern\n", "", 23, "ends before"),
+        ("\\data\\\n", "", 26, "ends before"),
+        ("ngram 2=4", "ngram 2 4", 5, "expected ngram 2=..."),
+        ("ngram 3=2", "ngram 4=2", 6, "expected ngram 3=..."),
+        ("-0.9 b a\n", "", 20, r"3 2-grams stand before it, the header says 4"),
+        ("-0.9 b a", "-0.9 b", 18, "has 2 fields, a 2-gram has 3 or 4"),
+        ("-0.9 b a", "-0.9 b a a 0 0", 18, "has 6 fields"),
+        ("-0.1 a b </s>", "-0.1 a b </s> -1", 23, "a 3-gram has 4"),
+        ("-0.9 b a", "x b a", 18, "'x' is no logarithm"),
+        ("-0.9 b a", "nan b a", 18, "'nan' is no logarithm"),
+        ("-0.4 a b -0.25", "-0.4 a b c", 16, "'c' is no logarithm"),
+        ("-0.9 b a", "0.9 b a", 18, "above 0"),
+        ("-0.9 b a", "-0.9 b z", 18, "the word 'z' is not among the 1-grams"),
+        ("-0.1 a b </s>", "-0.1 b b </s>", 23, "its first 2 words are not among the 2-grams"),
+        ("-0.9 b a", "-0.9 a b", 18, "stands there twice"),
+        ("-0.7\tb", "-0.7\ta", 12, "stands there twice"),
+        ("-1.0 </s>", "-1.0 c", 15, "lack </s>"),
+        ("\\2-grams:", "\\3-grams:", 15, "is not what follows here"),
+        ("\\2-grams:", "\\bigrams", 15, "is not what follows here"),
+    ],
+)
+def test_damage_is_named_with_its_line(tmp_path, old, new, line, words):
+    assert old in TEXT
+    path = text(tmp_path, TEXT.replace(old, new))
+    for size in (1, 40, 1 << 20):
+        with pytest.raises(InputError, match=rf"text\.txt: line {line}: .*{words}"):
+            read_arpa(path, size)
+
+
+def test_a_file_that_is_cut_off_names_its_line(tmp_path):
+    write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
+    whole = (tmp_path / "a.arpa").read_bytes()
+    for share in (0.0, 0.1, 0.5, 0.9):
+        cut = put(tmp_path / "cut.arpa", whole[: int(share * len(whole))])
+        with pytest.raises(InputError, match=r"cut\.arpa: line \d+: "):
+            read_arpa(cut)
+        zipped = tmp_path / "cut.arpa.gz"
+        packed = gzip.compress(whole)
+        zipped.write_bytes(packed[: 20 + int(share * len(packed))][:-9])
+        with pytest.raises(InputError, match=r"cut\.arpa\.gz: line \d+: "):
+            read_arpa(zipped)
+    (tmp_path / "bad.arpa").write_bytes(whole.replace("w5é".encode(), b"w5\xff"))
+    with pytest.raises(InputError, match=r"bad\.arpa: line \d+: is not UTF-8"):
+        read_arpa(tmp_path / "bad.arpa")
+    with pytest.raises(InputError, match=r"none\.arpa: no such file"):
+        read_arpa(tmp_path / "none.arpa")
+
+
+def run(module, capsys, monkeypatch, *flags):
+    monkeypatch.setattr(sys, "argv", ["command", *map(str, flags)])
+    run_command(module.main)
+    return capsys.readouterr().out
+
+
+def test_the_commands_meet(tmp_path, capsys, monkeypatch):
+    """The estimator's file scored by both forms of the other command."""
+    lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
+    train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
+    test = text(tmp_path, "\n".join([*lines[100:], "<unk> w3é strange"]), "test.txt")
+    arpa = tmp_path / "m.arpa.gz"
+    flags = ["--unk-as", "rare"]
+    told = json.loads(
+        run(
+            estimate_ngram,
+            capsys,
+            monkeypatch,
+            "--order",
+            3,
+            "--text",
+            train,
+            "--arpa",
+            arpa,
+            *flags,
+        )
+    )
+    common = ["--arpa", arpa, "--text", test, *flags]
+    flat_json = json.loads(run(score_command, capsys, monkeypatch, *common, "--json"))
+    assert flat_json["n_counts"] == told["n_counts"]
+    assert len(told["discounts"]) == 3
+    kept = [line.split() for line in lines[100:] if line]
+    assert flat_json["tokens"] == sum(map(len, kept)) + len(kept) + 4
+    assert flat_json["oov"] == 1
+    per = tmp_path / "rows.parquet"
+    whole = json.loads(
+        run(score_command, capsys, monkeypatch, *common, "--device", "cpu", "--per-document", per)
+    )
+    assert whole["perplexity"]["token"] == pytest.approx(flat_json["perplexity"], rel=1e-12)
+    assert whole["log_prob"] == pytest.approx(flat_json["log10_prob"] * math.log(10), rel=1e-12)
+    assert (whole["unknown"], whole["documents"]) == (1, flat_json["sentences"])
+    assert per.is_file()
+    plain = run(
+        score_command,
+        capsys,
+        monkeypatch,
+        "--arpa",
+        arpa,
+        "--text",
+        test,
+        "--json",
+        "--unk-as-unknown",
+    )
+    assert json.loads(plain)["oov"] == 2
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--arpa", "a", "--text", "t", "--cleaned"], "cleaned: has no effect with an ARPA"),
+        (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "stride: goes not with"),
+        (["--model", "m", "--text", "t", "--unk-as", "x"], "unk as: has no effect without an ARPA"),
+        (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "unk as: is 'x y'"),
+    ],
+)
+def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["perplexity", *flags])
+    with pytest.raises(InputError, match=words):
+        score_command.main()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--order", "0"], "--order: is 0"),
+        (["--prune", "1"], "prune: is 1"),
+        ([], "line 1: holds the word <s>"),
+        (["--text", "EMPTY"], "holds no sentence"),
+    ],
+)
+def test_the_estimator_names_what_is_wrong(tmp_path, flags, words, monkeypatch):
+    path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
+    given = [str(empty) if flag == "EMPTY" else flag for flag in flags]
+    arguments = ["--text", str(path), "--arpa", str(tmp_path / "o.arpa"), *given]
+    monkeypatch.setattr(sys, "argv", ["estimate_ngram", *arguments])
+    with pytest.raises(InputError, match=words):
+        estimate_ngram.main()
+    assert not (tmp_path / "o.arpa").exists()
+
+
+def test_kenlm_gives_the_same_scores(tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    path = tmp_path / "m.arpa"
+    write_arpa(path, fit(draw_sentences(), 4), WORDS)
+    other, held = kenlm.Model(str(path)), read_arpa(path)
+    for sentence in draw_sentences(30, seed=3):
+        line = " ".join([*(WORDS[word] for word in sentence), "strange"])
+        own = summarize_arpa(held, [text(tmp_path, line)], UnknownRule())
+        assert own["log10_prob"] == pytest.approx(other.score(line), rel=1e-5)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+KINDS = [
+    {"kind": "ancestral"},
+    {"kind": "nucleus", "mass": 0.8},
+    {"kind": "top_k", "k": 3},
+    {"kind": "typical", "mass": 0.7},
+    {"kind": "min_p", "p": 0.25},
+    {"kind": "beam", "size": 3},
+]
+
+
+def documents(seed=0, count=150):
+    return [np.array(sentence, dtype=np.int32) for sentence in draw_sentences(count, seed)]
+
+
+def model(order=3, **options):
+    return KneserNey.fit([documents()], V, {"order": order, **options}).eval()
+
+
+def padded(texts):
+    tokens = torch.full((len(texts), max(map(len, texts)) + 1), 1)
+    tokens[:, 0] = 0
+    for row, ids in enumerate(texts):
+        tokens[row, 1 : len(ids) + 1] = torch.from_numpy(ids)
+    return tokens
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_the_parallel_pass_and_steps_are_the_definition(order):
+    held, texts = model(order), documents(seed=4, count=12)
+    plain = PlainKneserNey(draw_sentences(), order, V)
+    tokens = padded(texts)
+    dense = held(tokens)
+    assert dense.dtype == torch.float32
+    state = held.initial_state(len(texts), 100)
+    for place in range(tokens.shape[1]):
+        logits, state = held.step(tokens[:, place], state)
+        assert torch.equal(logits, dense[:, place])
+        for row, ids in enumerate(texts):
+            if place > len(ids):
+                continue
+            context = tuple(tokens[row, : place + 1].tolist())
+            expected = [plain.probability(context, word) for word in range(V)]
+            assert np.allclose(logits[row].double().exp(), expected, rtol=2e-6, atol=1e-9)
+    total = dense.double().exp().sum(-1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
+
+
+@pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
+def test_scores_are_those_without_torch_and_of_any_batch(prune):
+    held, texts = model(4, prune=prune), documents(seed=2, count=80)
+    scores = list(score_encoded(held, texts))
+    library = fit(draw_sentences(), 4, prune)
+    from beyond_perplexity.ngrams.kneser_ney import score_tokens
+
+    for ids, score in zip(texts, scores, strict=True):
+        expected = score_tokens(library, flat([ids.tolist()])).sum()
+        assert score.log_prob == pytest.approx(float(expected), rel=1e-12)
+    for size in (1, 30):
+        assert list(score_encoded(held, texts, batch_tokens=size)) == scores
+    dense = held(padded(texts[:1]))[0].double()
+    chosen = dense[range(len(texts[0]) + 1), [*texts[0], 1]].sum()
+    assert scores[0].log_prob == pytest.approx(float(chosen), abs=1e-5)
+
+
+@pytest.mark.parametrize("values", KINDS, ids=str)
+def test_texts_do_not_depend_on_the_batch(values):
+    held, options = model(), parse_decoding(values)
+    found = []
+    for batch, first, count in ((16, 0, 60), (64, 0, 60), (16, 40, 20)):
+        drawn = generate(
+            held,
+            options,
+            seed=1,
+            purpose="t",
+            first=first,
+            count=count,
+            maximum_length=40,
+            batch_size=batch,
+        )
+        found.append([(d.doc_id, d.tokens.tolist(), d.log_prob) for d in drawn])
+    assert found[0] == found[1]
+    assert found[0][40:] == found[2]
+    assert not any(0 in tokens for _, tokens, _ in found[0])
+    finished = [tokens for _, tokens, _ in found[0] if len(tokens) < 30]
+    assert len(set(map(tuple, finished))) > 3
+
+
+def test_drawn_texts_have_the_log_probability_of_scoring():
+    held = model(5)
+    drawn = list(
+        generate(
+            held,
+            parse_decoding({"kind": "ancestral"}),
+            seed=3,
+            purpose="t",
+            first=0,
+            count=200,
+            maximum_length=60,
+        )
+    )
+    kept = [document for document in drawn if document.finished]
+    assert len(kept) > 100
+    scores = score_encoded(held, [document.tokens for document in kept])
+    for document, score in zip(kept, scores, strict=True):
+        assert document.log_prob == pytest.approx(score.log_prob, abs=1e-4)
+    # Expectation: first tokens are drawn as the model says.
+    expected = held(torch.tensor([[0]]))[0, 0].double().exp().numpy()
+    firsts = [document.tokens[0] if len(document.tokens) else 1 for document in drawn]
+    shares = np.bincount(firsts, minlength=V) / len(drawn)
+    assert np.abs(shares - expected).max() < 4 * math.sqrt(0.25 / len(drawn))
+
+
+def test_states_follow_their_rows():
+    held = model(4)
+    tokens = padded(documents(seed=6, count=6)[:4])[:, :4]
+    state = held.initial_state(len(tokens), 9)
+    for column in tokens.T:
+        logits, state = held.step(column, state)
+    again, _ = held.step(tokens[:, 0] + 4, state.select(torch.tensor([2, 0, 1, 1])))
+    longer, _ = held.step(tokens[:, 0] + 4, state)
+    assert torch.equal(again, longer[[2, 0, 1, 1]])
+    empty, _ = held.step(torch.zeros(4, dtype=torch.int64), held.initial_state(4, 9))
+    for fresh in (
+        state.reset(torch.tensor([1, 3])),
+        state.restart(torch.tensor([False, True, False, True])),
+    ):
+        logits, _ = held.step(torch.zeros(4, dtype=torch.int64), fresh)
+        assert torch.equal(logits[[1, 3]], empty[[1, 3]])
+
+
+def test_a_folder_gives_the_same_model(tmp_path):
+    held = model(4, prune=[0, 0, 1])
+    vocabulary = ClosedVocabulary([f"w{n}" for n in range(3, V)], 2)
+    save_model(tmp_path, held, vocabulary, {})
+    again, _, description = load_model(tmp_path)
+    assert description["family"] == "kneser-ney"
+    assert description["config"]["architecture"] == {"order": 4, "prune": [0, 0, 1]}
+    levels = range(1, 5)
+    ngrams = sum(len(held.get_buffer(f"log_probs_{order}")) for order in levels)
+    assert description["parameters"] == held.parameter_count() == ngrams
+    texts = documents(seed=8, count=20)
+    assert list(score_encoded(again, texts)) == list(score_encoded(held, texts))
+    assert again.config == held.config
+    assert torch.equal(again(padded(texts)), held(padded(texts)))
+
+
+def test_precision_does_not_round_the_tables():
+    held = model()
+    before = held.get_buffer("log_probs_2").clone()
+    set_precision(held, "bfloat16")
+    assert torch.equal(held.get_buffer("log_probs_2"), before)
+    assert held(torch.tensor([[0]])).dtype == torch.float32
+
+
+def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
+    held = KneserNey.fit([documents()], V, {}, True).eval()
+    logits = held(torch.tensor([[0, 4, 2]]))[0]
+    assert torch.isneginf(logits[:, 2]).all()
+    assert torch.allclose(logits.exp().sum(-1), torch.ones(3), atol=1e-6)
+    texts = [np.array([2, 3, 2], np.int32)] * 5 + documents()
+    seen = KneserNey.fit([texts], V, {"order": 3}).eval()
+    assert float(seen(torch.tensor([[0, 2, 3]]))[0, 2, 2].exp()) > 0.2
+
+
+def test_any_back_off_model_can_be_taken(tmp_path):
+    words = ["<s>", "</s>", "<unk>", *(f"w{n}" for n in range(3, V))]
+    library = fit(draw_sentences(), 3)
+    write_arpa(tmp_path / "m.arpa", library, words)
+    taken = KneserNey.of(read_arpa(tmp_path / "m.arpa").model).eval()
+    texts = documents(seed=2, count=30)
+    pairs = zip(score_encoded(taken, texts), score_encoded(model(3), texts), strict=True)
+    assert all(math.isclose(a.log_prob, b.log_prob, rel_tol=1e-5) for a, b in pairs)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InputError, match="has no document"):
+        KneserNey.fit([], V)
+    with pytest.raises(InputError, match=r"architecture\.layers: unknown key"):
+        KneserNey.fit([documents()], V, {"layers": 2})
+    with pytest.raises(InputError, match="order: is 0, expected at least 1"):
+        KneserNey(V, {"order": 0})
+    with pytest.raises(InputError, match="prune: is 1"):
+        registry.build({"family": "kneser-ney", "architecture": {"prune": [1]}}, V)

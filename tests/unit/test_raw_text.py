@@ -37,6 +37,7 @@ from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary
 from scripts import measure_perplexity
 from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
+from tests.unit.small_corpora import put
 from tests.unit.test_configuration import SCHEMA, load
 from tests.unit.test_huggingface import never
 
@@ -47,8 +48,7 @@ TEXTS = [f"The Cat  sat,\n\non Mat {n}; isn't\tit “Été”?" for n in range(3
 def corpus(tmp_path_factory):
     """Extract documents with capitals, double blanks and line feeds; return the folder."""
     folder = tmp_path_factory.mktemp("corpus")
-    path = folder / "texts.jsonl"
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    path = put(folder / "texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     source = {"format": "jsonl", "paths": [str(path)]}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3}
     names = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
@@ -211,8 +211,7 @@ def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, monk
         fit(corpus, tmp_path / "a", {"family": "trigram"}, tmp_path / "words.json"),
         fit(corpus, tmp_path / "b", {**further, "training": training}),
     ]
-    path = tmp_path / "t.jsonl"
-    path.write_text(json.dumps({"text": TEXTS[0]}) + "\n")
+    path = put(tmp_path / "t.jsonl", json.dumps({"text": TEXTS[0]}) + "\n")
     for folder in folders:
         found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}")
         again = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}", "--cleaned")

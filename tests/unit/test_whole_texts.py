@@ -54,7 +54,7 @@ from beyond_perplexity.storage.accounts import Account, accounts, tell
 from beyond_perplexity.storage.inputs import PACKED
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import estimate_partition, import_samples
-from tests.unit.test_library_models import ARPA
+from tests.unit.test_library import ARPA
 
 MANY, FEW = 20_000, 11
 MARKED = "a zebra"

@@ -13,8 +13,7 @@ from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import least_tokens, split_floors
@@ -57,9 +56,7 @@ def main() -> None:
     add("--measures", type=output_file, help="table of measures to write")
     add("--raw", type=output_file, help="table of measures without a vocabulary to write")
     add(
-        "--sample-size",
-        type=output_file,
-        help="table of measures of random subsets to write; needs --measures",
+        "--sample-size", type=output_file, help="table of random subsets to write; needs --measures"
     )
     add("--curves", type=output_file, help="table of curves to write")
     given = parser.parse_args()

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject, distributions
+from beyond_perplexity.models.factored import chosen_log_probs
 from beyond_perplexity.models.likelihoods import score_encoded
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK
 

@@ -28,9 +28,8 @@ from beyond_perplexity.models.likelihoods import (
     cut_windows,
     score_windows,
 )
-from beyond_perplexity.perplexities.documents import TextKind
-from beyond_perplexity.perplexities.special_tokens import finder, said_words
-from beyond_perplexity.perplexities.summary import measure, perplexity_of
+from beyond_perplexity.perplexities.brought import finder, said_words
+from beyond_perplexity.perplexities.summary import TextKind, measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary, Vocabulary
 
 POSITIONS = 4096  # of a batch

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.verdicts import joined_facts
 
 _ROUNDING = 1e-9
 
@@ -72,3 +74,12 @@ def draw_warning(size: int, draws: int, name: str) -> str:
         f"{needed[beyond[-1]]:,} are needed"
         f"{'' if len(beyond) == 1 else f' for p < {beyond[-1]:g}'}"
     )
+
+
+def adjust_rows(rows: Sequence[MutableMapping[str, Any]], draws: int, name: str) -> None:
+    """Adjust the p-values of rows with an interval as one family; note the stars out of reach."""
+    tested = [row for row in rows if row["low"] is not None]
+    warning = draw_warning(len(tested), draws, name)
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["p_adjusted"] = float(adjusted)
+        row["note"] = joined_facts(row["note"], warning)

@@ -83,14 +83,9 @@ def compare_scores(
     pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
     for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
         row["p_adjusted"] = float(adjusted)
-        row["note"] = joined_facts(row["note"], flip_warning(len(pairs), options.flips))
+        row["note"] = joined_facts(row["note"], draw_warning(len(pairs), options.flips, "flips"))
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
-
-
-def flip_warning(tests: int, flips: int) -> str:
-    """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
-    return draw_warning(tests, flips, "flips")
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:

@@ -83,7 +83,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         _say(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record("scripts/compare.py", {}, seed=options.seed)  # of working files
+    record = run_record(
+        "beyond_perplexity/commands/compare.py", {}, seed=options.seed
+    )  # of working files
     main = next(iter(views))
     embedding = _embedding(options)
     if options.vocabulary and main == RAW_TEXT:

@@ -24,6 +24,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.arguments import (
     ITEM,
     SEED,
@@ -36,14 +37,14 @@ from beyond_perplexity.arguments import (
     whole,
 )
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.registry import find
+from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_contrastive import write_documents
 
-COMMANDS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
+SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
+COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
 FILTERS = {
     "audit",
     "tokenize",
@@ -51,6 +52,11 @@ FILTERS = {
     "provenance",
 }  # whose options are checked when they are used
 OUTPUTS = {output_file, output_path, output_folder}
+
+
+def module_of(command):
+    folder = "scripts" if command in SCRIPTS else "beyond_perplexity.commands"
+    return importlib.import_module(f"{folder}.{command}")
 
 
 def parse(*flags, kind=ITEM):
@@ -157,7 +163,7 @@ def actions(command, monkeypatch):
         found.extend(parser._actions)
         raise Declared
 
-    module = importlib.import_module(f"scripts.{command}")
+    module = module_of(command)
     with monkeypatch.context() as patched:
         patched.setattr(CommandParser, "parse_args", stop)
         with pytest.raises(Declared):
@@ -319,7 +325,7 @@ def nothing_of_the_process_changes(monkeypatch):
 
 def run(command, line):
     """Run a command in this process; return its status and what it said."""
-    module = importlib.import_module(f"scripts.{command}")
+    module = module_of(command)
     said, before = io.StringIO(), sys.argv
     sys.argv = [command, *line]
     try:

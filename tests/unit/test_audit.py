@@ -46,12 +46,11 @@ from beyond_perplexity.commands.audit import main
 from beyond_perplexity.commands.perplexity import main as score
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.registry import build, save_model
 from beyond_perplexity.models.trigram import Trigram
-from beyond_perplexity.perplexities.special_tokens import read_special
+from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults

@@ -293,7 +293,7 @@ def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
 
 
 def read_bodies(options, folder):
-    """Read both files as `scripts.compare` does."""
+    """Read both files as `beyond-perplexity compare` does."""
     bodies, field = [], GroupField("group", needed=False)
     words, view = load_stop_words("gensim"), options.views()["raw"]
     for place, path in enumerate((options.reference, options.samples)):

@@ -43,7 +43,7 @@ from beyond_perplexity.library.audit import Audit
 from beyond_perplexity.library.calls import text_source
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary

@@ -162,7 +162,7 @@ def test_real_text_equals_sacremoses():
 
 
 def run_filter(text, *flags):
-    command = [sys.executable, "-m", "scripts.tokenize", *flags]
+    command = [sys.executable, "-m", "beyond_perplexity", "tokenize", *flags]
     return subprocess.run(command, input=text, capture_output=True, cwd=ROOT, check=False)
 
 

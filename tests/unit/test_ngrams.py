@@ -30,9 +30,9 @@ from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.ngrams import arpa as writing
 from beyond_perplexity.ngrams import counts as counting
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
@@ -403,8 +403,7 @@ what follows is of no concern
 
 
 def text(tmp_path, content, name="text.txt"):
-    path = put(tmp_path / name, content)
-    return path
+    return put(tmp_path / name, content)
 
 
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])

@@ -16,7 +16,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from beyond_perplexity.decoding.rows import DECODINGS
+from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.figures import FIGURES, densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
@@ -91,7 +91,7 @@ def test_names_stand_in_rows_alone() -> None:
     for name in SHARES:
         assert held[name] - listed.get(name, set()) <= {rows, published}
     for name in set(DECODINGS) - {"beam"}:  # beams are searched in importance sampling too
-        assert held[name] <= {"beyond_perplexity/decoding/rows.py", published}
+        assert held[name] <= {"beyond_perplexity/decoding/options.py", published}
 
 
 ROW = """    "shouts": Tendency(

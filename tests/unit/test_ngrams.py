@@ -256,9 +256,8 @@ def test_wrong_thresholds_are_named(prune, words):
 
 
 def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
-    path = put(
-        tmp_path / "text.txt", "\n".join(" ".join(f"w{w}" for w in s) for s in draw_sentences())
-    )
+    lines = (" ".join(f"w{word}" for word in sentence) for sentence in draw_sentences())
+    path = put(tmp_path / "text.txt", "\n".join(lines))
     found = []
     for size in (1, 100, 1 << 24):
         ids = WordIds([], UnknownRule(), grows=True)
@@ -271,11 +270,11 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
             assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, suffix):
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, pack):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
     path = put(
-        tmp_path / f"text.txt{suffix}", gzip.compress(text.encode()) if suffix else text.encode()
+        tmp_path / ("text.txt.gz" if pack is gzip.compress else "text.txt"), pack(text.encode())
     )
     for size in (1, 1000):
         ids = WordIds([], UnknownRule(), grows=True)
@@ -535,93 +534,57 @@ def test_a_file_that_is_cut_off_names_its_line(tmp_path):
         read_arpa(tmp_path / "none.arpa")
 
 
-def run(module, capsys, monkeypatch, *flags):
-    monkeypatch.setattr(sys, "argv", ["command", *map(str, flags)])
-    run_command(module.main)
-    return capsys.readouterr().out
-
-
 def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     """The estimator's file scored by both forms of the other command."""
+
+    def run(module, *flags):
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, flags)])
+        run_command(module.main)
+        return json.loads(capsys.readouterr().out)
+
     lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
     train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
     test = text(tmp_path, "\n".join([*lines[100:], "<unk> w3é strange"]), "test.txt")
-    arpa = tmp_path / "m.arpa.gz"
-    flags = ["--unk-as", "rare"]
-    told = json.loads(
-        run(
-            estimate_ngram,
-            capsys,
-            monkeypatch,
-            "--order",
-            3,
-            "--text",
-            train,
-            "--arpa",
-            arpa,
-            *flags,
-        )
-    )
-    common = ["--arpa", arpa, "--text", test, *flags]
-    flat_json = json.loads(run(score_command, capsys, monkeypatch, *common, "--json"))
+    arpa, per, rare = tmp_path / "m.arpa.gz", tmp_path / "rows.parquet", ("--unk-as", "rare")
+    told = run(estimate_ngram, "--order", 3, "--text", train, "--arpa", arpa, *rare)
+    common = ["--arpa", arpa, "--text", test]
+    flat_json = run(score_command, *common, *rare, "--json")
     assert flat_json["n_counts"] == told["n_counts"]
     assert len(told["discounts"]) == 3
     kept = [line.split() for line in lines[100:] if line]
     assert flat_json["tokens"] == sum(map(len, kept)) + len(kept) + 4
     assert flat_json["oov"] == 1
-    per = tmp_path / "rows.parquet"
-    whole = json.loads(
-        run(score_command, capsys, monkeypatch, *common, "--device", "cpu", "--per-document", per)
-    )
+    whole = run(score_command, *common, *rare, "--device", "cpu", "--per-document", per)
     assert whole["perplexity"]["token"] == pytest.approx(flat_json["perplexity"], rel=1e-12)
     assert whole["log_prob"] == pytest.approx(flat_json["log10_prob"] * math.log(10), rel=1e-12)
     assert (whole["unknown"], whole["documents"]) == (1, flat_json["sentences"])
     assert per.is_file()
-    plain = run(
-        score_command,
-        capsys,
-        monkeypatch,
-        "--arpa",
-        arpa,
-        "--text",
-        test,
-        "--json",
-        "--unk-as-unknown",
-    )
-    assert json.loads(plain)["oov"] == 2
+    assert run(score_command, *common, "--json", "--unk-as-unknown")["oov"] == 2
 
 
 @pytest.mark.parametrize(
-    ("flags", "words"),
+    ("command", "flags", "words"),
     [
-        (["--arpa", "a", "--text", "t", "--cleaned"], "cleaned: has no effect with an ARPA"),
-        (["--arpa", "a", "--text", "t", "--json", "--stride", "2"], "stride: goes not with"),
-        (["--model", "m", "--text", "t", "--unk-as", "x"], "unk as: has no effect without an ARPA"),
-        (["--arpa", "a", "--text", "t", "--json", "--unk-as", "x y"], "unk as: is 'x y'"),
+        (score_command, "--arpa a --cleaned", "cleaned: has no effect with an ARPA"),
+        (score_command, "--arpa a --json --stride 2", "stride: goes not with"),
+        (score_command, "--model m --unk-as x", "unk as: has no effect without an ARPA"),
+        (score_command, "--arpa a --json --unk-as=x\u00a0y", "unk as: is 'x y'"),
+        (estimate_ngram, "--order 0", "--order: is 0"),
+        (estimate_ngram, "--prune 1", "prune: is 1"),
+        (estimate_ngram, "", "line 1: holds the word <s>"),
+        (estimate_ngram, "--text EMPTY", "holds no sentence"),
     ],
 )
-def test_flags_that_do_not_go_together_are_named(flags, words, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["perplexity", *flags])
-    with pytest.raises(InputError, match=words):
-        score_command.main()
-
-
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--order", "0"], "--order: is 0"),
-        (["--prune", "1"], "prune: is 1"),
-        ([], "line 1: holds the word <s>"),
-        (["--text", "EMPTY"], "holds no sentence"),
-    ],
-)
-def test_the_estimator_names_what_is_wrong(tmp_path, flags, words, monkeypatch):
+def test_flags_and_texts_that_cannot_be_used_are_named(tmp_path, command, flags, words):
     path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
-    given = [str(empty) if flag == "EMPTY" else flag for flag in flags]
-    arguments = ["--text", str(path), "--arpa", str(tmp_path / "o.arpa"), *given]
-    monkeypatch.setattr(sys, "argv", ["estimate_ngram", *arguments])
+    given = [
+        flag.replace("EMPTY", str(empty)).replace("\u00a0", " ")
+        for flag in flags.split(" ")
+        if flag
+    ]
+    output = ["--arpa", str(tmp_path / "o.arpa")] if command is estimate_ngram else []
     with pytest.raises(InputError, match=words):
-        estimate_ngram.main()
+        command.main(["--text", str(path), *output, *given])
     assert not (tmp_path / "o.arpa").exists()
 
 
@@ -637,10 +600,8 @@ def test_kenlm_gives_the_same_scores(tmp_path):
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-KINDS = [
-    {"kind": "ancestral"},
-    {"kind": "nucleus", "mass": 0.8},
-    {"kind": "top_k", "k": 3},
+KINDS = [{"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "top_k", "k": 3}]
+KINDS += [
     {"kind": "typical", "mass": 0.7},
     {"kind": "min_p", "p": 0.25},
     {"kind": "beam", "size": 3},
@@ -703,19 +664,11 @@ def test_scores_are_those_without_torch_and_of_any_batch(prune):
 
 @pytest.mark.parametrize("values", KINDS, ids=str)
 def test_texts_do_not_depend_on_the_batch(values):
-    held, options = model(), parse_decoding(values)
+    held, options, keys = model(), parse_decoding(values), {"seed": 1, "purpose": "t"}
     found = []
     for batch, first, count in ((16, 0, 60), (64, 0, 60), (16, 40, 20)):
-        drawn = generate(
-            held,
-            options,
-            seed=1,
-            purpose="t",
-            first=first,
-            count=count,
-            maximum_length=40,
-            batch_size=batch,
-        )
+        size = {"first": first, "count": count, "maximum_length": 40, "batch_size": batch}
+        drawn = generate(held, options, **keys, **size)
         found.append([(d.doc_id, d.tokens.tolist(), d.log_prob) for d in drawn])
     assert found[0] == found[1]
     assert found[0][40:] == found[2]
@@ -725,18 +678,8 @@ def test_texts_do_not_depend_on_the_batch(values):
 
 
 def test_drawn_texts_have_the_log_probability_of_scoring():
-    held = model(5)
-    drawn = list(
-        generate(
-            held,
-            parse_decoding({"kind": "ancestral"}),
-            seed=3,
-            purpose="t",
-            first=0,
-            count=200,
-            maximum_length=60,
-        )
-    )
+    held, size = model(5), {"first": 0, "count": 200, "maximum_length": 60}
+    drawn = list(generate(held, parse_decoding(KINDS[0]), seed=3, purpose="t", **size))
     kept = [document for document in drawn if document.finished]
     assert len(kept) > 100
     scores = score_encoded(held, [document.tokens for document in kept])
@@ -802,9 +745,7 @@ def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
 
 
 def test_any_back_off_model_can_be_taken(tmp_path):
-    words = ["<s>", "</s>", "<unk>", *(f"w{n}" for n in range(3, V))]
-    library = fit(draw_sentences(), 3)
-    write_arpa(tmp_path / "m.arpa", library, words)
+    write_arpa(tmp_path / "m.arpa", fit(draw_sentences(), 3), WORDS)
     taken = KneserNey.of(read_arpa(tmp_path / "m.arpa").model).eval()
     texts = documents(seed=2, count=30)
     pairs = zip(score_encoded(taken, texts), score_encoded(model(3), texts), strict=True)

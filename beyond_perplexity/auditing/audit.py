@@ -18,10 +18,11 @@ from beyond_perplexity.auditing.checks import (
     Check,
     Evidence,
     Finding,
+    PrintedNumber,
     is_within,
+    translate,
 )
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.rosetta_programs import PrintedNumber, translate
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing

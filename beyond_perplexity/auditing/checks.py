@@ -1,13 +1,20 @@
 """The table of checks, what a check finds, and what is said of it in words.
 
-A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here.
+A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here; likewise a
+program whose numbers would stand beside ours, a function of a `rosetta.Speech`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
+
+from beyond_perplexity import __version__
+
+if TYPE_CHECKING:
+    from beyond_perplexity.auditing.rosetta import Speech
 
 PRECISION_NAMES = ("float32", "bfloat16", "float16")
 _HOME = "beyond_perplexity.auditing"
@@ -250,3 +257,74 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
     follow = f" ({rest} more follow from them)" if rest else ""
     done = f"no alarm in {len(findings)} checks"
     yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done
+
+
+_TOLD = f"{_HOME}.rosetta"
+
+
+class Program(NamedTuple):
+    """What is known of a program.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function`` that gives its numbers.
+    version : str
+        The version that the numbers were compared with.
+    reads_special : bool
+        Special tokens that a text says are those tokens to it, not characters.
+    """
+
+    reference: str
+    version: str
+    reads_special: bool = False
+
+
+class PrintedNumber(NamedTuple):
+    """One number that a program of `PROGRAMS` would print, and what makes it differ from others.
+
+    `value` is NaN where the program would refuse the text; `predictions` tells how many tokens it
+    scores.
+    """
+
+    program: str
+    name: str
+    value: float
+    predictions: int
+    definition: str
+
+
+PROGRAMS = {
+    "beyond-perplexity": Program(f"{_TOLD}:translate_own", __version__),
+    "lm-evaluation-harness": Program(f"{_TOLD}:translate_rolling", "0.4.13", reads_special=True),
+    "stride recipe": Program(f"{_TOLD}:translate_stride", "transformers 5.23", reads_special=True),
+    "evaluate": Program(f"{_TOLD}:translate_metric", "0.4.6", reads_special=True),
+    "llama.cpp": Program(f"{_TOLD}:translate_chunks", "b11549"),
+    "KenLM": Program(f"{_TOLD}:translate_query", "0.3.0"),
+}
+
+
+def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
+    """Yield the lines of the numbers of programs."""
+    for one in numbers:
+        value = "none" if math.isnan(one.value) else f"{one.value:.6g}"
+        yield f"{one.program}: {one.name} {value} ({one.predictions:,} predictions)"
+        yield f"{'':6}{one.definition}"
+
+
+def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
+    """Return the numbers that the programs, or some of them, would print.
+
+    A definition also names special tokens that the text says, where the program reads them as
+    tokens: ours does not.
+    """
+    numbers: list[PrintedNumber] = []
+    for name, row in PROGRAMS.items():
+        if programs is not None and name not in programs:
+            continue
+        function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
+        cause = ""
+        if speech.said and row.reads_special:
+            cause = f"; the text says {speech.said}: a token to this program, characters to ours"
+        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
+    return numbers

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from beyond_perplexity.auditing.rosetta_programs import PrintedNumber
+from beyond_perplexity.auditing.checks import PrintedNumber
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import (
     ScoreWindow,

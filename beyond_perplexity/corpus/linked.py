@@ -303,13 +303,6 @@ def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
             raise InputError(
                 f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
             )
-    # An object takes a byte of the file at least, so more come of lists that stand in many places.
-    total, most = sum(len(held) for held in found.values() if _is_list(held)), path.stat().st_size
-    if total > most:
-        raise InputError(
-            f"{path}: has {total:,} entries in a file of {most:,} bytes: it names the same lists "
-            "again and again, so it is no such file"
-        )
     return found.items()
 
 

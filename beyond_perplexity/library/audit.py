@@ -7,8 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beyond_perplexity.auditing.checks import CHECKS, Finding, describe_findings
-from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber, describe_numbers
+from beyond_perplexity.auditing.checks import (
+    CHECKS,
+    PROGRAMS,
+    Finding,
+    PrintedNumber,
+    describe_findings,
+    describe_numbers,
+)
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.calls import (

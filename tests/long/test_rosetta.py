@@ -26,8 +26,8 @@ from tokenizers import processors
 from transformers import AutoTokenizer
 
 from beyond_perplexity.auditing.audit import load_audited
+from beyond_perplexity.auditing.checks import translate
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.rosetta_programs import translate
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary

@@ -29,5 +29,5 @@ def write_corpus(
 
 def put(path, content):
     """Write text or bytes to a file; return its path."""
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path

@@ -187,26 +187,17 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))  # of each command
 WORDS = ["a", "b", "c", "."]
 NUMBERS = ["0", "1", "2", "7", "-1", str(2**31), str(2**63 - 1), str(2**64), "9" * 5_000, ""]
 NUMBERS += ["nan", "inf", "-inf", "1e308", "1e-320", "0x10", "1.5", "٣", "--"]
-OBJECTS = [
-    "{}",
-    "[]",
-    "",
-    "{",
-    "null",
-    '{"a": NaN}',
-    '{"\\u0000": 1}',
-    "[" * 20_000,
+OBJECTS = ["{}", "[]", "", "{", "null", '{"a": NaN}', '{"\\u0000": 1}', "[" * 20_000]
+OBJECTS += [
     '{"a": ' + "9" * 5_000 + "}",
     '{"kind": "ancestral"}',
     '{"kind": "nucleus", "mass": 1e308}',
-    '{"temperatures": [0, -1, 1e308]}',
-    '{"samples": -1, "particles": 0, "uniform": 2}',
-    '{"permutations": -1}',
+]
+OBJECTS += ['{"temperatures": [0, -1, 1e308]}', '{"samples": -1, "particles": 0, "uniform": 2}']
+OBJECTS += ['{"permutations": -1}', '{"family": "none"}', '{"0.1": [0, 2]}', '{"mine": ["path"]}']
+OBJECTS += [
     '{"source": {"format": "text", "paths": ["none\\u001b[31m"]}}',
     '{"family": "lstm", "architecture": {"embedding_size": 8, "hidden_size": 12, "layers": 1}}',
-    '{"family": "none"}',
-    '{"0.1": [0, 2]}',
-    '{"mine": ["path"]}',
 ]
 NAMES = ["a", "", "-", "é\u202e", "a\nb", "$x^{", "<b>", "\udcff", "train", "test", "cpu", "cuda:9"]
 FILES = ["documents.parquet", "words.json", "text.txt", "empty", "bytes", "lstm", "none", "."]
@@ -235,10 +226,8 @@ USUAL = {
     "decoding": '{"kind": "ancestral"}',
     "versions": '{"0.1": [0, 2]}',
     "config": '{"source": {"format": "text", "paths": ["none"]}}',
-    "split": "test",
-    "splits": "test",
-    "name": "a",
-    "names": "a",
+    **dict.fromkeys(["split", "splits"], "test"),
+    **dict.fromkeys(["name", "names"], "a"),
     "device": "cpu",
 }
 

@@ -33,12 +33,11 @@ from beyond_perplexity.auditing.audit import (
     sample_texts,
     tolerance_of,
 )
-from beyond_perplexity.auditing.checks import CHECKS
+from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
 from beyond_perplexity.auditing.probabilities import _ALL as ALL
 from beyond_perplexity.auditing.probabilities import _DRAWN as DRAWN
 from beyond_perplexity.auditing.probabilities import _LIKELIEST as LIKELIEST
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, translate
 from beyond_perplexity.auditing.scores import _WINDOWS as WINDOWS
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject

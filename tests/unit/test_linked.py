@@ -31,23 +31,17 @@ ALIASES = {
     "Q1": ["Super Mario Land", "SML"],
     "Q2": {"Nintendo"},
     "Q3": ("Game Boy", "Game Boy", " "),
-    "Q4": [],
 }
-GRAPH = {
-    "Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")],
-    "Q2": [],
-    "Q3": [("R:P400", "Q1")],
-}
+ALIASES |= {"Q4": []}
+GRAPH = {"Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")], "Q2": []}
+GRAPH |= {"Q3": [("R:P400", "Q1")]}
 ANNOTATIONS = [
-    {"source": "WIKI", "id": "Q1", "relation": ["@@NEW@@"], "parent_id": ["Q1"], "span": [0, 3]},
-    {"source": "NEL", "id": "Q2", "relation": ["P178"], "parent_id": ["Q1"], "span": [6, 7]},
-    {
-        "source": "COREF",
-        "id": "Q1",
-        "relation": ["@@REFLEXIVE@@"],
-        "parent_id": ["Q1"],
-        "span": [9, 10],
-    },
+    {"source": source, "id": entity, "relation": [relation], "parent_id": ["Q1"], "span": span}
+    for source, entity, relation, span in (
+        ("WIKI", "Q1", "@@NEW@@", [0, 3]),
+        ("NEL", "Q2", "P178", [6, 7]),
+        ("COREF", "Q1", "@@REFLEXIVE@@", [9, 10]),
+    )
 ]
 TEXT = "Super Mario Land is made by Nintendo . \n It is old ."
 TOKENS = TEXT.split(" ")
@@ -84,43 +78,25 @@ def test_both_variants_become_the_same_tables(tmp_path, nested):
     tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
     source = write(tmp_path, {**DOCUMENT, "tokens": tokens})
     found = run_options(tmp_path / "out", {"source": source})
-    assert found["documents"] == [
-        {
-            "doc_id": 0,
-            "split": "train",
-            "title": "Super Mario Land",
-            "text": "super mario land is made by nintendo . it is old .",
-            "n_tokens": 12,
-        }
-    ]
-    assert found["mentions"] == [
-        {"doc_id": 0, "start": 0, "end": 3, "entity": "Q1", "source": "wiki"},
-        {"doc_id": 0, "start": 6, "end": 7, "entity": "Q2", "source": "nel"},
-        {"doc_id": 0, "start": 8, "end": 9, "entity": "Q1", "source": "coref"},
-    ]
-    assert [tuple(row.values()) for row in found["knowledge_graph"]] == [
-        ("Q1", "P178", "Q2"),
-        ("Q1", "P400", "Q3"),
-        ("Q1", "P577", "T::1989"),
-        ("Q3", "R:P400", "Q1"),
-    ]
-    assert [tuple(row.values()) for row in found["aliases"]] == [
-        ("Q1", "Super Mario Land"),
-        ("Q1", "SML"),
-        ("Q2", "Nintendo"),
-        ("Q3", "Game Boy"),
-    ]
+    rows = {name: [tuple(row.values()) for row in found[name]] for name in TABLES}
+    text = "super mario land is made by nintendo . it is old ."
+    assert list(found["documents"][0]) == ["doc_id", "split", "title", "text", "n_tokens"]
+    assert rows["documents"] == [(0, "train", "Super Mario Land", text, 12)]
+    assert list(found["mentions"][0]) == ["doc_id", "start", "end", "entity", "source"]
+    expected = [(0, 0, 3, "Q1", "wiki"), (0, 6, 7, "Q2", "nel"), (0, 8, 9, "Q1", "coref")]
+    assert rows["mentions"] == expected
+    edges = [("Q1", "P178", "Q2"), ("Q1", "P400", "Q3"), ("Q1", "P577", "T::1989")]
+    assert rows["knowledge_graph"] == [*edges, ("Q3", "R:P400", "Q1")]
+    names = [("Q1", "Super Mario Land"), ("Q1", "SML"), ("Q2", "Nintendo"), ("Q3", "Game Boy")]
+    assert rows["aliases"] == names
     report = found["report"]
     assert report["annotation"] == {"tokens of white space": 1}
     assert report["skips"]["blank alias"]["first"] == [f"{source['aliases']}: entity Q3"]
     assert report["mentions"]["wiki"] == {"found": 1, "kept": 1, "written": 1}
     relations = report["relations"]
     assert relations["agreement_on_new"] == 1
-    assert {kind: row[kind] for kind, row in relations["annotated_by_derived"].items()} == {
-        "new": 1,
-        "related": 1,
-        "ongoing": 1,
-    }
+    same = {kind: row[kind] for kind, row in relations["annotated_by_derived"].items()}
+    assert same == dict.fromkeys(("new", "related", "ongoing"), 1)
 
 
 def test_one_alias_may_name_several_entities(tmp_path):
@@ -372,14 +348,8 @@ def configured(source, **sections):
 
 
 def test_files_beside_the_text_are_inputs_and_may_be_addresses():
-    config = configured(
-        {
-            "format": "linked-wikitext",
-            "paths": ["d.jsonl"],
-            "aliases": ADDRESS,
-            "knowledge_graph": "k.pkl",
-        }
-    )
+    files = {"aliases": ADDRESS, "knowledge_graph": "k.pkl"}
+    config = configured({"format": "linked-wikitext", "paths": ["d.jsonl"], **files})
     validate(config, SCHEMA)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"

@@ -81,21 +81,15 @@ def test_known_lines(line, tokens):
 
 @pytest.mark.parametrize("language", ["en", "fr", "it", "de", "ru", "cs"])
 def test_random_lines_equal_sacremoses(language):
-    random_source = random.Random(5)
-    lines = [
-        "".join(random_source.choices(PIECES, k=random_source.randrange(15))) for _ in range(3000)
-    ]
+    lines = random_lines(PIECES, 3000, 14, 5)
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "ko", "fi", "sv"])
 def test_other_scripts_equal_sacremoses_on_letters(language):
     """Without the signs in which this module follows the Perl script instead."""
-    random_source = random.Random(6)
-    pieces = [piece for piece in PIECES if piece != ":"] + list("東京カな韓국龍")
-    lines = [
-        "".join(random_source.choices(pieces, k=random_source.randrange(15))) for _ in range(60)
-    ]
+    pieces = [piece for piece in PIECES if piece != ":"] + list("東京カな韓国龍")
+    lines = random_lines(pieces, 60, 14, 6)
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
@@ -183,9 +177,7 @@ def test_filter_names_the_line_of_a_wrong_encoding():
 
 # Each character of the normalizer's rules, and neighbours that its patterns ask for.
 CLEANED_PIECES = [
-    *"ab19 <()[].,:;?!%`´'\"„“”–—‘‚’…«»",
-    "\xa0",
-    "\r",
+    *"ab19 <()[].,:;?!%`´'\"„“”–—‘‚’…«»\xa0\r",
     "nº",
     "ºC",
     "cm",
@@ -197,9 +189,9 @@ CLEANED_PIECES = [
 WIDE = "，。、”“∶：？《》）！（；」「０１２３４５６７８９．～’…━〈〉【】％"
 
 
-def random_lines(pieces, n=4000):
-    source = random.Random(11)
-    return ["".join(source.choices(pieces, k=source.randrange(14))) for _ in range(n)]
+def random_lines(pieces, n=4000, longest=13, seed=11):
+    source = random.Random(seed)
+    return ["".join(source.choices(pieces, k=source.randrange(longest + 1))) for _ in range(n)]
 
 
 @pytest.mark.parametrize("language", ["en", "de", "es", "fr", "cs", "it"])

@@ -41,45 +41,48 @@ class Wrapped(LanguageModel):
         return self.model.step(tokens, state)
 
 
-class Endless(Wrapped):
-    """An end that cannot be: its logit is masked, as it is to force long texts."""
+class Changed(Wrapped):
+    """A model whose logits are changed; with `steps` those of single steps as well."""
+
+    steps = False
 
     def forward(self, tokens):
-        return without_end_id(self.model(tokens))
+        return self.change(self.model(tokens), tokens)
 
     def step(self, tokens, state):
         logits, state = self.model.step(tokens, state)
-        return without_end_id(logits), state
+        return (self.change(logits, tokens) if self.steps else logits), state
 
 
-def without_end_id(logits):
-    return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
+class Endless(Changed):
+    """An end that cannot be: its logit is masked, as it is to force long texts."""
+
+    steps = True
+
+    def change(self, logits, tokens):
+        return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
 
-class Unshifted(Wrapped):
+class Unshifted(Changed):
     """cross_entropy(logits, input_ids) without the shift by one."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)  # (B, T, V)
+    def change(self, logits, tokens):
         return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
 
 
-class Late(Wrapped):
+class Late(Changed):
     """Shifted twice: once by the model, once by the caller."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         return torch.cat([logits[:, :1], logits[:, :-1]], 1)
 
 
-class Bidirectional(Wrapped):
+class Bidirectional(Changed):
     """A causal mask that is missing: every place sees a summary of all."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        return logits + 0.5 * torch.cos(tokens.double()).mean(1).float()[:, None, None] * ramp(
-            logits
-        )
+    def change(self, logits, tokens):
+        seen = torch.cos(tokens.double()).mean(1).float()[:, None, None]
+        return logits + 0.5 * seen * ramp(logits)
 
 
 class WrongAxis(Wrapped):
@@ -90,15 +93,15 @@ class WrongAxis(Wrapped):
         yield log_probs.gather(-1, targets[..., None])[..., 0].double().flatten()
 
 
-class Leaking(Wrapped):
+class Leaking(Changed):
     """Positions that are counted from the padded end, as after padding at the left without ids."""
 
     strength, beyond = 0.3, 0
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        length = max(0, tokens.shape[1] - self.beyond)
-        return logits + self.strength * math.sin(length) * ramp(logits)
+    def change(self, logits, tokens):
+        return logits + self.strength * math.sin(max(0, tokens.shape[1] - self.beyond)) * ramp(
+            logits
+        )
 
 
 class LeakingLittle(Leaking):
@@ -113,13 +116,12 @@ class LeakingLate(Leaking):
     beyond = 32
 
 
-class BatchNormalized(Wrapped):
+class BatchNormalized(Changed):
     """A batch normalization that is still in training mode."""
 
     strength, beyond = 0.2, 0
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         mean = logits[..., 3:].mean(0, keepdim=True)  # (1, T, V − 3)
         mean[:, : self.beyond] = 0
         return torch.cat([logits[..., :3], logits[..., 3:] - self.strength * mean], -1)
@@ -137,11 +139,10 @@ class BatchNormalizedLate(BatchNormalized):
     beyond = 32
 
 
-class DropsOut(Wrapped):
+class DropsOut(Changed):
     """functional.dropout(…), whose default is training=True."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         return torch.where(
             logits > -torch.inf, functional.dropout(logits.nan_to_num(neginf=0)), logits
         )
@@ -166,25 +167,22 @@ class RemembersLate(Remembers):
     beyond = 32
 
 
-class Overflows(Wrapped):
+class Overflows(Changed):
     """Half precision that overflows where texts are long."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens).clone()
+    def change(self, logits, tokens):
+        logits = logits.clone()
         logits[:, 30:] *= math.nan
         return logits
 
 
-class Padded(Wrapped):
+class Padded(Changed):
     """A vocabulary that is filled up to a multiple of 64, and a softmax over all of it."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
+    steps = True
 
-    def step(self, tokens, state):
-        logits, state = self.model.step(tokens, state)
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0), state
+    def change(self, logits, tokens):
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
 
 
 class WrongPositions(Wrapped):
@@ -267,15 +265,9 @@ def changed_rows(**changes):
     return score
 
 
-def characters_for_bytes(model, vocabulary, texts, **options):
-    """len(text) where len(text.encode()) was meant."""
-    return changed_rows(bytes=lambda row: row.characters)(model, vocabulary, texts, **options)
-
-
-def in_bits(model, vocabulary, texts, **options):
-    """log2 where ln was meant."""
-    change = changed_rows(log_likelihood=lambda row: row.log_likelihood / math.log(2))
-    return change(model, vocabulary, texts, **options)
+# len(text) where len(text.encode()) was meant; log2 where ln was meant
+characters_for_bytes = changed_rows(bytes=lambda row: row.characters)
+in_bits = changed_rows(log_likelihood=lambda row: row.log_likelihood / math.log(2))
 
 
 def sorted_by_length(model, vocabulary, texts, **options):

@@ -254,13 +254,10 @@ def test_a_dump_becomes_four_tables(tmp_path):
 
 
 def test_parts_of_a_dump_are_read_as_one(tmp_path):
-    whole = write_dump(tmp_path / "whole.xml", *pages(9))
-    parts = [
-        write_dump(tmp_path / "1.xml", *pages(9)[:4]),
-        write_dump(tmp_path / "2.xml", *pages(9)[4:]),
-    ]
-    one = run(tmp_path / "one", [str(whole)])
-    two = run(tmp_path / "two", [str(part) for part in parts])
+    pieces = {"whole": pages(9), "first": pages(9)[:4], "second": pages(9)[4:]}
+    paths = {name: str(write_dump(tmp_path / name, *held)) for name, held in pieces.items()}
+    one = run(tmp_path / "one", [paths["whole"]])
+    two = run(tmp_path / "two", [paths["first"], paths["second"]])
     assert all(one[name] == two[name] for name in TABLES)
 
 
@@ -575,51 +572,39 @@ def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit, tmp_path):
     # forty pages share a paragraph, and every second page is there twice
     forty = chapters(40, "One for all.")
     dump = write_dump(tmp_path / "d.xml", *forty, *forty[::2])
-    both = {}
+    shares, both = {"unit": unit, "train": 0.5, "valid": 0.2, "test": 0.3}, {}
     for deduplicate in (True, False):
-        result = run(
-            tmp_path / str(deduplicate),
-            [str(dump)],
-            documents={"deduplicate": deduplicate},
-            split={"unit": unit, "train": 0.5, "valid": 0.2, "test": 0.3},
-        )
-        texts = {
-            split: [row["text"] for row in result["documents"] if row["split"] == split]
-            for split in ("train", "valid", "test")
-        }
-        copies = {
-            split: sum(text in texts["train"] for text in texts[split])
+        folder, options = tmp_path / str(deduplicate), {"deduplicate": deduplicate}
+        result = run(folder, [str(dump)], documents=options, split=shares)
+        rows = result["documents"]
+        train = [row["text"] for row in rows if row["split"] == "train"]
+        both[deduplicate] = {
+            split: sum(row["text"] in train for row in rows if row["split"] == split)
             for split in ("valid", "test")
         }
-        assert result["report"]["split"]["also_in_train"] == copies
-        both[deduplicate] = copies
+        assert result["report"]["split"]["also_in_train"] == both[deduplicate]
         if not deduplicate:  # the same title and text are in one split, wherever they stand
             raw = {row["doc_id"]: row["text"] for row in result["raw"]}
-            placed = {(d["title"], raw[d["doc_id"]], d["split"]) for d in result["documents"]}
+            placed = {(row["title"], raw[row["doc_id"]], row["split"]) for row in rows}
             assert len(placed) == 40 * 4
-            assert len(result["documents"]) == 60 * 4
+            assert len(rows) == 60 * 4
     assert both[True] == {"valid": 0, "test": 0}
     assert min(both[False].values()) > 0
 
 
 def annotated_file(kind, path):
     """Write 60 documents of two words; of twelve titles where the format has titles."""
-    if kind == "penn":
-        text = "".join(f"(S (NN Zoë) (NN W{n}))\n" for n in range(60))
-    elif kind == "conll":
-        text = "".join(
+    documents = {
+        "penn": lambda n: f"(S (NN Zoë) (NN W{n}))",
+        "conll": lambda n: (
             f"#begin document (t{n % 12}); part {n // 12:03}\n"
-            f"t 0 0 Zoë NN * - - - - * -\nt 0 1 W{n} NN * - - - - * -\n\n#end document\n"
-            for n in range(60)
-        )
-    else:
-        text = "".join(
-            json.dumps({"title": f"t{n % 12}", "tokens": ["Zoë", f"W{n}"], "annotations": []})
-            + "\n"
-            for n in range(60)
-        )
-    path.write_text(text, encoding="utf-8")
-    return str(path)
+            f"t 0 0 Zoë NN * - - - - * -\nt 0 1 W{n} NN * - - - - * -\n\n#end document"
+        ),
+        "linked-wikitext": lambda n: json.dumps(
+            {"title": f"t{n % 12}", "tokens": ["Zoë", f"W{n}"], "annotations": []}
+        ),
+    }[kind]
+    return lines(path, *map(documents, range(60)))
 
 
 @pytest.mark.parametrize("unit", ["document", "page"])

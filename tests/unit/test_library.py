@@ -89,17 +89,8 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
 
 def test_whatever_holds_texts_gives_them_as_they_are():
     table = pa.table({"other": range(len(MODEL)), "text": MODEL, "title": MODEL})
-    forms = (
-        MODEL,
-        tuple(MODEL),
-        (text for text in MODEL),
-        np.array(MODEL),
-        pd.Series(MODEL),
-        table.to_pandas(),
-        table,
-        table.to_reader(max_chunksize=7),
-        table.to_batches()[0],
-    )
+    forms = [MODEL, tuple(MODEL), (text for text in MODEL), np.array(MODEL), pd.Series(MODEL)]
+    forms += [table.to_pandas(), table, table.to_reader(max_chunksize=7), table.to_batches()[0]]
     for place, form in enumerate(forms):
         found = [*text_source(form, f"form {place}").read(StrictProblems(skip=False))]
         assert [record.as_it_is for record in found] == MODEL
@@ -167,9 +158,8 @@ def test_what_a_notebook_shows_is_text_and_no_markup():
 
 
 def test_json_has_no_nan_and_every_kind_of_number():
-    held = pa.table(
-        {"whole": pa.array([2**62, None]), "real": [math.inf, 0.1], "text": ["é", None]}
-    )
+    whole = pa.array([2**62, None])
+    held = pa.table({"whole": whole, "real": [math.inf, 0.1], "text": ["é", None]})
     summary = {"a": np.float64("nan"), "b": np.int64(3), "c": (1, [np.array([1.5, math.nan])])}
     summary |= {"d": pd.NA, "e": pd.NaT, "f": "\ud800", "g": pd.Timestamp("2020-01-01")}
     written = Result("x", held, summary=summary).to_json()
@@ -178,12 +168,8 @@ def test_json_has_no_nan_and_every_kind_of_number():
         {"whole": 2**62, "real": None, "text": "é"},
         {"whole": None, "real": 0.1, "text": None},
     ]
-    assert found["summary"] == {"a": None, "b": 3, "c": [1, [[1.5, None]]]} | {
-        "d": None,
-        "e": None,
-        "f": "\ud800",
-        "g": "2020-01-01T00:00:00",
-    }
+    expected = {"a": None, "b": 3, "c": [1, [[1.5, None]]], "d": None, "e": None}
+    assert found["summary"] == expected | {"f": "\ud800", "g": "2020-01-01T00:00:00"}
 
 
 def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared):
@@ -211,6 +197,7 @@ def test_a_result_is_not_changed_by_what_is_done_to_its_tables(compared):
         (["", " "], "reference: has no document with a token"),
         (3, "reference: is of type int; give a path, texts"),
         (b"a b", "reference: is of type bytes"),
+        ({"text": ["a", "b"]}, "reference: is of type dict; give a path"),  # its keys are no texts
         (pd.DataFrame({"words": ["a"]}), "reference: has no column 'text'; rename one"),
         (pd.DataFrame({"text": [1, "a"]}), "reference: cannot be read (Could not convert"),
         ("missing.txt", "missing.txt: no such file"),
@@ -389,19 +376,11 @@ def test_scores_of_pairs_need_no_model():
 
 
 def test_what_an_extra_installs_is_named(monkeypatch):
-    with (
-        pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[models\]'"),
-        errors.extras_named(),
-    ):
+    installs = r"pip install 'beyond-perplexity\[models\]'"
+    with pytest.raises(InputError, match=installs), errors.extras_named():
         raise ModuleNotFoundError("No module named 'torch'", name="torch._C")
     with pytest.raises(ModuleNotFoundError), errors.extras_named():
         raise ModuleNotFoundError("No module named 'x'", name="x")
-
-
-def test_a_mapping_is_no_list_of_texts():
-    """Its keys would be read as the texts."""
-    with pytest.raises(InputError, match="x: is of type dict; give a path"):
-        text_source({"text": ["a", "b"]}, "x")
 
 
 TEXTS = ["a b", "b b c", "a", "b a a b"]
@@ -436,13 +415,8 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     perplexity_command.main([*flags, "--per-document", str(rows)])
     printed = json.loads(capsys.readouterr().out)
     assert [(one["read"], one["used"]) for one in printed.pop("files")] == [(4, 4)]
-    for given in (
-        TEXTS,
-        iter(TEXTS),
-        pd.DataFrame({"text": TEXTS}),
-        pa.table({"text": TEXTS}),
-        path,
-    ):
+    tables = pd.DataFrame({"text": TEXTS}), pa.table({"text": TEXTS})
+    for given in (TEXTS, iter(TEXTS), *tables, path):
         found = beyond_perplexity.perplexity(folder, given, **CPU)
         assert json.loads(json.dumps(found.summary)) == printed
         documents = found.table_of("documents")
@@ -456,12 +430,8 @@ def test_texts_in_memory_have_the_perplexity_of_a_file(folder, tmp_path, capsys)
     assert table.loc["token", "perplexity"] == pytest.approx(math.exp(nats), rel=1e-12)
 
 
-def test_nothing_is_held_of_documents_where_it_is_not_asked_for(folder):
-    found = beyond_perplexity.perplexity(folder, TEXTS, per_document=False, **CPU)
-    assert found.tables == ()
-
-
-def test_groups_of_texts_widen_what_is_independent(folder):
+def test_documents_are_held_where_they_are_asked_for_with_their_groups(folder):
+    assert beyond_perplexity.perplexity(folder, TEXTS, per_document=False, **CPU).tables == ()
     found = beyond_perplexity.perplexity(folder, TEXTS, groups=[1, 1, 2, 2], **CPU)
     assert found.summary["interval"]["groups"] == 2
     assert found.table_of("documents")["group"].tolist() == ["1", "1", "2", "2"]
@@ -738,19 +708,11 @@ class OwnError(Exception):
     """Of a caller."""
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        TypeError("mine"),
-        ValueError("mine"),
-        pa.ArrowInvalid("mine"),
-        OwnError("mine"),
-        OSError("mine"),
-        ModuleNotFoundError("mine", name="torch"),
-        KeyboardInterrupt(),
-    ],
-    ids=lambda error: type(error).__name__,
-)
+ERRORS = [kind("mine") for kind in (TypeError, ValueError, pa.ArrowInvalid, OwnError, OSError)]
+ERRORS += [ModuleNotFoundError("mine", name="torch"), KeyboardInterrupt()]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("name", ["compare", "perplexity", "audit", "contrast", "similarity"])
 def test_exceptions_of_the_caller_pass_through(given, name, error, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -96,40 +96,32 @@ def test_a_tree_in_the_form_of_the_table(text, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("reason", "texts"),
     [
-        ("(S (NP (NN a))", "unbalanced brackets"),
-        ("(S (NP (NN a))))", "unbalanced brackets"),
-        (")", "unbalanced brackets"),
-        ("", "unbalanced brackets"),
-        ("(S (NN a)) (S (NN b))", "several roots"),
-        ("(ROOT (S (NN a)) (S (NN b)))", "several roots"),
-        ("(S (NN a)) b", "several roots"),
-        ("word", "text outside the trees"),
-        ("(S)", "tree without words"),
-        ("()", "tree without words"),
-        ("(S (NP) (NN a))", "tree without words"),
-        ("(S (NP (-NONE- *)))", "tree without words"),
-        ("(ROOT (-NONE- *))", "tree without words"),
-        ("(NP the cat)", "word without a tag"),
-        ("(NP (DT the) cat)", "word without a tag"),
-        ("(NP cat (DT the))", "word without a tag"),
-        ("(ROOT cat)", "word without a tag"),
-        ("(S ((NN a)) (NN b))", "bracket without a label"),
-        ("(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2), "tree too deep"),
+        ("unbalanced brackets", ["(S (NP (NN a))", "(S (NP (NN a))))", ")", ""]),
+        (
+            "several roots",
+            ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))", "(S (NN a)) b"],
+        ),
+        ("text outside the trees", ["word"]),
+        ("tree without words", ["(S)", "()", "(S (NP) (NN a))", "(S (NP (-NONE- *)))"]),
+        ("tree without words", ["(ROOT (-NONE- *))"]),
+        ("word without a tag", ["(NP the cat)", "(NP (DT the) cat)", "(NP cat (DT the))"]),
+        ("word without a tag", ["(ROOT cat)"]),
+        ("bracket without a label", ["(S ((NN a)) (NN b))"]),
+        ("tree too deep", ["(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2)]),
     ],
 )
-def test_a_malformed_tree_says_why(text, reason):
-    with pytest.raises(TreeError) as error:
-        parse_tree(text)
-    assert error.value.reason == reason
+def test_a_malformed_tree_says_why(reason, texts):
+    for text in texts:
+        with pytest.raises(TreeError) as error:
+            parse_tree(text)
+        assert error.value.reason == reason
 
 
 def test_function_labels_go_but_labels_of_hyphens_stay():
-    found = [
-        category(label) for label in ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
-    ]
-    assert found == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+    labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
+    assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
 
 
 def random_tree(draw, depth=0):
@@ -250,30 +242,22 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
 
 
 def test_a_treebank_becomes_documents_and_trees(tmp_path):
-    first = write(
-        tmp_path / "a.mrg", "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
-    )
-    second = write(tmp_path / "b.mrg", GOOD)
+    text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
+    first, second = write(tmp_path / "a.mrg", text), write(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
     found = run(tmp_path / "out", paths, "penn", workers=2)
     assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == {
         ("train", "a", "zoe runs ("),
         ("test", "b", "the cat sits"),
     }
-    ids = {document["title"]: document["doc_id"] for document in found["documents"]}
-    assert sorted(found["trees"], key=lambda row: (row["doc_id"] != ids["a"], row["sentence"])) == [
-        {"doc_id": ids["a"], "sentence": 0, "tree": "(S (NP (NNP zoe)) (VP (VBZ runs)))"},
-        {"doc_id": ids["a"], "sentence": 1, "tree": "(NP (-LRB- -LRB-))"},
-        {"doc_id": ids["b"], "sentence": 0, "tree": GOOD},
-    ]
+    titles = {document["doc_id"]: document["title"] for document in found["documents"]}
+    trees = [(titles[row["doc_id"]], row["sentence"], row["tree"]) for row in found["trees"]]
+    runs = ("a", 0, "(S (NP (NNP zoe)) (VP (VBZ runs)))")
+    assert sorted(trees) == [runs, ("a", 1, "(NP (-LRB- -LRB-))"), ("b", 0, GOOD)]
     assert found["report"]["trees"] == {"kind": "given", "written": 3}
     assert found["report"]["tokens"] == 6
-    kept = run(
-        tmp_path / "kept",
-        paths,
-        "penn",
-        preprocessing={"lower_case": False, "remove_accents": False, "tokenizer": "none"},
-    )
+    steps = {"lower_case": False, "remove_accents": False, "tokenizer": "none"}
+    kept = run(tmp_path / "kept", paths, "penn", preprocessing=steps)
     assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
 
 
@@ -292,10 +276,7 @@ def test_trees_as_documents_are_split_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        (
-            {"preprocessing": {"tokenizer": "moses"}},
-            r"preprocessing\.tokenizer: .* keeps the tokens",
-        ),
+        ({"preprocessing": {"tokenizer": "moses"}}, r"preprocessing\.tokenizer: .* keeps the tok"),
         ({"preprocessing": {"normalize_punctuation": True}}, "normalize_punctuation"),
         ({"trees": {"kind": "shallow"}}, "a treebank has trees"),
     ],
@@ -443,10 +424,7 @@ def test_leaves_are_the_tokens_whatever_they_are(seed):
 def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
     text = "a b . c d e . a -LRB- . f ."
     trees, left_out = parse_document(text.split(), 3)
-    assert [(number, leaves(tree)) for number, tree in trees] == [
-        (0, ["a", "b", "."]),
-        (3, ["f", "."]),
-    ]
+    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
     assert left_out == {LONG: 1, ESCAPED: 1}
 
 

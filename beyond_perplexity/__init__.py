@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from beyond_perplexity.library.audit import audit
-    from beyond_perplexity.library.compare import compare, compare_perplexity
+    from beyond_perplexity.library.compare import compare
+    from beyond_perplexity.library.compare_perplexity import compare_perplexity
     from beyond_perplexity.library.contrast import contrast
     from beyond_perplexity.library.estimate import estimate
     from beyond_perplexity.library.perplexity import perplexity
@@ -28,7 +29,7 @@ os.environ.setdefault("MKL_CBWR", "AUTO")
 _PLACES = {
     "audit": "library.audit",
     "compare": "library.compare",
-    "compare_perplexity": "library.compare",
+    "compare_perplexity": "library.compare_perplexity",
     "contrast": "library.contrast",
     "estimate": "library.estimate",
     "load_results": "library.results_folder",

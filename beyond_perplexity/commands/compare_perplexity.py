@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_flags(parser, PairOptions, *_FLAGS)
     given = parser.parse_args(arguments)
     # Late: it takes a second.
-    from beyond_perplexity.library.compare import compare_perplexity
+    from beyond_perplexity.library.compare_perplexity import compare_perplexity
 
     found = compare_perplexity(**vars(given))
     tell(found.files)

@@ -42,7 +42,7 @@ shell.prefix(SHELL_PREFIX)
 STARTED = time.time()
 
 try:
-    validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
+    validate(config)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

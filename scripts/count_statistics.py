@@ -11,9 +11,9 @@ from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, count_documents
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles, read_resample
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import TextView, read_resample, vocabulary_words
+from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 

@@ -11,11 +11,11 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
 from beyond_perplexity.tendencies.statistics import read_statistics
-from beyond_perplexity.tendencies.tokens import TextView, choose_documents
+from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 

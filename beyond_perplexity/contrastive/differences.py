@@ -23,10 +23,9 @@ from beyond_perplexity.contrastive.entropy import (
     unclear_base,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.holm_adjustment import adjust_rows
+from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
-from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,

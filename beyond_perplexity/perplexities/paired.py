@@ -15,16 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.p_values import (
+    draw_warning,
+    holm,
+    sign_flip_p_values,
+    student_quantile,
+)
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES

@@ -26,14 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     group_key,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
 from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW

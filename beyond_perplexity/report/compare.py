@@ -37,8 +37,12 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions, source_
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
+from beyond_perplexity.tendencies.measures import (
+    exchanged_told,
+    measure_rows,
+    measure_table,
+    star_warning,
+)
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (

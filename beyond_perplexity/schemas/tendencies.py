@@ -34,7 +34,7 @@ TENDENCY_MEASURES = columns(
     strings("vocabulary"),
 )
 
-# One row per measure of random subsets of n documents; see tendencies/sample_size.py.
+# One row per measure of random subsets of n documents; see tendencies/curves.py.
 SAMPLE_SIZE = columns(
     "sample_size",
     strings("source tendency measure"),

@@ -20,16 +20,16 @@ from beyond_perplexity.inference.correlations import (
     correlation_matrix,
     few_items_interval,
 )
-from beyond_perplexity.inference.holm_adjustment import adjust_rows
 from beyond_perplexity.inference.intervals import (
     RatioInterval,
     finite,
     jackknife_interval,
     ratio_interval,
 )
-from beyond_perplexity.inference.sign_flips import (
+from beyond_perplexity.inference.p_values import (
     EXACT_GROUPS,
     TIE,
+    adjust_rows,
     flipped_sums,
     sign_flip_p_values,
 )

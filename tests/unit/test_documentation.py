@@ -403,7 +403,7 @@ def test_configurations_of_a_page_are_valid(page, tmp_path, monkeypatch):
             config = deepcopy(base)
             for section, held in yaml.safe_load(block.text).items():
                 config[section] = {**config.get(section, {}), **held}
-            validate(config, ROOT / "rules/config.schema.yaml")
+            validate(config)
             Run(config)
 
 
@@ -460,7 +460,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_the_configuration_is_whole_and_plans_its_jobs(folder):
     whole, _ = examples()
-    validate(whole, ROOT / "rules" / "config.schema.yaml")
+    validate(whole)
     run = Run(whole)
     assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
 
@@ -468,7 +468,7 @@ def test_the_configuration_is_whole_and_plans_its_jobs(folder):
 def test_the_other_corpora_can_be_added(folder):
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
-    validate(whole, ROOT / "rules" / "config.schema.yaml")
+    validate(whole)
     assert len(Run(whole).corpora.source_files("coreference")) == 60
 
 

@@ -24,7 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from tests.unit.small_corpora import put
-from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
 
 ALIASES = {
@@ -350,7 +350,7 @@ def configured(source, **sections):
 def test_files_beside_the_text_are_inputs_and_may_be_addresses():
     files = {"aliases": ADDRESS, "knowledge_graph": "k.pkl"}
     config = configured({"format": "linked-wikitext", "paths": ["d.jsonl"], **files})
-    validate(config, SCHEMA)
+    validate(config)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
     assert run.corpora.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
@@ -371,7 +371,7 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
         ({"format": "penn", "word_column": 2}, {}, "word_column is for format conll only"),
         ({"format": "penn", "mentions": "all"}, {}, "mentions is for format conll and linked"),
         ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"brought\.trees\.kind: is shallow"),
-        ({"format": "conll"}, {"trees": {"kind": "deep"}}, "'deep' is not allowed"),
+        ({"format": "conll"}, {"trees": {"kind": "deep"}}, "is 'deep', expected 'none'"),
         (
             {"format": "conll"},
             {"preprocessing": {"tokenizer": "moses"}},
@@ -381,4 +381,4 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses():
 )
 def test_what_does_not_go_together_is_an_error_before_the_first_job(source, sections, message):
     with pytest.raises(InputError, match=message):
-        validate(configured({"paths": ["x"], **source}, **sections), SCHEMA)
+        validate(configured({"paths": ["x"], **source}, **sections))

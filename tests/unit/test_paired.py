@@ -17,10 +17,9 @@ from scipy import stats
 
 from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference import sign_flips
-from beyond_perplexity.inference.holm_adjustment import draw_warning
+from beyond_perplexity.inference import p_values as sign_flips
 from beyond_perplexity.inference.intervals import ratio_interval
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.p_values import draw_warning, sign_flip_p_values
 from beyond_perplexity.perplexities.paired import (
     PairOptions,
     check_company,

@@ -74,7 +74,7 @@ from beyond_perplexity.vocabulary import ClosedVocabulary, build_vocabulary
 from scripts import estimate_partition, import_samples, measure_perplexity
 from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
 from tests.unit.small_corpora import put
-from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_configuration import load
 from tests.unit.test_huggingface import never
 from tests.unit.test_library import ARPA
 
@@ -576,7 +576,7 @@ def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text():
     plain = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "x"}}
     config["models"]["mine"] = {**copy.deepcopy(plain), "training": {}}
     config["models"]["further"] = {**copy.deepcopy(plain), "training": {"maximum_epochs": 1}}
-    validate(config, SCHEMA)
+    validate(config)
     models = Run(config).models
     assert models.raw_texts("mine") == ["<results>/corpora/wikipedia/raw.parquet"]
     for name in ("further", "lstm", "trigram"):

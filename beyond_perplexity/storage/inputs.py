@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -195,7 +196,8 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
     except KeyError as error:
         raise InputError(f"{path}: no zip archive with a member '{member}'") from error
     except (NotImplementedError, RuntimeError, zipfile.BadZipFile, *_DAMAGE) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        # a place that the archive names may lie before its beginning
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise InputError(
             f"{path}: member '{member}' cannot be unpacked ({said(error)}); fetch the archive "

@@ -207,5 +207,5 @@ class Preprocessing(Section):
 
 
 _STEPS = [one.name for one in fields(Preprocessing) if one.default is True]
-WHITE_SPACE_ONLY = Preprocessing(tokenizer="none", **dict.fromkeys(_STEPS, False))
+WHITE_SPACE_ONLY = Preprocessing.from_config({"tokenizer": "none", **dict.fromkeys(_STEPS, False)})
 """For text that is tokens joined by blanks already: white space is collapsed, nothing else."""

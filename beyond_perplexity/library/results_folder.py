@@ -1,24 +1,22 @@
 """All measures of a finished run as DataFrames, each read when it is asked for."""
 
-
 from __future__ import annotations
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.perplexity import perplexity_rows
-from beyond_perplexity.storage.inputs import parse_object
-from beyond_perplexity.storage.inputs import read_whole
-from beyond_perplexity.storage.shards import check_schema
-from beyond_perplexity.storage.shards import read_record
-from collections.abc import Iterator
-from collections.abc import Mapping
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
-import glob
-import os
-import pandas as pd
-import re
 
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.library.perplexity import perplexity_rows
+from beyond_perplexity.storage.inputs import parse_object, read_whole
+from beyond_perplexity.storage.shards import check_schema, read_record
 
 CONFIGURATION = "configuration.json"  # what the workflow was asked for when it last ran
 _FIELD = re.compile(r"\{(\w+)\}")

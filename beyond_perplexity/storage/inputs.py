@@ -1,13 +1,7 @@
 """The one place that opens what a user gives: what it is packed by, and why it cannot be read."""
 
-
 from __future__ import annotations
-from beyond_perplexity.errors import InputError
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
-from typing import IO
-from typing import cast
+
 import bz2
 import errno
 import gzip
@@ -15,7 +9,6 @@ import io
 import json
 import lzma
 import os
-import pyarrow as pa
 import re
 import reprlib
 import shutil
@@ -23,7 +16,13 @@ import stat
 import sys
 import zipfile
 import zlib
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, cast
 
+import pyarrow as pa
+
+from beyond_perplexity.errors import InputError
 
 INPUT_BYTES = 1 << 20
 PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked

@@ -15,19 +15,12 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.importance.bidirectional_gaps import gap_rows
-from beyond_perplexity.importance.bound_claims import (
-    is_above_strict,
-    least_strict,
-    refuted_settings,
-    withdrawn,
-)
-from beyond_perplexity.importance.draw_files import read_draws
+from beyond_perplexity.importance.bidirectional_gaps import gap_rows, refuted_settings, withdrawn
+from beyond_perplexity.importance.draw_files import WeightLabels, read_draws
+from beyond_perplexity.importance.estimate_wording import is_above_strict, least_strict
 from beyond_perplexity.importance.estimator import CorpusEstimate, Estimator, Fields, Inputs
-from beyond_perplexity.importance.estimator_registry import load_estimators
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions, load_estimators
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.inference.log_space import to_perplexity
 from beyond_perplexity.inference.weight_diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.schemas.estimates import (

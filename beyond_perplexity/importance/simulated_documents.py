@@ -23,8 +23,12 @@ import torch
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair
-from beyond_perplexity.importance.particle_filters import FilterSetting
-from beyond_perplexity.importance.particle_runs import conditional_smc, run_numbers, run_smc
+from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
+    conditional_smc,
+    run_numbers,
+    run_smc,
+)
 from beyond_perplexity.importance.sample_draws import weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,

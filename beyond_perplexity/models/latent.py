@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
@@ -241,6 +241,67 @@ class Proposal(LatentModule):
         Tensor
             int64, (B, size, W); rows of `FILLING` alone where there are fewer.
         """
+
+
+class ParticleState(Protocol):
+    """What particles have done so far."""
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+
+
+_P = TypeVar("_P", bound=ParticleState)
+_Q = TypeVar("_Q", bound=ParticleState)
+_Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
+
+
+class SequentialProposal(Protocol[_Q]):
+    """A proposal that can choose word by word.
+
+    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `FILLING`.
+    """
+
+    word_draws: int
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> _Q:
+        """Return the state of particles, (K,), of the instances in those places of the batch."""
+
+    def propose(
+        self, state: _Q, time: int, uniforms: Tensor, temperature: float
+    ) -> tuple[Tensor, Tensor, _Q]:
+        """Draw z of a word with the numbers (K, D): the choice; log q, (K,); the new state."""
+
+    def follow(self, state: _Q, time: int, choice: Tensor, temperature: float) -> tuple[Tensor, _Q]:
+        """Take given choices of a word: log q, float64, (K,); the new state."""
+
+
+class Twisting(Protocol[_Read]):
+    """What a `SequentialProposal` may have besides."""
+
+    def log_twist(self, state: _Read, time: int) -> Tensor:
+        """Return log of what particles promise, float64, (K,), before they choose for a word.
+
+        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where these are possible.
+        """
+
+
+class SequentialModel(Protocol[_P]):
+    """A model that can be scored word by word.
+
+    Where the choices of the words are not the entries of a row of z themselves, it has
+    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64, (R,
+    T) or (R, T, C), of rows of those lengths, (R,); and its inverse ``split_latents(latents,
+    lengths)``. Where the states of particles are small it has ``particles_at_once``.
+    """
+
+    def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
+        """Return the state of particles, (K,), of the instances in those places of the batch."""
+
+    def extend(self, state: _P, time: int, choice: Tensor) -> tuple[Tensor, _P]:
+        """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
+
+    def finish(self, state: _P, time: int) -> Tensor:
+        """Return log p of the end after `time` words, (K,), which counts where an instance ends."""
 
 
 def check_support(

@@ -46,7 +46,7 @@ class Continuations(NamedTuple):
 class OptimalProposal(Proposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
-    It has `particle_runs.SequentialProposal`'s ``start`` and ``propose``, and what follows
+    It has `models.latent.SequentialProposal`'s ``start`` and ``propose``, and what follows
     from stepping: samples, probabilities and beams of whole texts.
 
     Parameters

@@ -12,8 +12,8 @@ import math
 import pytest
 import torch
 
-from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
     conditional_smc,
     numbers_needed,
     smc_log_prob,

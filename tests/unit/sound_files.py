@@ -24,7 +24,7 @@ from beyond_perplexity.corpus.markup import MarkupError
 from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
-from beyond_perplexity.importance.weight_labels import file_labels
+from beyond_perplexity.importance.draw_files import file_labels
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, read_sentence_texts
 from beyond_perplexity.ngrams.spelling_model import load_speller

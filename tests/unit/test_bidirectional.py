@@ -21,6 +21,7 @@ from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance import bidirectional_gaps as gaps
 from beyond_perplexity.importance.bidirectional_gaps import SimulatedRuns, gap_rows
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.reduction import estimates_table, gaps_table, reduce_weights
 from beyond_perplexity.importance.sample_draws import weigh
@@ -37,7 +38,6 @@ from beyond_perplexity.importance.ways_to_draw import (
     WeightOptions,
 )
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.inference.weight_diagnostics import FITTED, NOT_OF_SAMPLES
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm import KGLM

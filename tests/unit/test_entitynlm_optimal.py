@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from beyond_perplexity.importance.particle_filters import FilterSetting
-from beyond_perplexity.importance.particle_runs import conditional_smc, smc_log_prob
+from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.random_streams import stream
 from tests.unit.entitynlm_reference import all_codes, log_softmax, plain_log_joint, weights_of

@@ -21,9 +21,9 @@ from scipy.special import logsumexp
 import beyond_perplexity
 from beyond_perplexity.commands import estimate
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.storage.shards import read_batches
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights

@@ -17,15 +17,15 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance import estimator as contract
 from beyond_perplexity.importance.draw_files import Beams
 from beyond_perplexity.importance.estimate_wording import report
-from beyond_perplexity.importance.estimator_registry import (
+from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
+from beyond_perplexity.importance.ways_to_draw import (
     DRAW_READERS,
     ESTIMATORS,
+    ReductionOptions,
     estimator_code,
     find_estimator,
     load_estimators,
 )
-from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance import trust_table
 from beyond_perplexity.report.overview import render_overview

@@ -18,9 +18,8 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
-from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
-from beyond_perplexity.importance.estimate_wording import report
+from beyond_perplexity.importance.bidirectional_gaps import gap_ranges, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import is_above_strict, least_strict, report
 from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader

@@ -28,7 +28,7 @@ from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.corpus.readers import Problems, read_lines
 from beyond_perplexity.corpus.text_files import read_parquet
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.weight_labels import read_labels
+from beyond_perplexity.importance.draw_files import read_labels
 from beyond_perplexity.ngrams.sentence_files import read_line_blocks
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage import inputs

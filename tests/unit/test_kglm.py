@@ -25,7 +25,7 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.latents import kglm_simulation as simulation
+from beyond_perplexity.models.latents import kglm_steps as simulation
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,

@@ -14,8 +14,7 @@ import pytest
 import torch
 from scipy import stats
 
-from beyond_perplexity.importance.particle_filters import FilterSetting
-from beyond_perplexity.importance.particle_runs import smc_log_prob
+from beyond_perplexity.importance.particle_runs import FilterSetting, smc_log_prob
 from beyond_perplexity.models.latents import kglm_lookahead as lookahead
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import NEW, KnowledgeGraph

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.particle_runs import run_smc
 from beyond_perplexity.importance.reduction import estimates_table, reduce_files
@@ -23,7 +24,6 @@ from beyond_perplexity.importance.ways_to_draw import (
     SMCOptions,
     WeightOptions,
 )
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.schemas.columns import with_columns

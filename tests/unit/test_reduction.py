@@ -16,7 +16,7 @@ import pytest
 from scipy.special import logsumexp
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import Beams
+from beyond_perplexity.importance.draw_files import Beams, WeightLabels
 from beyond_perplexity.importance.reduction import (
     Reduction,
     band,
@@ -28,7 +28,6 @@ from beyond_perplexity.importance.reduction import (
 )
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command

@@ -21,8 +21,8 @@ from scipy.stats import chisquare
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
     conditional_smc,
     numbers_needed,
     run_smc,
@@ -31,7 +31,7 @@ from beyond_perplexity.importance.particle_runs import (
 )
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.latents import rnng_binary_particles as binary_course
+from beyond_perplexity.models.latents import rnng_binary_trees as binary_course
 from beyond_perplexity.models.latents import rnng_span_charts as span_prefixes
 from beyond_perplexity.models.latents import rnng_top_down as top_down
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG

@@ -17,10 +17,10 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import Instance
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import SMCRuns
+from beyond_perplexity.importance.draw_files import SMCRuns, WeightLabels
 from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
     conditional_smc,
     numbers_needed,
     run_smc,
@@ -30,7 +30,6 @@ from beyond_perplexity.importance.particle_runs import (
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic

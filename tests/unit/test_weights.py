@@ -15,12 +15,11 @@ import torch
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance import model_pair as pair_module
-from beyond_perplexity.importance.drawing_job import take_instances
-from beyond_perplexity.importance.model_pair import Pair, hash_latents
+from beyond_perplexity.importance.draw_files import WeightLabels
+from beyond_perplexity.importance.model_pair import Pair, hash_latents, take_instances
 from beyond_perplexity.importance.sample_draws import score_temperatures, search, weigh
 from beyond_perplexity.importance.ways_to_draw import BeamOptions, LogQOptions, WeightOptions
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger

@@ -203,7 +203,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         encoded = self.encode(batch)
         return MentionParticles(
             EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
@@ -212,7 +212,7 @@ class EntityNLM(EntityModule, LatentModel):
     def extend(
         self, state: MentionParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, MentionParticles]:
-        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
+        """Read a word with its code; see `SequentialModel`."""
         log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
@@ -220,7 +220,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_prob + words, state._replace(choices=choices)
 
     def finish(self, state: MentionParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
         choices, owner = state.choices, state.choices.owner

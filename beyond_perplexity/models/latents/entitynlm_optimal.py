@@ -147,7 +147,7 @@ class OptimalEntities(OptimalProposal):
         return Continuations(origin, codes[origin, place], log_q[origin, place])
 
     def log_twist(self, state: NamedParticles, time: int) -> Tensor:
-        """Return log p(x_t | past), float64, (K,); see `importance.particle_runs.Twisting`."""
+        """Return log p(x_t | past), float64, (K,); see `Twisting`."""
         return self.weigh_choices(state, time).logsumexp(1)
 
     def weigh_choices(self, state: NamedParticles, time: int) -> Tensor:

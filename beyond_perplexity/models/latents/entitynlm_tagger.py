@@ -120,13 +120,13 @@ class EntityTagger(EntityModule, Proposal):
         return result
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         return EntityState.of(self.entities, self.encode(batch), owner)
 
     def propose(
         self, state: EntityState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, EntityState]:
-        """Draw the codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Draw the codes of a word; see `SequentialProposal`."""
         codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
         log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
         return codes, log_q, after
@@ -134,7 +134,7 @@ class EntityTagger(EntityModule, Proposal):
     def follow(
         self, state: EntityState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, EntityState]:
-        """Take given codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Take given codes of a word; see `SequentialProposal`."""
         return advance_mentions(self.entities, state, time, choice, temperature)
 
     def encode(self, batch: InstanceBatch) -> Steps:

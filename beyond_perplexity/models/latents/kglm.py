@@ -55,8 +55,12 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_simulation import simulate_links
-from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
+from beyond_perplexity.models.latents.kglm_steps import (
+    LatentState,
+    advance_links,
+    kind_log_prob,
+    simulate_links,
+)
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
@@ -234,7 +238,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         encoded = self.prepare(batch)
         return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
@@ -242,7 +246,7 @@ class KGLM(LinkedWords, LatentModel):
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
-        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
+        """Read a word with its code; see `SequentialModel`."""
         log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
@@ -254,7 +258,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def finish(self, state: LinkParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)

@@ -102,7 +102,7 @@ class OptimalLinks(OptimalProposal):
 
     @torch.no_grad()
     def log_twist(self, state: LinkWalk, time: int) -> Tensor:
-        """Return log of what rows promise before a word; see `particle_runs.Twisting`."""
+        """Return log of what rows promise before a word; see `Twisting`."""
         listed = self._list(state, time, 1.0)
         return (listed.sums.logsumexp(1) + listed.promise)[listed.group]
 

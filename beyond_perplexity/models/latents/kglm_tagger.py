@@ -163,14 +163,14 @@ class KGLMTagger(GraphModule, Proposal):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         return LatentState.of(self.graph, self._prepared(batch), owner)
 
     @torch.no_grad()
     def propose(
         self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LatentState]:
-        """Draw the codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Draw the codes of a word; see `SequentialProposal`."""
         codes = draw_links(self.heads, state, time, uniforms, temperature)  # (K,)
         log_q, after = advance_links(self.heads, state, time, codes, temperature)
         return codes, log_q, after
@@ -178,7 +178,7 @@ class KGLMTagger(GraphModule, Proposal):
     def follow(
         self, state: LatentState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LatentState]:
-        """Take given codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Take given codes of a word; see `SequentialProposal`."""
         return advance_links(self.heads, state, time, choice, temperature)
 
     @torch.no_grad()

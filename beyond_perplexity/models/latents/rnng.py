@@ -28,17 +28,15 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
-from beyond_perplexity.models.latents.rnng_binary_particles import (
-    BinaryNetwork,
-    TreeParticles,
-    read_end,
-    read_word,
-)
 from beyond_perplexity.models.latents.rnng_binary_trees import (
+    BinaryNetwork,
     BinaryTreeModule,
     Traced,
+    TreeParticles,
     closings_before,
     from_closings,
+    read_end,
+    read_word,
     readable_tree,
     stack_contexts,
     trace,
@@ -193,17 +191,17 @@ class RNNG(BinaryTreeModule, LatentModel):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         return TreeParticles.of(self._network, batch, owner)
 
     def extend(
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
-        """Read a word with the REDUCEs before it; see `particle_runs.SequentialModel`."""
+        """Read a word with the REDUCEs before it; see `SequentialModel`."""
         return read_word(self._network, state, time, choice)
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         return read_end(self._network, state, time, self._counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:

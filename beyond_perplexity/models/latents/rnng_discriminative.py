@@ -122,7 +122,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         return self.options.maximum_open + self.options.maximum_run + 1
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         reading = self.reading(batch)  # (B, T + 1, D)
         return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
 

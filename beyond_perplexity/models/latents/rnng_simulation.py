@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
 from beyond_perplexity.models.latent import FILLING, Simulated
-from beyond_perplexity.models.latents.rnng_binary_particles import BinaryCourse, BinaryNetwork
+from beyond_perplexity.models.latents.rnng_binary_trees import BinaryCourse, BinaryNetwork
 from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.latents.rnng_top_down import LabelledParticles, StackEncoder
 from beyond_perplexity.models.latents.rnng_top_down_actions import (

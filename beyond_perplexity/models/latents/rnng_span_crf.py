@@ -143,7 +143,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> ChainParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`.
+        """Return the state of particles; see `SequentialProposal`.
 
         Nothing is known of a temperature yet: charts are made when a word is proposed.
         """

@@ -126,18 +126,18 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         reading = self.reading(batch)  # (B, T + 1, D)
         return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
 
     def extend(
         self, state: LabelledParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LabelledParticles]:
-        """Take the actions up to a word; see `importance.particle_runs.SequentialModel`."""
+        """Take the actions up to a word; see `SequentialModel`."""
         return read_actions(state, choice, self._score_actions)
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
-        """Close what is open; see `importance.particle_runs.SequentialModel`."""
+        """Close what is open; see `SequentialModel`."""
         return close_all(state, time, self._score_actions, self.options.count_eos)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:

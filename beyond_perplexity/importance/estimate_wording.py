@@ -66,11 +66,6 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
     return None, ""
 
 
-def _level(row: _Row) -> str:
-    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
-    return f"{row['aggregation']} level{pairing[row['pairing']]}"
-
-
 def interval(row: Mapping[Any, Any]) -> str:
     """Write the ends of a bracket, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
@@ -97,7 +92,8 @@ def _what(row: _Row) -> str:
     words = find_estimator(row["method"]).words
     if row["basis"] is not None:
         words += f" of {find_estimator(row['basis']).words}"
-    parts = [words, _level(row)]
+    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
+    parts = [words, f"{row['aggregation']} level{pairing[row['pairing']]}"]
     if row["temperature"] is not None:
         parts.append(f"temperature {row['temperature']:g}")
     if row["beam_size"] is not None:
@@ -192,7 +188,6 @@ def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
 
 
 def _cells(row: _Row) -> list[str]:
-    temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
     level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
     error, source = sampling_error(row)
     units = row["n_instances"] if row["aggregation"] == "instance" else 1
@@ -202,7 +197,7 @@ def _cells(row: _Row) -> list[str]:
         + (f" {row['beam_size']}" if row["beam_size"] else "")
         + (f" of {row['basis']}" if row["basis"] else ""),
         level,
-        temperature,
+        temperature_cell(row),
         "–" if row["n_samples"] is None else str(row["n_samples"]),
         _value(row),
         number(error),

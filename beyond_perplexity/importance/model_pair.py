@@ -206,19 +206,18 @@ def load_pair(
 _Chunk = TypeVar("_Chunk")
 
 
-def _gpu_seconds() -> float:
-    """Return the time once the GPU has done what it was given."""
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def clock_of(device: torch.device) -> tuple[str, Callable[[], float]]:
     """Return what a second is of, and the clock that counts such seconds.
 
     On a CPU it is a core: waiting for other processes does not count, and two threads that compute
     for a second are two seconds. On a GPU it is the GPU, from the first of its work to the last.
     """
-    return ("GPU", _gpu_seconds) if device.type == "cuda" else ("core", time.process_time)
+
+    def gpu_seconds() -> float:
+        torch.cuda.synchronize()  # until it has done what it was given
+        return time.perf_counter()
+
+    return ("GPU", gpu_seconds) if device.type == "cuda" else ("core", time.process_time)
 
 
 class Costs:

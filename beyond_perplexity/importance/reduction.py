@@ -206,14 +206,11 @@ def estimates_table(reduction: Reduction) -> pa.Table:
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
-    return _table(ESTIMATES, reduction.inputs, _warned(_refuted(rows, reduction), reduction.inputs))
-
-
-def _refuted(rows: list[Fields], reduction: Reduction) -> list[Fields]:
-    """Take the claim from brackets that fail on the simulated documents of this proposal."""
-    own = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
+    # Brackets that fail on the simulated documents of this proposal lose their claim.
+    named = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
     refuted = refuted_settings(_gap_rows(reduction))
-    return [row | withdrawn(own | row, refuted) if row.get("basis") else row for row in rows]
+    rows = [row | withdrawn(named | row, refuted) if row.get("basis") else row for row in rows]
+    return _table(ESTIMATES, reduction.inputs, _warned(rows, reduction.inputs))
 
 
 def _named_pair(inputs: Inputs) -> Fields:

@@ -10,13 +10,21 @@ are the same latent. Rows shorter than W are filled up with `FILLING` at their e
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
+import torch
 from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import ConfiguredModel
 from beyond_perplexity.vocabulary import Vocabulary
@@ -27,8 +35,15 @@ FILLING = -1
 class LatentModule(ConfiguredModel):
     """What a latent model and a proposal have in common: how they are made and trained.
 
-    Parameters and errors are those of `ConfiguredModel`.
+    Parameters and errors are those of `ConfiguredModel`. `annotation` names the array of an
+    instance that has its annotated latents.
     """
+
+    annotation: ClassVar[str] = LATENTS
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the annotated latents of each instance, int64, (B, W)."""
+        return batch.filled(self.annotation, FILLING)
 
     @property
     def support(self) -> dict[str, Any]:
@@ -82,13 +97,18 @@ class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
 
     @property
+    def counts_end(self) -> bool:
+        """Whether T counts the end of a text, and log p has it."""
+        return bool(getattr(self.options, "count_eos", True))
+
+    @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words."""
-        return "words and </s>"
+        return "words and </s>" if self.counts_end else "words"
 
-    @abstractmethod
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T of each instance, int64, (B,): what its log-likelihood is divided by."""
+        return batch.lengths[TOKENS] + int(self.counts_end)
 
     @abstractmethod
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
@@ -102,10 +122,6 @@ class LatentModel(LatentModule):
         latents : Tensor
             int64, (R, W).
         """
-
-    @abstractmethod
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the annotated latents of each instance, int64, (B, W)."""
 
     def unknown_penalty(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
@@ -193,6 +209,11 @@ class LatentModel(LatentModule):
 class Proposal(LatentModule):
     """A distribution of latent variables given the words, at any temperature τ."""
 
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
+        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        return -self.log_prob(batch, owner, self.annotated(batch), [1.0]).sum().float()
+
     @abstractmethod
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, the random numbers that a sample of any instance of the batch needs at most."""
@@ -241,6 +262,61 @@ class Proposal(LatentModule):
         Tensor
             int64, (B, size, W); rows of `FILLING` alone where there are fewer.
         """
+
+
+class Continuations(NamedTuple):
+    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
+
+    origin: Tensor
+    code: Tensor
+    log_q: Tensor
+
+
+class BeamedProposal(Proposal):
+    """A proposal whose z has an entry a word, and that lists what may follow hypotheses of it."""
+
+    @abstractmethod
+    def start(self, batch: InstanceBatch, owner: Tensor) -> Any:
+        """Return the state of rows, (R,), of the instances in those places of the batch."""
+
+    @abstractmethod
+    def follow(
+        self, state: Any, time: int, choice: Tensor, temperature: float
+    ) -> tuple[Tensor, Any]:
+        """Take given choices of a word: log q, float64, (R,); the new state."""
+
+    @abstractmethod
+    def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
+        """List what may follow hypotheses of one instance, with log q; the `size` best at least."""
+
+    @torch.no_grad()
+    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
+        """Search the most probable latents word by word with K = `size` hypotheses.
+
+        See `Proposal.beam`.
+        """
+        shape = (len(batch), size, batch.tokens.shape[1])
+        found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
+        for number, length in enumerate(batch.lengths[TOKENS].tolist()):
+            codes = self._search(batch, number, length, size, temperature)  # (K', length)
+            found[number, : len(codes), :length] = codes
+        return found
+
+    def _search(
+        self, batch: InstanceBatch, number: int, length: int, size: int, temperature: float
+    ) -> Tensor:
+        state = self.start(batch, torch.full((1,), number, device=self.device))
+        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
+        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
+        for time in range(length):
+            origin, code, gain = self.continuations(state, time, size, temperature)  # (X,) each
+            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
+            best, scores = order[:size], total[:size]  # (K,)
+            origin, code = origin[best], code[best]  # (K,)
+            codes = codes[origin]  # (K, length)
+            codes[:, time] = code
+            _, state = self.follow(state.select(origin), time, code, temperature)
+        return codes
 
 
 class ParticleState(Protocol):
@@ -326,8 +402,3 @@ def check_ends(counted: bool, trained: bool) -> None:
             "train_eos: is false, but count_eos is true: log p would have an end that was never "
             "learned; set count_eos to false as well"
         )
-
-
-def counted_units(end: bool) -> str:
-    """Say in words what T counts."""
-    return "words and </s>" if end else "words"

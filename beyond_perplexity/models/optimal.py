@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
+from beyond_perplexity.models.latent import FILLING, BeamedProposal, LatentModel
 from beyond_perplexity.vocabulary import Vocabulary
 
 
@@ -35,15 +35,7 @@ class WalkState(Protocol):
         """Return the state whose row i is row ``rows[i]`` of this one."""
 
 
-class Continuations(NamedTuple):
-    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
-
-    origin: Tensor
-    code: Tensor
-    log_q: Tensor
-
-
-class OptimalProposal(Proposal):
+class OptimalProposal(BeamedProposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
     It has `models.latent.SequentialProposal`'s ``start`` and ``propose``, and what follows
@@ -138,10 +130,6 @@ class OptimalProposal(Proposal):
         """Take given choices of a word, as `advance`; what sequential Monte Carlo calls it."""
         return self.advance(state, time, choice, temperature)
 
-    @abstractmethod
-    def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
-        """List what may follow hypotheses of one instance, with log q; the `size` best at least."""
-
     # ---- whole texts ----
 
     @torch.no_grad()
@@ -176,36 +164,6 @@ class OptimalProposal(Proposal):
                 total = total + log_q.masked_fill(~inside[:, time], 0.0)
             found[temperature] = total.masked_fill(lacks, -math.inf)
         return torch.stack([found[temperature] for temperature in temperatures], 1)
-
-    @torch.no_grad()
-    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Search the most probable latents word by word with K = `size` hypotheses.
-
-        See `Proposal.beam`.
-        """
-        shape = (len(batch), size, batch.tokens.shape[1])
-        found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
-        for number, length in enumerate(batch.lengths[TOKENS].tolist()):
-            codes = self._search(batch, number, length, size, temperature)  # (K', length)
-            found[number, : len(codes), :length] = codes
-        return found
-
-    def _search(
-        self, batch: InstanceBatch, number: int, length: int, size: int, temperature: float
-    ) -> Tensor:
-        own = torch.full((1,), number, device=self.device)  # (1,)
-        state = self.start(batch, own)
-        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
-        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
-        for time in range(length):
-            origin, code, gain = self.continuations(state, time, size, temperature)  # (X,) each
-            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
-            best, scores = order[:size], total[:size]  # (K,)
-            origin, code = origin[best], code[best]  # (K,)
-            codes = codes[origin]  # (K, length)
-            codes[:, time] = code
-            _, state = self.advance(state.select(origin), time, code, temperature)
-        return codes
 
 
 def _inside(batch: InstanceBatch, owner: Tensor) -> Tensor:

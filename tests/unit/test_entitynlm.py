@@ -419,8 +419,6 @@ def test_training(corpus, tmp_path):
         assert torch.equal(rebuilt.loss(batch), again.loss(batch))
 
 
-
-
 def numbers(rows, particles, draws, seed=0):
     return torch.from_numpy(stream(seed, "test").random((rows, particles + 1, draws)))
 

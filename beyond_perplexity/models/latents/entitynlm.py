@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
 from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.models.latent import (
@@ -31,15 +31,13 @@ from beyond_perplexity.models.latent import (
     LatentModel,
     Simulated,
     check_ends,
-    counted_units,
 )
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
-    DynamicEntities,
     EntityModule,
     Steps,
-    read_codes,
+    documents_of,
     split_mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
@@ -146,9 +144,7 @@ class EntityNLM(EntityModule, LatentModel):
         options = self.options
         size = options.size
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
-        self.entities = DynamicEntities(
-            size, options.maximum_entities, options.maximum_length, options.noise
-        )
+        self.entities = self.make_entities()
         self.context = nn.Linear(size, size, bias=False)
         tied = self.text.embedding.weight if options.tie_weights else None
         assert tied is None or isinstance(tied, nn.Parameter)
@@ -159,19 +155,6 @@ class EntityNLM(EntityModule, LatentModel):
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         ended = self.options.train_eos
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
-
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words."""
-        return counted_units(self.options.count_eos)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the codes of the annotated mentions, int64, (B, T)."""
-        return batch.filled(LATENTS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
@@ -193,8 +176,7 @@ class EntityNLM(EntityModule, LatentModel):
     def _log_joint(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
     ) -> Tensor:
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        codes = self._read(batch, lengths, latents)
+        codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
@@ -241,10 +223,7 @@ class EntityNLM(EntityModule, LatentModel):
         if torch.is_grad_enabled():
             return self._encode(batch.tokens, batch.lengths[TOKENS])
         if self not in batch.cache:
-            parts = []
-            for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-                one = slice(row, row + 1)
-                parts.append(self._encode(batch.tokens[one, :length], batch.lengths[TOKENS][one]))
+            parts = [self._encode(*document) for document in documents_of(batch)]
             states = [part.states[0] for part in parts]
             batch.cache[self] = EncodedMentions(
                 nn.utils.rnn.pad_sequence(states, batch_first=True),
@@ -259,10 +238,6 @@ class EntityNLM(EntityModule, LatentModel):
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
-
-    def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
-        options, width = self.options, batch.tokens.shape[1]
-        return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
         self,

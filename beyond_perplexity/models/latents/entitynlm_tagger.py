@@ -18,14 +18,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    DynamicEntities,
     EntityModule,
     Steps,
-    read_codes,
+    documents_of,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import score
 from beyond_perplexity.models.latents.entitynlm_walks import (
@@ -72,14 +71,7 @@ class EntityTagger(EntityModule, Proposal):
         both = options.context == "bidirectional"
         size = options.size
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
-        self.entities = DynamicEntities(
-            size, options.maximum_entities, options.maximum_length, options.noise
-        )
-
-    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
-        """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
-        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_prob(batch, owner, batch.filled(LATENTS, FILLING), [1.0]).sum().float()
+        self.entities = self.make_entities()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return three numbers for each word of the longest document."""
@@ -98,11 +90,7 @@ class EntityTagger(EntityModule, Proposal):
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A); −inf for an impossible z."""
-        options, lengths = self.options, batch.lengths[TOKENS][owner]
-        width = batch.tokens.shape[1]
-        codes = read_codes(
-            latents, lengths, width, options.maximum_entities, options.maximum_length
-        )
+        codes = self.read(batch, owner, latents)
         scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
         return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
@@ -142,18 +130,11 @@ class EntityTagger(EntityModule, Proposal):
 
         So no number depends on the other documents of the batch.
         """
-        lengths = batch.lengths[TOKENS]  # (B,)
         if torch.is_grad_enabled():
-            return self._encode(batch.tokens, lengths)
-        if self not in batch.cache:
-            batch.cache[self] = Steps.padded(
-                [
-                    self._encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])
-                    for row, length in enumerate(lengths.tolist())
-                ]
-            )
-        steps: Steps = batch.cache[self]
-        return steps
+            return self._encode(batch.tokens, batch.lengths[TOKENS])
+        return batch.keep(
+            self, lambda: Steps.padded([self._encode(*one) for one in documents_of(batch)])
+        )
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> Steps:
         states = self.text(tokens, lengths)  # (B, T + 2, D)

@@ -25,7 +25,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import (
-    LATENTS,
     TOKENS,
     CorpusFiles,
     Instance,
@@ -37,7 +36,6 @@ from beyond_perplexity.models.latent import (
     LatentModel,
     Simulated,
     check_ends,
-    counted_units,
 )
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
@@ -174,19 +172,6 @@ class KGLM(LinkedWords, LatentModel):
             model.word_ids.copy_(torch.from_numpy(ids))
         return model
 
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words."""
-        return counted_units(self.options.count_eos)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the annotated codes, int64, (B, T)."""
-        return batch.filled(LATENTS, FILLING)
-
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read the words before each position, T + 1 of them; see `GraphModule.encode`."""
         before = functional.pad(tokens, (1, 0), value=BOS)  # (B, T + 1)
@@ -195,11 +180,8 @@ class KGLM(LinkedWords, LatentModel):
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
-        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
-        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
-        reading = read_latents(
-            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
-        )
+        streams, penalty = self.learnable(batch)
+        reading = read_latents(self.annotated(batch), streams.lengths, batch.tokens.shape[1])
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)

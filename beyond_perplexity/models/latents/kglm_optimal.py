@@ -24,7 +24,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.latent import Continuations, LatentModel
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -41,7 +41,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
 )
 from beyond_perplexity.models.latents.kglm_lookahead import AliasIndex, LookAhead, look_ahead
 from beyond_perplexity.models.latents.kglm_steps import LatentState, linked_entities
-from beyond_perplexity.models.optimal import Continuations, OptimalProposal
+from beyond_perplexity.models.optimal import OptimalProposal
 
 _FACTOR = 0x5851F42D4C957F2D  # odd; its powers are the weights of a hash
 _NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws

@@ -322,6 +322,7 @@ def _draw_block(
     device, count = model.device, len(items)
     reader, words = _Encoder(model, encoder), torch.full((count,), BOS, device=device)  # (R,)
     ones = torch.ones_like(words)  # (R,)
+    unknown = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)
     state: LatentState | None = None
     columns: list[tuple[Tensor, Tensor, Tensor]] = []
     ended = words < 0  # (R,)
@@ -336,7 +337,8 @@ def _draw_block(
             model, streams.token[:, 0], state.memory.current, draws[:, TOKEN_DRAWS:-1]
         )
         nameless = (words == UNK) & (spelled == UNSPELLED)  # (R,)
-        spelled = torch.where(nameless, _draw_unknown(model, types, draws[:, -1]), spelled)  # (R,)
+        drawn = (draws[:, -1] * types).long().clamp_max(len(unknown) - 1)  # (R,): of U types
+        spelled = torch.where(nameless, unknown[drawn], spelled)  # (R,)
         words = words.masked_fill(ended, EOS)  # (R,)
         ended = words == EOS
         columns.append((words, spelled, codes))
@@ -376,9 +378,3 @@ def _draw_words(
     slot = (place - width).clamp_min(0)  # (R, 1)
     copies = torch.where(place >= width, spelled.gather(1, slot), UNSPELLED)[:, 0]  # (R,)
     return torch.where(copies == UNSPELLED, place[:, 0], model.ids_of(copies)), copies
-
-
-def _draw_unknown(model: LinkedWords, types: int, draws: Tensor) -> Tensor:
-    """Draw one of U unknown types for each row, (R,): its spelling, `UNSPELLED` without one."""
-    spelled = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)
-    return spelled[(draws * types).long().clamp_max(len(spelled) - 1)]  # (R,)

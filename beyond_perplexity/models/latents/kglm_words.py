@@ -73,6 +73,12 @@ class GraphModule(LatentModule):
         `tokens`: int64, (B, T); `lengths`: int64, (B,): how many of them are words.
         """
 
+    def learnable(self, batch: InstanceBatch) -> tuple[Streams, Tensor]:
+        """Read documents together, with a gradient: their streams and the penalty per token."""
+        lengths = batch.lengths[TOKENS]  # (B,)
+        hidden, penalty = self.encode(batch.tokens, lengths)
+        return self.heads.split(hidden, lengths, keep=False), penalty
+
     def read(self, batch: InstanceBatch) -> Streams:
         """Read each document by itself.
 

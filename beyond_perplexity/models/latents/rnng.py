@@ -42,11 +42,10 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     trace,
 )
 from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
     REDUCE,
     SHIFT,
     SentenceOptions,
-    counted_words,
+    left_out,
 )
 from beyond_perplexity.models.latents.rnng_simulation import (
     ActionNumbers,
@@ -165,19 +164,12 @@ class RNNG(BinaryTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        return counted_words(self._counts_end, self.options.minimum_words)
+        return super().t_definition + left_out(self.options.minimum_words)
 
     @property
-    def _counts_end(self) -> bool:
+    def counts_end(self) -> bool:
+        """Whether T counts the end of a sentence, which there may be none of."""
         return self.options.eos and self.options.count_eos
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self._counts_end)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
-        return batch.filled(ACTIONS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
@@ -185,7 +177,7 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        scores = self._scores(batch, owner, latents, self._counts_end)
+        scores = self._scores(batch, owner, latents, self.counts_end)
         return scores.words + scores.actions
 
     # ---- word by word ----
@@ -202,7 +194,7 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
         """Read the end; see `SequentialModel`."""
-        return read_end(self._network, state, time, self._counts_end)
+        return read_end(self._network, state, time, self.counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""

@@ -25,6 +25,7 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Insta
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.rnng_instances import (
+    ACTIONS,
     REDUCE,
     SHIFT,
     SentenceOptions,
@@ -130,6 +131,7 @@ class BinaryTreeModule(LatentModule):
     """
 
     options_kind: ClassVar[type[SentenceOptions]]
+    annotation = ACTIONS
 
     def __init__(
         self,

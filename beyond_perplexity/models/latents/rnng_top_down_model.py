@@ -25,10 +25,9 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
     FIRST_LABEL,
     SHIFT,
-    counted_words,
+    left_out,
 )
 from beyond_perplexity.models.latents.rnng_simulation import (
     ActionNumbers,
@@ -101,15 +100,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        return counted_words(self.options.count_eos, self.options.minimum_words)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
-        return batch.filled(ACTIONS, FILLING)
+        return super().t_definition + left_out(self.options.minimum_words)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
@@ -189,8 +180,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        rows = batch.filled(ACTIONS, FILLING)  # (B, W)
-        ended = self.options.train_eos
+        rows, ended = self.annotated(batch), self.options.train_eos  # (B, W)
         return -self._block(batch, self.reading(batch), everyone, rows, ended)[0].float()
 
     def _read(self, batch: InstanceBatch) -> Tensor:

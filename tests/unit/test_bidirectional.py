@@ -51,8 +51,8 @@ from tests.unit.entitynlm_reference import all_codes
 from tests.unit.kglm_reference import enumerate_codes
 from tests.unit.latent_tables import model as latent_table
 from tests.unit.latent_tables import sample_columns, write_weights
+from tests.unit.rnng_corpus import rows_of
 from tests.unit.test_bracket import lognormal, weight_columns
-from tests.unit.test_rnng_particles import KINDS, rows_of
 from tests.unit.test_smc import FAMILIES
 from tests.unit.toy_latent import ToyModel, ToyProposal
 
@@ -199,19 +199,19 @@ Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
 
 
 def binary() -> Simulating:
-    kind = KINDS["binary"]
+    kind = FAMILIES["binary"]
     model, proposal = kind.pair(vocabulary=4)
     words = ClosedVocabulary(["a"], 1)
-    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
 
 
 def labelled() -> Simulating:
-    kind = KINDS["labelled"]
+    kind = FAMILIES["labelled"]
     model, proposal = kind.pair(vocabulary=4, labels=("A",), maximum_open=2)
     with torch.no_grad():
         model.choice.bias[1], model.choice.bias[2] = 2.0, -1.0
     words = ClosedVocabulary(["a"], 1)
-    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.trees(model, n))
+    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
 
 
 def entities() -> Simulating:

@@ -14,7 +14,7 @@ import argparse
 import heapq
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pkgutil import resolve_name
@@ -151,6 +151,20 @@ class Distinct(NamedTuple):
     def scatter(self, values: Tensor) -> np.ndarray:
         """Return the values, (N, ...), of all rows, float64, (R, ...)."""
         return values[self.places].double().cpu().numpy()
+
+
+def score_latents(
+    pair: Pair, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]
+) -> tuple[Distinct, Tensor, Tensor]:
+    """Score rows of z, (R, W), of the one instance of a batch, each distinct one once.
+
+    Returns the N distinct ones, log p(x, z), (N,), and log q_τ(z | x) at each of A temperatures,
+    (N, A). Torch rounds sums in one way for any few columns, in another for one: where what is
+    found is to be the same bit for bit as with other temperatures, there must be two.
+    """
+    found = Distinct.of(latents)
+    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
+    return found, log_p, pair.proposal.log_prob(batch, found.owner, found.latents, temperatures)
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair, draw_latents
+from beyond_perplexity.importance.model_pair import Columns, Pair, draw_latents, score_latents
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.invariant_tensors import uniforms
@@ -127,15 +127,6 @@ def _particles(pair: Pair, instance: Instance, options: PosteriorOptions) -> Wei
     return WeightedLatents(found.latents[0], _shares(found.log_weights[0]), found.prefixes[0])
 
 
-def _weighted(pair: Pair, instance: Instance, latents: Tensor, temperature: float) -> Tensor:
-    """Weigh samples of the proposal: shares, (K,)."""
-    batch = InstanceBatch.of([instance]).to(pair.model.device)
-    found = Distinct.of(latents)
-    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
-    log_q = pair.proposal.log_prob(batch, found.owner, found.latents, [temperature] * 2)  # (N, 2)
-    return _shares((log_p - log_q[:, 0])[found.places])
-
-
 def expected_counts(
     model: LatentModel, instance: Instance, annotated: Mapping[str, Any], held: WeightedLatents
 ) -> np.ndarray:
@@ -177,7 +168,9 @@ def _sources(
     if pair.is_sequential:
         yield POSTERIOR_SOURCE, "smc", _particles(pair, instance, options)
     else:
-        shares = _weighted(pair, instance, drawn, options.temperature)
+        batch, twice = InstanceBatch.of([instance]).to(pair.model.device), [options.temperature] * 2
+        found, log_p, log_q = score_latents(pair, batch, drawn, twice)
+        shares = _shares((log_p - log_q[:, 0])[found.places])  # (K,)
         yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
     even = torch.full((len(drawn),), 1 / len(drawn), dtype=torch.float64)  # (K,)
     yield PROPOSAL_SOURCE, "samples", WeightedLatents(drawn, even)

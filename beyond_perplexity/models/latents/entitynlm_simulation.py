@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariant_tensors import QUANTUM, round_up, uniforms
+from beyond_perplexity.invariant_tensors import QUANTUM, round_up, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Steps,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from beyond_perplexity.models.latents.entitynlm import EntityNLM
 
 DOCUMENTS_AT_ONCE = 256
-PLACES_AT_ONCE = 64  # words that random numbers are held for
 _DRAWS = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
 
 
@@ -91,14 +90,9 @@ def _write(
     codes = torch.full((count, most), FILLING)  # (R, N)
     lengths = torch.full((count,), most + 1)  # (R,)
     writers = _begin(model, round_up(torch.arange(count)).to(device))
-    draws = torch.empty(0)
-    for time in range(most + 1):
-        if time % PLACES_AT_ONCE == 0:
-            first, size = _DRAWS * time, _DRAWS * PLACES_AT_ONCE
-            draws = uniforms(seed, purpose, items, first, size, device)  # (R, places · draws)
-        first = _DRAWS * (time % PLACES_AT_ONCE)
-        drawn = draws[writers.place, first : first + _DRAWS]  # (R', draws)
-        word, code = _choose(model, writers, time, drawn)  # (R',) each
+    numbers_of_words = uniforms_by_step(seed, purpose, items, _DRAWS, device)
+    for time, draws in zip(range(most + 1), numbers_of_words, strict=False):
+        word, code = _choose(model, writers, time, draws[writers.place])  # (R',) each
         place, word, code = (part.cpu() for part in (writers.place, word, code))
         alive = lengths[place] > most  # (R',): others are carried along until a quantum is free
         ended = alive & (word == EOS)

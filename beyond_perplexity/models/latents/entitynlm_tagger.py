@@ -17,9 +17,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.models.latent import BeamedProposal, Continuations
 from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     EntityModule,
@@ -32,7 +33,7 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
     advance_mentions,
-    beam_codes,
+    list_codes,
     propose_code,
     sample,
 )
@@ -51,7 +52,7 @@ class EntityTaggerOptions(EntityOptions):
     context: Literal["peeking", "causal", "bidirectional"] = "peeking"
 
 
-class EntityTagger(EntityModule, Proposal):
+class EntityTagger(EntityModule, BeamedProposal):
     """The proposal; see the module.
 
     Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
@@ -95,17 +96,16 @@ class EntityTagger(EntityModule, Proposal):
         return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
     @torch.no_grad()
-    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Return the z of a time-synchronous beam, best first, distinct: int64, (B, size, T).
-
-        A beam of at least as many places as there are z is exact.
-        """
-        steps, width = self.encode(batch), batch.tokens.shape[1]
-        result = torch.full((len(batch), size, width), FILLING, device=batch.ids.device)
-        for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-            codes = beam_codes(self.entities, steps, row, length, size, temperature)  # (K, T_b)
-            result[row, : len(codes), :length] = codes
-        return result
+    def continuations(
+        self, state: EntityState, time: int, size: int, temperature: float
+    ) -> Continuations:
+        """List what may follow hypotheses; see `BeamedProposal.continuations`."""
+        times = torch.full_like(state.owner, time)  # (K,)
+        at = state.steps.at(state.owner, times)
+        logits = self.entities.entity_logits(at, state.memory, times, time) / temperature
+        begin = at.begin.double()[:, None] / temperature  # (K, 1)
+        parts = functional.logsigmoid(-begin), logits.log_softmax(1), functional.logsigmoid(begin)
+        return list_codes(self.entities, at, state, *parts, temperature)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
         """Return the state of particles; see `SequentialProposal`."""

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import FILLING, Continuations
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    RADIX,
     DynamicEntities,
     EntityMemory,
     Steps,
@@ -221,75 +220,36 @@ def take_code(
     return EntityState(state.steps, state.owner, memory, code, context, starts)
 
 
-def beam_codes(
-    heads: DynamicEntities,
-    steps: Steps,
-    document: int,
-    length: int,
-    size: int,
-    temperature: float,
-) -> Tensor:
-    """Return distinct rows of codes under the proposal, best first, int64, (≤ size, length).
-
-    After each word the best `size` beginnings stay. Codes are canonical, and each beginning has one
-    way to it, so no two places hold the same z.
-
-    `document`: place of the document in the batch; `length`: its words; `size`: K.
-    """
-    device = steps.begin.device
-    memory = heads.empty(1)
-    scores = torch.zeros(1, dtype=torch.float64, device=device)  # (K,)
-    codes = torch.zeros(1, length, dtype=torch.int64, device=device)  # (K, T)
-    for time in range(length):
-        last = codes[:, time - 1] if time else torch.zeros_like(codes[:, 0])  # (K,)
-        rows = torch.full_like(last, document)  # (K,)
-        times = torch.full_like(last, time)  # (K,)
-        at = steps.at(rows, times)
-        # Every choice follows from the beginning and a number: 0 no mention, then (e, l).
-        choices = _choices(heads, at, memory, times, last, temperature, time)  # (K, 1 + S M)
-        extended = (scores[:, None] + choices).flatten()  # (K (1 + S M),)
-        kept = min(size, int((extended > -math.inf).sum()))
-        scores, best = extended.topk(kept)  # (K,)
-        parent, choice = best // choices.shape[1], best % choices.shape[1]  # (K,)
-        memory, codes, last = memory.select(parent), codes[parent], last[parent]
-        at = steps.at(rows[parent], times[parent])
-        code = _code(memory, last, choice, heads.maximum_length)  # (K,)
-        codes[:, time] = code
-        mention, entity, _ = split_mention_codes(code)  # (K,)
-        before = heads.vectors(memory, entity)  # (K, D)
-        memory = heads.visit(at, memory, times[parent], entity, before, mention)
-    return codes
-
-
-def _choices(
+def list_codes(
     heads: DynamicEntities,
     at: Steps,
-    memory: EntityMemory,
-    times: Tensor,
-    last: Tensor,
+    state: EntityState,
+    nothing: Tensor,
+    starts: Tensor,
+    begin: Tensor | float,
     temperature: float,
-    most: int,
-) -> Tensor:
-    """Return log q of each choice at a word, float64, (K, 1 + (1 + min(most, E)) M)."""
-    _, _, remaining = split_mention_codes(last)
-    logits = heads.entity_logits(at, memory, times, most) / temperature  # (K, S)
-    starts = logits.log_softmax(1)  # (K, S)
-    fresh = functional.normalize(heads.fresh, dim=0).expand(len(last), 1, -1)  # (K, 1, D)
-    vectors = torch.cat([fresh, memory.vectors[:, : logits.shape[1] - 1]], 1)  # (K, S, D)
+) -> Continuations:
+    """List what may follow hypotheses at a word, with log q.
+
+    `nothing`, (K, 1), is that of no mention, `begin`, (K, 1), with `starts`, (K, S), that of
+    mentions of a new entity and of each so far; their lengths are added.
+    """
+    known = state.memory.known[:, None]  # (K, 1)
+    places = torch.arange(starts.shape[1], device=known.device)  # (S,)
+    entity = torch.where(places == 0, known, places - 1)  # (K, S)
+    fresh = heads.new_vectors(1).expand(len(starts), 1, -1)  # (K, 1, D)
+    vectors = torch.cat([fresh, state.memory.vectors[:, : starts.shape[1] - 1]], 1)  # (K, S, D)
     extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
-    both = starts[:, :, None] + (extents.double() / temperature).log_softmax(2)  # (K, S, M)
-    begin = at.begin.double() / temperature  # (K,)
-    none, some = functional.logsigmoid(-begin)[:, None], functional.logsigmoid(begin)[:, None]
-    free = torch.cat([none, some + both.flatten(1)], 1)  # (K, 1 + S M)
-    fixed = torch.full_like(free, -math.inf)
+    lengths = (extents.double() / temperature).log_softmax(2)  # (K, S, M)
+    each = begin + (starts[:, :, None] + lengths).flatten(1)  # (K, S M)
+    log_q = torch.cat([nothing, each], 1)  # (K, 1 + S M)
+    remaining = torch.arange(heads.maximum_length, device=known.device)  # (M,)
+    started = join_mention_codes(entity[..., None] >= 0, entity[..., None], remaining)
+    codes = functional.pad(started.flatten(1), (1, 0))  # (K, 1 + S M)
+    fixed = torch.full_like(log_q, -math.inf)
     fixed[:, 0] = 0.0
-    return torch.where((remaining > 0)[:, None], fixed, free)
-
-
-def _code(memory: EntityMemory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
-    """Return the code, (K,), that a choice stands for."""
-    slot, extent = (choice - 1) // maximum_length, (choice - 1) % maximum_length  # (K,)
-    entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
-    started = torch.where(choice == 0, 0, 1 + RADIX * entity + extent)  # (K,)
-    _, _, remaining = split_mention_codes(last)
-    return torch.where(remaining > 0, last - 1, started)
+    running = state.running[:, None]  # (K, 1)
+    log_q = torch.where(running, fixed, log_q)
+    codes = torch.where(running, state.last[:, None] - 1, codes)
+    origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
+    return Continuations(origin, codes[origin, place], log_q[origin, place])

@@ -12,7 +12,6 @@ mention, P = 1 position, V ids, S aliases of an entity, L words of an alias.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
-from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -245,7 +244,6 @@ def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
 
 _BLOCK = 64  # documents that are drawn side by side
 STEP_DRAWS = TOKEN_DRAWS + 2  # of a token: those of its latent, its word, which unknown one
-DRAWN_AT_ONCE = 64  # tokens whose random numbers are held
 
 
 class _Text(NamedTuple):
@@ -326,7 +324,8 @@ def _draw_block(
     state: LatentState | None = None
     columns: list[tuple[Tensor, Tensor, Tensor]] = []
     ended = words < 0  # (R,)
-    for time, draws in enumerate(_numbers(seed, purpose, items, longest + 1, device)):
+    numbers = uniforms_by_step(seed, purpose, items, STEP_DRAWS, device)
+    for time, draws in zip(range(longest + 1), numbers, strict=False):
         streams = model.heads.split(reader.read(words), ones, keep=True)
         if state is None:
             state = LatentState.of(model.graph, streams, torch.arange(count, device=device))
@@ -345,17 +344,6 @@ def _draw_block(
         if ended.all():
             break
     return _Text(*(torch.stack(parts, 1) for parts in zip(*columns, strict=True)))
-
-
-def _numbers(
-    seed: int, purpose: str, items: Tensor, tokens: int, device: torch.device
-) -> Iterator[Tensor]:
-    """Yield the random numbers of each token of a block of documents, (R, 5)."""
-    for start in range(0, tokens, DRAWN_AT_ONCE):
-        several = min(DRAWN_AT_ONCE, tokens - start)
-        window = start * STEP_DRAWS, several * STEP_DRAWS
-        numbers = uniforms(seed, purpose, items, *window, device)  # (R, several · 5)
-        yield from numbers.unflatten(1, (several, STEP_DRAWS)).unbind(1)
 
 
 def _draw_words(

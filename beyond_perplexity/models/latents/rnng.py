@@ -26,7 +26,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.rnng_binary_trees import (
     BinaryNetwork,
@@ -48,7 +48,6 @@ from beyond_perplexity.models.latents.rnng_instances import (
     left_out,
 )
 from beyond_perplexity.models.latents.rnng_simulation import (
-    ActionNumbers,
     DrawnSentences,
     draw_binary_trees,
     simulated_sentences,
@@ -223,7 +222,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             )
 
         def draw(items: Tensor) -> DrawnSentences:
-            chosen = ActionNumbers(seed, purpose, items, self.device)
+            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
             return draw_binary_trees(self._network, len(items), chosen, maximum_words)
 
         return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)

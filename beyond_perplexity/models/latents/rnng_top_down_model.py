@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
@@ -30,7 +30,6 @@ from beyond_perplexity.models.latents.rnng_instances import (
     left_out,
 )
 from beyond_perplexity.models.latents.rnng_simulation import (
-    ActionNumbers,
     DrawnSentences,
     LabelledNetwork,
     draw_labelled_trees,
@@ -151,7 +150,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         parts = (self.encoder, self.terminals, self.choice, self.word_bias, len(self.labels))
 
         def draw(items: Tensor) -> DrawnSentences:
-            chosen = ActionNumbers(seed, purpose, items, self.device)
+            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
             network = LabelledNetwork(*parts)
             return draw_labelled_trees(network, len(items), chosen, maximum_words)
 

@@ -41,11 +41,11 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     split_mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
-from beyond_perplexity.models.latents.entitynlm_simulation import simulate_documents
 from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
     advance_mentions,
+    simulate_documents,
 )
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary

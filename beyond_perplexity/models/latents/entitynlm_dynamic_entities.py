@@ -101,7 +101,7 @@ DISTANCE_UNIT = 100.0
 
 
 class Codes(NamedTuple):
-    """A reading of rows of codes (see `entitynlm_instances`)."""
+    """A reading of rows of codes."""
 
     mention: Tensor  # bool, (R, T): t
     entity: Tensor  # entity, remaining: int64, (R, T): e from 0, and l; 0 outside mentions
@@ -353,7 +353,7 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents; see `entitynlm_instances.entity_documents`."""
+        """Read documents; see `entity_documents`."""
         options = self.options
         return entity_documents(
             corpus, split, vocabulary, options.maximum_length, options.maximum_entities

@@ -27,7 +27,7 @@ from beyond_perplexity.corpus.latent_instances import (
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.models.class_softmax import ClassSoftmax, class_ends
-from beyond_perplexity.models.latent import LatentModule, Simulated
+from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
@@ -530,79 +530,6 @@ def test_what_a_filter_finds_does_not_depend_on_the_others():
 
 
 WORDS = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
-
-
-def key(one: Simulated):
-    return tuple(one.instance.arrays["tokens"].tolist()), tuple(one.latents.tolist())
-
-
-def test_the_frequencies_are_the_probabilities():
-    """χ² over every (x, z) of at most two words and the rest; 60,000 documents."""
-    model, count = make_model(vocabulary_size=4, word_classes=2, maximum_entities=2), 60_000
-    weights, vocabulary = weights_of(model), ClosedVocabulary(["a"], 0)
-    assert vocabulary.size == 4
-    expected = {}
-    for length in range(3):
-        for tokens in itertools.product((2, 3), repeat=length):
-            for codes in all_codes(length, 2, 2):
-                log_p = plain_log_joint(weights, model.options, tokens, codes)
-                expected[tokens, tuple(codes)] = math.exp(log_p)
-    found = dict.fromkeys(expected, 0)
-    other = 0
-    for one in model.simulate(3, "test", range(count), 2, vocabulary):
-        if one.truncated:
-            other += 1
-        else:
-            found[key(one)] += 1
-    rest = 1 - sum(expected.values())
-    pairs = [(found[name], p * count) for name, p in expected.items()] + [(other, rest * count)]
-    rare = [pair for pair in pairs if pair[1] < 5]  # these are one cell together
-    cells = [pair for pair in pairs if pair[1] >= 5]
-    cells += [tuple(map(sum, zip(*rare, strict=True)))] if rare else []
-    statistic = sum((seen - mean) ** 2 / mean for seen, mean in cells)
-    assert len(cells) > 15
-    assert chi2.sf(statistic, len(cells) - 1) > 1e-3
-
-
-@pytest.mark.parametrize("double", [True, False])
-def test_a_document_depends_on_its_number_alone(double):
-    """In float32, bit for bit: 70 at once, one alone, a few, and another order of blocks."""
-    model = make_model(double=double, size=16, maximum_length=4, maximum_entities=20)
-    whole = [key(one) for one in model.simulate(1, "p", range(70), 60, WORDS)]
-    assert len(set(whole)) > 30
-    assert [key(one) for one in model.simulate(1, "p", range(37, 41), 60, WORDS)] == whole[37:41]
-    assert [key(one) for one in model.simulate(1, "p", range(69, 70), 60, WORDS)] == whole[69:]
-    assert [key(one) for one in model.simulate(1, "q", range(70), 60, WORDS)] != whole
-    assert [key(one) for one in model.simulate(2, "p", range(70), 60, WORDS)] != whole
-    assert model.simulate(1, "p", range(0), 60, WORDS) == []
-
-
-def test_a_cut_keeps_the_beginning_and_says_so():
-    model = make_model(double=False)
-    whole = model.simulate(1, "p", range(100), 200, WORDS)
-    cut = model.simulate(1, "p", range(100), 3, WORDS)
-    lengths = [len(one.words) for one in whole]
-    assert min(lengths) <= 3 < max(lengths)
-    for one, short in zip(whole, cut, strict=True):
-        assert short.truncated == (len(one.words) > 3)
-        assert short.words == one.words[:3]
-        assert torch.equal(short.latents, one.latents[:3])
-
-
-def test_what_is_simulated_is_an_instance_of_the_model():
-    """Its latents are the annotation, all are possible, and words are those of the vocabulary."""
-    model = make_model(double=False, size=16, maximum_length=3, maximum_entities=2)
-    held = [one for one in model.simulate(1, "p", range(60), 50, WORDS) if one.words]
-    assert len(held) > 20
-    batch = InstanceBatch.of(one.instance for one in held)
-    codes = model.annotated(batch)
-    assert torch.isfinite(model.log_joint(batch, torch.arange(len(held)), codes)).all()
-    assert sum(int((one.latents > 0).sum()) for one in held) > 20
-    for row, one in enumerate(held):
-        assert codes[row, : len(one.words)].tolist() == one.latents.tolist()
-        ids = WORDS.encode([" ".join(one.words)])[0]
-        assert ids.tolist() == one.instance.arrays["tokens"].tolist()
-        assert one.instance.arrays["latents"].tolist() == one.latents.tolist()
 
 
 @pytest.mark.parametrize("classes", [1, 4])

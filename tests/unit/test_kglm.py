@@ -10,14 +10,12 @@ where no estimate enters it; particle filters, whose mean is p(x). What all fami
 from __future__ import annotations
 
 import argparse
-import collections
 import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from beyond_perplexity.corpus.latent_instances import (
     LATENTS,
@@ -47,7 +45,6 @@ from beyond_perplexity.models.latents.kglm_instances import (
     RELATED,
     SPELLINGS,
     KnowledgeGraph,
-    Spellings,
     encode_latents,
     pack_strings,
 )
@@ -61,7 +58,7 @@ from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_c
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions
-from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
+from beyond_perplexity.vocabulary import UNK
 from tests.unit import kglm_reference as reference
 from tests.unit.threads import set_threads
 
@@ -521,65 +518,6 @@ def test_latents_are_described():
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
-
-
-@pytest.fixture(scope="module")
-def simulated():
-    """Draw documents of at most 2 words from a tiny model."""
-    model, vocabulary = make(seed=1, size=5).double(), ClosedVocabulary(["w3", "w4"], 3)
-    model.word_ids[:] = torch.tensor([i if i < 5 else UNK for i in range(ALIAS_WORDS)])
-    with torch.no_grad():
-        model.bias[EOS] += 4.0  # so that many texts are short
-    return model, vocabulary, model.simulate(3, "test", range(20_000), 2, vocabulary)
-
-
-def test_simulated_documents_have_their_probabilities(simulated):
-    """Oracle: the plain implementation, over all documents of up to 2 words with all latents.
-
-    Of the 3 unknown types aliases have 300 and 301; the third is written ``<unk>``.
-    """
-    model, _, drawn = simulated
-    counts = collections.Counter(
-        (tuple(one.words), tuple(one.latents.tolist())) for one in drawn if not one.truncated
-    )
-    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
-    expected, found, rest = [], [], 1.0
-    for length in range(3):
-        codes = reference.enumerate_codes(model, length)
-        for words, z in itertools.product(itertools.product(names, repeat=length), codes):
-            probability = math.exp(plain_joint(model, words, z, unknown_types=3))
-            if probability * len(drawn) > 5:
-                expected.append(probability * len(drawn))
-                found.append(counts[tuple(names[w] for w in words), tuple(z)])
-                rest -= probability
-    expected.append(rest * len(drawn))
-    found.append(len(drawn) - sum(found))
-    assert any("w300" in key[0] for key in counts)
-    assert len(found) > 40
-    assert stats.chisquare(found, expected).pvalue > 0.001
-
-
-def test_simulated_documents_depend_on_their_own_number_and_are_what_instances_give(simulated):
-    model, vocabulary, drawn = simulated
-    again = model.simulate(3, "test", range(70, 75), 2, vocabulary)
-    for one, other in zip(again, drawn[70:75], strict=True):
-        assert one.words == other.words
-        assert torch.equal(one.latents, other.latents)
-    longer = model.simulate(3, "test", range(70, 80), 9, vocabulary)
-    for one, other in zip(longer, drawn[70:80], strict=True):
-        assert one.words[: len(other.words)] == other.words
-        assert one.truncated <= other.truncated
-    spellings = Spellings(model.graph)
-    for one in drawn[:300]:
-        arrays = one.instance.arrays
-        assert arrays[TOKENS].tolist() == vocabulary.encode([" ".join(one.words)])[0].tolist()
-        assert arrays[SPELLINGS].tolist() == spellings.of(one.words, -1).tolist()
-        assert arrays[LATENTS].tolist() == one.latents.tolist()
-        assert len(one.words) <= 2
-    assert {one.truncated for one in drawn} == {False, True}
-    batch = InstanceBatch.of([one.instance for one in drawn[:300] if one.words])
-    rows = model.annotated(batch)
-    assert torch.isfinite(model.log_joint(batch, torch.arange(len(batch)), rows)).all()
 
 
 def test_simulating_with_two_layers_goes_on_as_the_encoder_does():

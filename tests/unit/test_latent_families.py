@@ -7,7 +7,9 @@ plain implementations that stop before the end.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -17,17 +19,20 @@ import pytest
 import torch
 from scipy import stats
 
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import families_of
 from beyond_perplexity.models.latents import kglm_lookahead
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_instances import Spellings
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
+from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import (
     entitynlm_reference,
     kglm_reference,
@@ -334,6 +339,153 @@ def test_what_is_no_tree_is_impossible():
         ):
             assert torch.isfinite(found).tolist() == [True] + [False] * len(others)
             assert (found[1:] == -math.inf).all()
+
+
+# ---- what the models write ----
+
+
+class Writing(NamedTuple):
+    """A model that writes short texts over a few words; log p of each with all its latents.
+
+    `cells` is how many (x, z) are common enough to be counted one by one, at least.
+    """
+
+    model: Any
+    vocabulary: ClosedVocabulary
+    names: dict[int, str]
+    longest: int
+    latents: Callable[[int], list]
+    log_probs: Callable[[tuple, list], list[float]]
+    count: int
+    cells: int
+
+
+TINY = ClosedVocabulary(["a"], 1)
+NAMES = {2: "<unk>", 3: "a"}
+
+
+@torch.no_grad()
+def writing_trees(binary_trees: bool) -> Writing:
+    if binary_trees:
+        model, family = test_rnng.make(vocabulary=4), test_rnng
+        model.reduce.bias.fill_(1.5)
+        model.word_bias[1] = 2.0
+        latents = rnng_reference.all_trees
+    else:
+        caps = {"maximum_run": 1, "maximum_open": 2}
+        model, family = top_down.make(vocabulary=4, labels=("A",), **caps), top_down
+        model.choice.bias[1:3] = torch.tensor([2.0, -1.0])
+        latents = partial(top_down.trees_of, model)
+
+    def log_probs(words, listed):
+        owner = torch.zeros(len(listed), dtype=torch.int64)
+        with torch.no_grad():
+            return model.log_joint(family.batch_of(list(words)), owner, rows_of(listed)).tolist()
+
+    return Writing(model, TINY, NAMES, 3, latents, log_probs, 6000, 8)
+
+
+def writing_entities() -> Writing:
+    caps = {"vocabulary_size": 4, "word_classes": 2, "maximum_entities": 2}
+    model = test_entitynlm.make_model(**caps)
+    weights = entitynlm_reference.weights_of(model)
+    plain = partial(entitynlm_reference.plain_log_joint, weights, model.options)
+    latents = lambda length: entitynlm_reference.all_codes(length, 2, 2)  # noqa: E731
+    log_probs = lambda words, listed: [plain(words, row) for row in listed]  # noqa: E731
+    return Writing(model, TINY, NAMES, 2, latents, log_probs, 60_000, 15)
+
+
+@torch.no_grad()
+def writing_links() -> Writing:
+    """Of the 3 unknown types aliases have 300 and 301; the third is written ``<unk>``."""
+    model = test_kglm.make(seed=1, size=5).double()
+    model.word_ids[:] = torch.tensor([i if i < 5 else 2 for i in range(test_kglm.ALIAS_WORDS)])
+    model.bias[1] += 4.0  # so that many texts are short
+    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
+    plain = partial(test_kglm.plain_joint, model, unknown_types=3)
+    latents = partial(kglm_reference.enumerate_codes, model)
+    log_probs = lambda words, listed: [plain(words, row) for row in listed]  # noqa: E731
+    vocabulary = ClosedVocabulary(["w3", "w4"], 3)
+    return Writing(model, vocabulary, names, 2, latents, log_probs, 20_000, 40)
+
+
+WRITING = {
+    "rnng": partial(writing_trees, True),
+    "rnng-top-down": partial(writing_trees, False),
+    "entitynlm": writing_entities,
+    "kglm": writing_links,
+}
+
+
+@pytest.mark.parametrize("family", WRITING)
+def test_simulated_texts_have_the_enumerated_probabilities(family):
+    """χ² over all short texts with their latents, those of up to 5 and all others together."""
+    case = WRITING[family]()
+    most = case.longest if family in ("entitynlm", "kglm") else 9
+    drawn = case.model.simulate(3, "test", range(case.count), most, case.vocabulary)
+    found = Counter((*one.words, *one.latents.tolist()) for one in drawn if not one.truncated)
+    expected = {}
+    for length in range((most < 9 and 0) or 1, case.longest + 1):
+        listed = [list(row) for row in case.latents(length)]
+        for words in itertools.product(case.names, repeat=length):
+            for row, value in zip(listed, case.log_probs(words, listed), strict=True):
+                expected[(*(case.names[word] for word in words), *row)] = math.exp(value)
+    likely = {key: case.count * p for key, p in expected.items() if case.count * p >= 5}
+    assert len(likely) > case.cells
+    counts = [found[key] for key in likely]
+    observed = [*counts, case.count - sum(counts)]
+    rest = case.count - sum(likely.values())
+    assert stats.chisquare(observed, [*likely.values(), rest]).pvalue > 1e-3
+    assert family != "kglm" or any("w300" in key for key in found)
+    assert not any(one.truncated for one in drawn if len(one.words) < most)
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("family", WRITING)
+@torch.no_grad()
+def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family, double):
+    words, most = ClosedVocabulary([f"w{place}" for place in range(6)], 1), 6
+    model = {
+        "rnng": test_rnng.make,
+        "rnng-top-down": partial(top_down.make, maximum_run=1, maximum_open=3),
+        "entitynlm": partial(
+            test_entitynlm.make_model, size=16, maximum_length=4, maximum_entities=20
+        ),
+        "kglm": lambda double: WRITING["kglm"]().model.to(torch.float64 if double else torch.float),
+    }[family](double=double)
+    words = WRITING["kglm"]().vocabulary if family == "kglm" else words
+
+    def simulate(numbers, most=most, seed=3, purpose="test"):
+        return model.simulate(seed, purpose, numbers, most, words)
+
+    def keys(drawn):
+        return [(one.words, one.latents.tolist(), one.truncated) for one in drawn]
+
+    many = simulate(range(5, 90))
+    assert keys(simulate(range(70, 72))) == keys(many[65:67])  # bit for bit
+    assert keys(simulate(range(89, 90))) == keys(many[84:])
+    assert keys(simulate(range(5, 90), purpose="other")) != keys(many)
+    assert keys(simulate(range(5, 90), seed=4)) != keys(many)
+    assert simulate(range(0)) == []
+    assert [one.instance.instance_id for one in many] == list(range(5, 90))
+    assert {one.truncated for one in many} == {False, True}
+    for one, longer in zip(many, simulate(range(5, 90), 40), strict=True):
+        assert one.words == longer.words[:most]
+        assert one.truncated == (len(longer.words) > most)
+        if one.truncated is False or "rnng" not in family:  # a tree that is cut is closed
+            assert torch.equal(one.latents, longer.latents[: len(one.latents)])
+    held = [one for one in many if one.words]
+    batch = InstanceBatch.of(one.instance for one in held)
+    rows = model.annotated(batch)
+    assert torch.isfinite(model.log_joint(batch, torch.arange(len(held)), rows)).all()
+    for row, one in zip(rows, held, strict=True):
+        assert row[: len(one.latents)].tolist() == one.latents.tolist()
+        assert torch.equal(torch.from_numpy(one.instance.arrays[model.annotation]), one.latents)
+        encoded = words.encode([" ".join(one.words)])[0].tolist()
+        assert encoded == one.instance.arrays["tokens"].tolist()
+        if family == "kglm":
+            spelled = Spellings(model.graph).of(one.words, -1).tolist()
+            assert one.instance.arrays["spellings"].tolist() == spelled
 
 
 # ---- without the end, a text stands for all that begin so ----

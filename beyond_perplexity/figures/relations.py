@@ -17,7 +17,7 @@ from beyond_perplexity.figures.correlation_matrix import (
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.style import package_style
-from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
+from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS
 
 
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:

@@ -18,20 +18,15 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.bracket import LEAST_SAMPLES
 from beyond_perplexity.importance.draw_files import check_pair
 from beyond_perplexity.importance.estimate_notes import share_below
-from beyond_perplexity.importance.estimator import (
-    TWO_SIDED,
-    TWO_SIDED_UNSURE,
-    Fields,
-)
+from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE, Fields
 from beyond_perplexity.importance.two_sided_bounds import CONFIDENCE, PooledTail, doubts, enclose
 from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE, Diagnostics
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
-from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.shards import check_columns, read_batches
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage.table_files import HeldTable, TableFile
 
 if TYPE_CHECKING:
     import pandas as pd

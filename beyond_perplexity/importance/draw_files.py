@@ -17,8 +17,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
 from beyond_perplexity.schemas.draws import penalized_column
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import RECORD_KEY, ParquetInput, parse_record
+from beyond_perplexity.storage.shards import RECORD_KEY, FileRanges, ParquetInput, parse_record
 from beyond_perplexity.storage.table_files import TableFile, is_csv, open_table
 
 LABELS_KEY = "weights"

@@ -32,9 +32,13 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Columns, Pair, instance_columns
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
-from beyond_perplexity.invariant_tensors import uniforms
+from beyond_perplexity.invariant_tensors import (
+    conditional_systematic,
+    effective_size,
+    systematic,
+    uniforms,
+)
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 from beyond_perplexity.schemas.draws import penalized_column
 
 PARTICLES_AT_ONCE = 1024  # particles of all runs at once, unless one run has more or the model says

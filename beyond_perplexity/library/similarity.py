@@ -33,10 +33,8 @@ from beyond_perplexity.semantics.scored_pairs import (
     read_scored_pairs,
     score_pairs,
 )
-from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
 
-_SCHEMA = ROOT / "rules" / "config.schema.yaml"
 SCORE_SUFFIXES = (".csv", ".parquet")
 _LEAST = 3  # pairs that a correlation needs
 
@@ -149,7 +147,7 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     from beyond_perplexity.planning.validation import validate
 
     config = read_configuration(config_path)
-    validate(config, _SCHEMA)
+    validate(config)
     if name not in config["evaluators"]:
         known = ", ".join(dict.fromkeys([*PACKAGES, *config["evaluators"]]))
         raise InputError(f"evaluator: no evaluator of {config_path} is named {name!r}; there are "

@@ -37,8 +37,12 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions, source_
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
+from beyond_perplexity.tendencies.measures import (
+    exchanged_told,
+    measure_rows,
+    measure_table,
+    star_warning,
+)
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
@@ -83,7 +87,9 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         _say(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record("scripts/compare.py", {}, seed=options.seed)  # of working files
+    record = run_record(
+        "beyond_perplexity/commands/compare.py", {}, seed=options.seed
+    )  # of working files
     main = next(iter(views))
     embedding = _embedding(options)
     if options.vocabulary and main == RAW_TEXT:

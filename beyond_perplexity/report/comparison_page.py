@@ -22,7 +22,7 @@ from beyond_perplexity.figures.numbers import (
 )
 from beyond_perplexity.figures.verdicts import note_alone, reason_withheld, verdict, verdict_mark
 from beyond_perplexity.foreign_text import escape_html
-from beyond_perplexity.inference.holm_adjustment import needed_draws
+from beyond_perplexity.inference.p_values import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.layout import Column, Table, html_page, to_html_table
 from beyond_perplexity.report.measured import TEXT_TITLES

@@ -22,6 +22,7 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.training.options import TrainingOptions
 
 ROOT = Path(__file__).parents[2]
+BROUGHT = {"family": "huggingface", "architecture": {"path": "x"}}
 PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
 
 
@@ -33,8 +34,8 @@ PIECE = f"training.maximum_length {TrainingOptions().maximum_length}"
         ({"family": "lstm", "training": {"maximum_length": 7}}, ["training.maximum_length 7"]),
         ({"family": "trigram"}, []),
         ({"family": "kneser-ney"}, []),
-        ({"family": "huggingface", "architecture": {"path": "x"}}, []),
-        ({"family": "huggingface", "training": {"maximum_epochs": 1}}, [PIECE]),
+        (BROUGHT, []),
+        ({**BROUGHT, "training": {"maximum_epochs": 1}}, [PIECE]),
         (
             {"family": "sentence-rnn", "training": {"maximum_length": 9}},
             ["training.maximum_length 9"],
@@ -52,7 +53,7 @@ def test_caps_are_named_with_their_values(options: dict, expected: list[str]) ->
 def test_the_tables_of_a_run_are_told_the_caps_of_what_it_wrote() -> None:
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text(encoding="utf-8"))
     config["generation"]["maximum_length"] = 41
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     report = Run(config).report
     groups = [group for group in report.groups() if group.startswith("tendencies")]
     assert groups

@@ -26,7 +26,7 @@ def planned(**changes) -> Run:
     config = copy.deepcopy(SMOKE)
     config["tendencies"].update(changes)
     config["evaluators"]["minilm"] = {"family": "sentence-transformers", "package": "minilm"}
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 

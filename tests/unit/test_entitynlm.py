@@ -26,7 +26,7 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
-from beyond_perplexity.models.class_softmax import ClassSoftmax, class_ends
+from beyond_perplexity.models.factored import class_ends
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
@@ -36,6 +36,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
 )
 from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.entitynlm_tagger import EntityTagger
+from beyond_perplexity.models.word_softmax import ClassSoftmax
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard

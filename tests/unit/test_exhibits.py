@@ -52,7 +52,7 @@ def line(training, labels):
 
 def planned(name: str) -> Run:
     config = yaml.safe_load((ROOT / name).read_text())
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 
@@ -157,7 +157,7 @@ def test_a_corpus_may_be_called_as_a_paper_is():
     for part in (*config["models"].values(), *config["evaluators"].values()):
         if "corpus" in part:
             part["corpus"] = "importance"
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     report = Run(config).report
     others = [f"{paper}/importance" for paper in ("contrastive", "semantics", "relations")]
     assert report.groups() == ["tendencies/importance", "importance", *others]

@@ -1,4 +1,4 @@
-"""Values and paths of a configuration that no job can use. Needs nothing but the schema.
+"""Values and paths of a configuration that no job can use. Needs nothing.
 
 Oracle of each message: the key that the test itself broke.
 """
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from jsonschema import Draft202012Validator
 
 from beyond_perplexity.corpus.split import SplitOptions
 from beyond_perplexity.errors import InputError
@@ -23,7 +22,6 @@ from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, TrainingOptions
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "rules" / "config.schema.yaml"
 
 
 def changed(path: str, value: object) -> dict:
@@ -53,7 +51,7 @@ def test_no_number_of_a_training_is_nonsense() -> None:
     for place, name in enumerate(NUMBERS):
         value = NONSENSE[place % len(NONSENSE)]
         with pytest.raises(InputError, match=rf"config: models\.lstm\.training\.?.*{name}"):
-            validate(changed(f"models/lstm/training/{name}", value), SCHEMA)
+            validate(changed(f"models/lstm/training/{name}", value))
         for value in NONSENSE[:3] + NONSENSE[5:]:
             with pytest.raises(InputError, match=rf"config: training\.{name}: is"):
                 check_values({"training": {name: value}})
@@ -75,7 +73,7 @@ def test_no_share_of_a_split_is_nonsense(share: str, value: float) -> None:
     assert share in {field.name for field in dataclasses.fields(SplitOptions)}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3, share: value}
     with pytest.raises(InputError, match=r"config: corpora\.wikipedia\.split"):
-        validate(changed("corpora/wikipedia/split", shares), SCHEMA)
+        validate(changed("corpora/wikipedia/split", shares))
 
 
 @pytest.mark.parametrize(
@@ -88,22 +86,20 @@ def test_no_share_of_a_split_is_nonsense(share: str, value: float) -> None:
 )
 def test_a_name_does_not_end_in_a_line_feed(section: str, value: dict) -> None:
     with pytest.raises(InputError, match=rf"config: {section}\.a\\n: .*control character"):
-        validate(changed(f"{section}/a\n", value), SCHEMA)
+        validate(changed(f"{section}/a\n", value))
 
 
 def test_the_end_of_a_pattern_is_the_end_of_a_text() -> None:
-    """The schema alone, without the search for control characters."""
+    """The types alone, without the search for control characters."""
     held: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("beyond_perplexity.planning.validation.check_values", lambda config: None)
         for ending in ("\n", "\n\n", " "):
             config = changed("decodings/a" + ending, {"kind": "ancestral"})
-            with pytest.raises(InputError, match="does not match"):
-                validate(config, SCHEMA)
+            with pytest.raises(InputError, match=r"expected .* match pattern"):
+                validate(config)
             held.append(ending)
     assert len(held) == 3
-    pattern = {"pattern": "^[a-z]+$"}
-    assert Draft202012Validator(pattern).is_valid("a\n")  # why the package has a rule of its own
 
 
 PATHS = [
@@ -135,7 +131,7 @@ def test_paths_that_no_rule_can_name_are_told_wherever_they_stand(place: str) ->
             ),
         }[place]
         with pytest.raises(InputError) as caught:
-            validate(changed(key, value), SCHEMA)
+            validate(changed(key, value))
         assert str(caught.value).startswith(f"config: {named}")
         assert message in str(caught.value)
         assert "\n" not in str(caught.value)
@@ -146,14 +142,14 @@ def test_addresses_with_marks_of_snakemake_are_told(key: str) -> None:
     location = {"url": "https://a.org/b.zip", "sha256": "0" * 64, "member": "c.txt"}
     location[key] += "{d}"
     with pytest.raises(InputError, match=rf"source\.paths\.0\.{key}: has the character {{"):
-        validate(changed("corpora/wikipedia/source/paths", [location]), SCHEMA)
+        validate(changed("corpora/wikipedia/source/paths", [location]))
 
 
 def test_found_files_are_checked_like_named_ones(tmp_path: Path) -> None:
     (tmp_path / "a{b}.txt").write_text("x\n")
     paths = [f"{tmp_path}/*.txt"]
     with pytest.raises(InputError, match=r"paths.*a\{b\}\.txt' has the character \{"):
-        validate(changed("corpora/wikipedia/source/paths", paths), SCHEMA)
+        validate(changed("corpora/wikipedia/source/paths", paths))
 
 
 def test_ordinary_paths_pass() -> None:

@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 def plan(name: str, **importance: object) -> ImportancePlan:
     config = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
     config["importance"] |= importance
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return ImportancePlan(config)
 
 
@@ -291,7 +291,7 @@ def test_the_validation_split_must_have_documents_to_choose():
     config["importance"]["choose"] = "validation"
     config["corpora"]["wikipedia"]["split"] = {"train": 0.3, "valid": 0.0, "test": 0.7}
     with pytest.raises(InputError, match=r"split.valid: is 0, but .* \(importance.choose\)"):
-        validate(config, ROOT / "rules" / "config.schema.yaml")
+        validate(config)
 
 
 @pytest.mark.parametrize(("samples", "replicate"), [(20, 2), (5, 1), (999, 99), (1000, None)])
@@ -299,11 +299,11 @@ def test_fewer_samples_alone_are_enough_said(samples: int, replicate: int | None
     """Oracle: a density needs replicates, and what finished jobs were told stays as it is."""
     config = yaml.safe_load((ROOT / "configs/smoke-importance.yaml").read_text(encoding="utf-8"))
     config["importance"] = {"samples": samples}
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     assert config["importance"]["reduction"].get("replicate_samples") == replicate
     config["importance"] = {"samples": samples, "reduction": {"replicate_samples": samples + 1}}
     with pytest.raises(InputError, match=r"replicate_samples: is \d+, above .* or leave it out"):
-        validate(config, ROOT / "rules" / "config.schema.yaml")
+        validate(config)
 
 
 def test_latents_are_shown_of_the_analytic_proposal_where_there_is_one() -> None:

@@ -27,7 +27,7 @@ from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
 OF_MODELS = "safetensors tokenizers torch transformers"
 OF_SEMANTICS = "gensim ot"
-OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
+OF_WORKFLOW = "mwparserfromhell pydantic snakemake textblob yaml"
 VECTORS = "the 0.1 0.2\ncat 0.3 0.1\nsat -0.2 0.5\non 0.4 0.7\nmat -0.1 -0.3\n"
 FINGERPRINT = """
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint
@@ -139,11 +139,7 @@ def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed
     [
         ("perplexity --model m --text t", OF_MODELS, "models"),
         ("contrast --model m --pairs p", OF_MODELS, "models"),
-        (
-            "similarity --pairs p.tsv --evaluator words.txt --measure wmd",
-            OF_SEMANTICS,
-            "semantics",
-        ),
+        ("similarity --pairs p.tsv --evaluator words.txt --measure wmd", OF_SEMANTICS, "semantics"),
         ("run --configfile c.yaml", OF_WORKFLOW, "workflow"),
     ],
 )

@@ -22,13 +22,11 @@ from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.synthetic_tables import make_measures
 
-SCHEMA = ROOT / "rules" / "config.schema.yaml"
-
 
 def run_with(**published: list[str]) -> Run:
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
     config["report"] = {"published": published}
-    validate(config, SCHEMA)
+    validate(config)
     return Run(config)
 
 
@@ -100,7 +98,7 @@ def test_titles_are_shown_and_names_are_written() -> None:
 def test_the_titles_of_a_run_are_told_apart() -> None:
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["proposals"]["rnng-again"] = dict(config["proposals"]["rnng-crf"])
-    validate(config, SCHEMA)
+    validate(config)
     titles = Run(config).importance.titles()
     assert (titles["rnng"], titles["kglm"]) == ("RNNG", "KGLM")
     assert titles["rnng-crf"] == "Span CRF (crf)"

@@ -26,10 +26,9 @@ from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_model
-from beyond_perplexity.perplexities import documents as documents_module
-from beyond_perplexity.perplexities.documents import texts_of_split
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.models.registry import load_model
+from beyond_perplexity.perplexities import summary as documents_module
+from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import RAW
@@ -38,7 +37,7 @@ from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary
 from scripts import measure_perplexity
 from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
-from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_configuration import load
 from tests.unit.test_huggingface import never
 
 TEXTS = [f"The Cat  sat,\n\non Mat {n}; isn't\tit “Été”?" for n in range(30)]
@@ -246,7 +245,7 @@ def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text() -> None:
     plain = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "x"}}
     config["models"]["mine"] = {**copy.deepcopy(plain), "training": {}}
     config["models"]["further"] = {**copy.deepcopy(plain), "training": {"maximum_epochs": 1}}
-    validate(config, SCHEMA)
+    validate(config)
     models = Run(config).models
     assert models.raw_texts("mine") == ["<results>/corpora/wikipedia/raw.parquet"]
     for name in ("further", "lstm", "trigram"):

@@ -41,7 +41,7 @@ def planned(**changes: object) -> Run:
     }
     for key, values in changes.items():
         config[key] |= values
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 

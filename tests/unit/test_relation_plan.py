@@ -24,7 +24,7 @@ def run_of(**sections: Any) -> Run:
     config: dict[str, Any] = yaml.safe_load(text)
     for name, changed in sections.items():
         config[name] = config.get(name, {}) | changed
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 

@@ -32,6 +32,7 @@ from beyond_perplexity.importance.particle_runs import (
 from beyond_perplexity.importance.reduction import estimates_table, instances_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
+from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents import rnng_binary_trees as binary_course
 from beyond_perplexity.models.latents import rnng_span_charts as span_prefixes
@@ -40,7 +41,6 @@ from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
-from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter

@@ -22,13 +22,13 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_any, save_model
 from beyond_perplexity.models.families import families_of, find_row
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
+from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas import corpora
@@ -365,7 +365,7 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
 def test_only_a_proposal_with_wake_training_waits_for_its_model():
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}
-    validate(config, str(ROOT / "rules" / "config.schema.yaml"))
+    validate(config)
     models = Run(config).models
     plain = ("rnng", "kglm-peeking", "entitynlm", "entitynlm-peeking")
     assert not any(models.wake_files(name) for name in plain)
@@ -375,7 +375,7 @@ def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
     with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
-        validate(config, str(ROOT / "rules" / "config.schema.yaml"))
+        validate(config)
 
 
 def test_defaults_have_no_wake_training():

@@ -25,13 +25,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
-from beyond_perplexity.models.latent import (
-    FILLING,
-    LatentModel,
-    Simulated,
-    check_ends,
-)
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
@@ -47,6 +41,7 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     advance_mentions,
     simulate_documents,
 )
+from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 

@@ -24,19 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import (
-    TOKENS,
-    CorpusFiles,
-    Instance,
-    InstanceBatch,
-)
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM
-from beyond_perplexity.models.latent import (
-    FILLING,
-    LatentModel,
-    Simulated,
-    check_ends,
-)
+from beyond_perplexity.models.factored import summed_cross_entropy
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
@@ -60,7 +51,6 @@ from beyond_perplexity.models.latents.kglm_steps import (
     simulate_links,
 )
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words

@@ -41,12 +41,7 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     stack_contexts,
     trace,
 )
-from beyond_perplexity.models.latents.rnng_instances import (
-    REDUCE,
-    SHIFT,
-    SentenceOptions,
-    left_out,
-)
+from beyond_perplexity.models.latents.rnng_instances import REDUCE, SHIFT, SentenceOptions, left_out
 from beyond_perplexity.models.latents.rnng_simulation import (
     DrawnSentences,
     draw_binary_trees,
@@ -60,7 +55,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
     StackMemory,
     share_prefixes,
 )
-from beyond_perplexity.models.word_scores import Words, score_words
+from beyond_perplexity.models.word_softmax import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary

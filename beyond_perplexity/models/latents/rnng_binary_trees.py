@@ -33,7 +33,7 @@ from beyond_perplexity.models.latents.rnng_instances import (
     find_unknown_classes,
 )
 from beyond_perplexity.models.latents.rnng_stack_memory import Prefixes, StackLSTM
-from beyond_perplexity.models.word_scores import Words, word_log_probs
+from beyond_perplexity.models.word_softmax import Words, word_log_probs
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 

@@ -24,11 +24,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
-from beyond_perplexity.models.latents.rnng_instances import (
-    FIRST_LABEL,
-    SHIFT,
-    left_out,
-)
+from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, SHIFT, left_out
 from beyond_perplexity.models.latents.rnng_simulation import (
     DrawnSentences,
     LabelledNetwork,
@@ -54,7 +50,7 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     known_actions,
     readable_labelled_tree,
 )
-from beyond_perplexity.models.word_scores import Words, score_words, word_log_probs
+from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 

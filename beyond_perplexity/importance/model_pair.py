@@ -31,8 +31,8 @@ from beyond_perplexity.importance.ways_to_draw import Draw
 from beyond_perplexity.invariant_tensors import round_up, uniforms
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
-from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.registry import WEIGHTS, find_named, load_any
+from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -198,7 +198,7 @@ def load_pair(
     """Read a latent model and a proposal for it from model folders, with their vocabulary.
 
     Both may be one folder: of a model that was trained with its proposal, or whose family has an
-    optimal one (`models.optimal`). Two that differ in vocabularies or supports are an `InputError`.
+    optimal one. Two that differ in vocabularies or supports are an `InputError`.
     """
     model, vocabulary, described = load_any(model_folder, device)
     held, words, other = load_any(proposal_folder, device)

@@ -7,7 +7,7 @@ between the resamplings is an unbiased estimate of p(x) for any number of partic
 Johansen 2011, "A tutorial on particle filtering and smoothing"), so its logarithm is on average
 below log p(x). Plain importance sampling is the case without resampling.
 
-A proposal may also say how well a particle promises to go on (`models.latent.Twisting`). Particles
+A proposal may also say how well a particle promises to go on (`word_by_word.Twisting`). Particles
 are then drawn anew in proportion to weight times promise, and the promise is divided out of their
 new weights: the estimate is unbiased for any promise (Guarniero, Johansen & Lee 2017, "The iterated
 auxiliary particle filter"). A proposal whose weights do not depend on what it draws (fully adapted;

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -315,122 +315,6 @@ class Proposal(LatentModule):
         Tensor
             int64, (B, size, W); rows of `FILLING` alone where there are fewer.
         """
-
-
-class Continuations(NamedTuple):
-    """What may follow hypotheses, (X,) each: the hypothesis, z of the word, log q in nats."""
-
-    origin: Tensor
-    code: Tensor
-    log_q: Tensor
-
-
-class BeamedProposal(Proposal):
-    """A proposal whose z has an entry a word, and that lists what may follow hypotheses of it."""
-
-    @abstractmethod
-    def start(self, batch: InstanceBatch, owner: Tensor) -> Any:
-        """Return the state of rows, (R,), of the instances in those places of the batch."""
-
-    @abstractmethod
-    def follow(
-        self, state: Any, time: int, choice: Tensor, temperature: float
-    ) -> tuple[Tensor, Any]:
-        """Take given choices of a word: log q, float64, (R,); the new state."""
-
-    @abstractmethod
-    def continuations(self, state: Any, time: int, size: int, temperature: float) -> Continuations:
-        """List what may follow hypotheses of one instance, with log q; the `size` best at least."""
-
-    @torch.no_grad()
-    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Search the most probable latents word by word with K = `size` hypotheses.
-
-        See `Proposal.beam`.
-        """
-        shape = (len(batch), size, batch.tokens.shape[1])
-        found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
-        for number, length in enumerate(batch.lengths[TOKENS].tolist()):
-            codes = self._search(batch, number, length, size, temperature)  # (K', length)
-            found[number, : len(codes), :length] = codes
-        return found
-
-    def _search(
-        self, batch: InstanceBatch, number: int, length: int, size: int, temperature: float
-    ) -> Tensor:
-        state = self.start(batch, torch.full((1,), number, device=self.device))
-        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
-        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
-        for time in range(length):
-            origin, code, gain = self.continuations(state, time, size, temperature)  # (X,) each
-            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
-            best, scores = order[:size], total[:size]  # (K,)
-            origin, code = origin[best], code[best]  # (K,)
-            codes = codes[origin]  # (K, length)
-            codes[:, time] = code
-            _, state = self.follow(state.select(origin), time, code, temperature)
-        return codes
-
-
-class ParticleState(Protocol):
-    """What particles have done so far."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
-
-
-_P = TypeVar("_P", bound=ParticleState)
-_Q = TypeVar("_Q", bound=ParticleState)
-_Read = TypeVar("_Read", bound=ParticleState, contravariant=True)
-
-
-class SequentialProposal(Protocol[_Q]):
-    """A proposal that can choose word by word.
-
-    A choice is what belongs to one word: int64, (K,), or (K, C) filled up with `FILLING`.
-    """
-
-    word_draws: int
-
-    def start(self, batch: InstanceBatch, owner: Tensor) -> _Q:
-        """Return the state of particles, (K,), of the instances in those places of the batch."""
-
-    def propose(
-        self, state: _Q, time: int, uniforms: Tensor, temperature: float
-    ) -> tuple[Tensor, Tensor, _Q]:
-        """Draw z of a word with the numbers (K, D): the choice; log q, (K,); the new state."""
-
-    def follow(self, state: _Q, time: int, choice: Tensor, temperature: float) -> tuple[Tensor, _Q]:
-        """Take given choices of a word: log q, float64, (K,); the new state."""
-
-
-class Twisting(Protocol[_Read]):
-    """What a `SequentialProposal` may have besides."""
-
-    def log_twist(self, state: _Read, time: int) -> Tensor:
-        """Return log of what particles promise, float64, (K,), before they choose for a word.
-
-        The ideal is log p(x_t, x_{t+1}, ... | past). It must not be −inf where these are possible.
-        """
-
-
-class SequentialModel(Protocol[_P]):
-    """A model that can be scored word by word.
-
-    Where the choices of the words are not the entries of a row of z themselves, it has
-    ``join_choices(choices, lengths)``, which makes rows of z, int64, (R, W), of choices, int64, (R,
-    T) or (R, T, C), of rows of those lengths, (R,); and its inverse ``split_latents(latents,
-    lengths)``. Where the states of particles are small it has ``particles_at_once``.
-    """
-
-    def start(self, batch: InstanceBatch, owner: Tensor) -> _P:
-        """Return the state of particles, (K,), of the instances in those places of the batch."""
-
-    def extend(self, state: _P, time: int, choice: Tensor) -> tuple[Tensor, _P]:
-        """Return log p(x_t, z_t | past), float64, (K,), and the new state."""
-
-    def finish(self, state: _P, time: int) -> Tensor:
-        """Return log p of the end after `time` words, (K,), which counts where an instance ends."""
 
 
 def check_support(

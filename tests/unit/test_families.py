@@ -31,8 +31,8 @@ from beyond_perplexity.models.families import (
     training_modules,
 )
 from beyond_perplexity.models.latent import LatentModel, Proposal, UnnormalizedModel
-from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.trigram import TrigramOptions
+from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 from beyond_perplexity.training.options import TrainingOptions
 

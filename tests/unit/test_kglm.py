@@ -593,7 +593,7 @@ def test_a_mention_that_an_alias_goes_on_with_is_expected():
         for word in (300, 302):
             batch, first = batch_of([3, word]), torch.zeros(1, dtype=torch.int64)
             state = proposal.start(batch, first)
-            shares[bool(aliases), word] = proposal.advance(state, 0, first + NEW, 1.0)[0].item()
+            shares[bool(aliases), word] = proposal.follow(state, 0, first + NEW, 1.0)[0].item()
     assert shares[True, 300] > shares[True, 302] + 0.01
     assert shares[False, 300] == shares[False, 302]
 
@@ -624,7 +624,7 @@ def foreseen(document, cutoff=2):
     codes = torch.tensor(
         [NEW, NEW + 2]
     )  # entity 0, which has the word 300; entity 1, which has not
-    return proposal, proposal.advance(state, 0, codes, 1.0)[1]
+    return proposal, proposal.follow(state, 0, codes, 1.0)[1]
 
 
 def test_a_recent_entity_promises_that_it_is_mentioned_again():
@@ -632,7 +632,7 @@ def test_a_recent_entity_promises_that_it_is_mentioned_again():
     promises = {}
     for words in ([3, 4, 300], [3, 4, 4], [3, 4, 4, 300]):
         proposal, state = foreseen(words)
-        _, state = proposal.advance(state, 1, torch.zeros(2, dtype=torch.int64), 1.0)
+        _, state = proposal.follow(state, 1, torch.zeros(2, dtype=torch.int64), 1.0)
         promises[tuple(words)] = proposal._list(state, 2, 1.0).promise.tolist()
         state = foreseen(words)[1]
         promises[(*words, "before")] = proposal._list(state, 1, 1.0).promise.tolist()

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.latent import Continuations, LatentModel
+from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.entitynlm import EntityNLM, MentionParticles
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Steps,
@@ -37,7 +37,7 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     list_codes,
     take_code,
 )
-from beyond_perplexity.models.optimal import OptimalProposal
+from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 from beyond_perplexity.models.word_softmax import to_rows
 
 _FACTOR, _SPREAD = 0x100000001B3, 0x1E3779B97F4A7C15  # to mix the bits of names
@@ -99,10 +99,10 @@ class OptimalEntities(OptimalProposal):
         log_q = log_q.masked_fill(choices.running, 0.0)
         return code, log_q, self._read(state, at, time, code)
 
-    def advance(
+    def follow(
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, NamedParticles]:
-        """Take codes for a word; see `OptimalProposal.advance`."""
+        """Take codes for a word; see `OptimalProposal.follow`."""
         (model,) = self._of
         heads, choices = model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))

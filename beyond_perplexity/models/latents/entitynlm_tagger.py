@@ -20,7 +20,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
-from beyond_perplexity.models.latent import BeamedProposal, Continuations
 from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     EntityModule,
@@ -37,6 +36,7 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     propose_code,
     sample,
 )
+from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 
 
 @dataclass(frozen=True)

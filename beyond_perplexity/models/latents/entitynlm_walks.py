@@ -21,7 +21,7 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
 from beyond_perplexity.invariant_tensors import QUANTUM, invert, round_up, uniforms_by_step
-from beyond_perplexity.models.latent import FILLING, Continuations, Simulated
+from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     DynamicEntities,
     EntityMemory,
@@ -29,6 +29,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     join_mention_codes,
     split_mention_codes,
 )
+from beyond_perplexity.models.word_by_word import Continuations
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, split_words
 
 # Random numbers of a word: for t, e and l.

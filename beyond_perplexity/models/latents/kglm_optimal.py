@@ -24,7 +24,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import Continuations, LatentModel
+from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -41,7 +41,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
 )
 from beyond_perplexity.models.latents.kglm_lookahead import AliasIndex, LookAhead, look_ahead
 from beyond_perplexity.models.latents.kglm_steps import LatentState, linked_entities
-from beyond_perplexity.models.optimal import OptimalProposal
+from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 
 _FACTOR = 0x5851F42D4C957F2D  # odd; its powers are the weights of a hash
 _NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws
@@ -133,14 +133,14 @@ class OptimalLinks(OptimalProposal):
             entity[rows] = self._draw_rest(state, places[rows], uniforms[rows])
         kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
         codes = join_link_codes(kind, entity)  # (K,)
-        log_q, after = self.advance(state, time, codes, temperature)
+        log_q, after = self.follow(state, time, codes, temperature)
         return codes, log_q, after
 
     @torch.no_grad()
-    def advance(
+    def follow(
         self, state: LinkWalk, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LinkWalk]:
-        """Take codes for a word; see `OptimalProposal.advance`."""
+        """Take codes for a word; see `OptimalProposal.follow`."""
         (model,) = self._of
         listed = self._list(state, time, temperature)
         kinds, entities = split_link_codes(choice)  # (K,), (K,)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import CorpusFiles, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, BeamedProposal, Continuations
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     NONE,
@@ -39,6 +39,7 @@ from beyond_perplexity.models.latents.kglm_steps import (
 )
 from beyond_perplexity.models.latents.kglm_words import GraphModule
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 

@@ -39,7 +39,7 @@ from beyond_perplexity.corpus.mediawiki import PageError, PageStream, parse_page
 from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.weight_labels import file_labels
+from beyond_perplexity.importance.draw_files import file_labels
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import build, load_any, open_any, save_model
 from beyond_perplexity.models.trigram import Trigram

@@ -52,7 +52,7 @@ from beyond_perplexity.corpus.readers import (
 )
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.weight_labels import read_labels
+from beyond_perplexity.importance.draw_files import read_labels
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,

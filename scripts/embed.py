@@ -59,7 +59,8 @@ def main() -> None:
 def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     paths = {Path(path).stem: path for path in given.vocabularies}
-    views = {name: TextView(vocabulary_words(path), *_ends(raw)) for name, path in paths.items()}
+    ends = given.maximum_tokens, given.minimum_tokens
+    views = {name: TextView(vocabulary_words(path), *ends) for name, path in paths.items()}
     views[RAW_TEXT] = raw
     files = DocumentFiles(
         given.reference_documents, given.reference_split, given.first, raw, given.group_column
@@ -85,10 +86,6 @@ def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, Em
         read = views[read_in[source]].batch
         text = embedded_documents(samples, chosen, m, None, read, encoder)
         yield (source, read_in[source]), text
-
-
-def _ends(view: TextView) -> tuple[int | None, int]:
-    return view.maximum_tokens, view.minimum_tokens
 
 
 def _sources(shards: list[str]) -> dict[str, list[str]]:

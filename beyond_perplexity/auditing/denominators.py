@@ -7,7 +7,6 @@ import re
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.perplexities.summary import DocumentRow
 
 # Letters of one to four bytes, so that characters taken for bytes show in any language.
 _PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")
@@ -36,7 +35,9 @@ def check_denominators(subject: Subject) -> Evidence:
             if off > worst:
                 worst = off
                 detail = f"{text[:40]!r} has {count} {unit}, the row says {said}"
-                detail += _other_unit(said, row, unit, text)
+                of = {"characters": text, "bytes": text.encode(), "words": text.split()}
+                same = [name for name, held in of.items() if name != unit and len(held) == said]
+                detail += f": these are its {same[0]}" if same else ""
     return Evidence(worst, 4 * len(texts), detail)
 
 
@@ -49,10 +50,3 @@ def _counts(text: str, tokens: int, kind: str) -> dict[str, int]:
         "characters": len(text),
         "bytes": sum(1 + (mark > "\x7f") + (mark > "\u07ff") + (mark > "\uffff") for mark in text),
     }
-
-
-def _other_unit(said: int, row: DocumentRow, unit: str, text: str) -> str:
-    """Say which other unit the count is of, where it is that of one."""
-    of = {"characters": len(text), "bytes": len(text.encode()), "words": len(text.split())}
-    held = [name for name, count in of.items() if name != unit and count == said]
-    return f": these are its {held[0]}" if held else ""

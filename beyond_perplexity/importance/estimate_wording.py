@@ -50,11 +50,6 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
     return None, ""
 
 
-def _level(row: _Row) -> str:
-    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
-    return f"{row['aggregation']} level{pairing[row['pairing']]}"
-
-
 def interval(row: Mapping[Any, Any]) -> str:
     """Write the ends of a bracket, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
@@ -81,7 +76,8 @@ def _what(row: _Row) -> str:
     words = find_estimator(row["method"]).words
     if row["basis"] is not None:
         words += f" of {find_estimator(row['basis']).words}"
-    parts = [words, _level(row)]
+    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
+    parts = [words, f"{row['aggregation']} level{pairing[row['pairing']]}"]
     if row["temperature"] is not None:
         parts.append(f"temperature {row['temperature']:g}")
     if row["beam_size"] is not None:

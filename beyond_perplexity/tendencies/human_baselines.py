@@ -73,7 +73,8 @@ class _Histograms:
         for cells, places in self._held:
             if places:
                 counts = [
-                    _count(places[body][held], len(cells.counts[body]))
+                    # by cell; documents with place -1 are in none
+                    np.bincount(places[body][held] + 1, minlength=len(cells.counts[body]) + 1)[1:]
                     for body, held in zip(BODIES, parts, strict=True)
                 ]
             else:
@@ -102,11 +103,6 @@ class _Histograms:
             left[body] = left[body] - drawn
             found.append(drawn[:-1])
         return found
-
-
-def _count(places: np.ndarray, n: int) -> np.ndarray:
-    """Count documents by cell (n,); those with place -1 are in none."""
-    return np.bincount(places + 1, minlength=n + 1)[1:]
 
 
 def _words(

@@ -194,7 +194,8 @@ class EntityNLM(EntityModule, LatentModel):
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
     ) -> Tensor:
         lengths = batch.lengths[TOKENS][owner]  # (R,)
-        codes = self._read(batch, lengths, latents)
+        most = self.options.maximum_entities, self.options.maximum_length
+        codes = read_codes(latents, lengths, batch.tokens.shape[1], *most)
         encoded = self.encode(batch)
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
@@ -259,10 +260,6 @@ class EntityNLM(EntityModule, LatentModel):
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
-
-    def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
-        options, width = self.options, batch.tokens.shape[1]
-        return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
         self,

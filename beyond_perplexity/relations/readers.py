@@ -131,7 +131,7 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
     the models that are not scored on it. The end of a document counts as a byte. Models that are
     scored on other documents are an InputError.
     """
-    tables: dict[str, pa.Table] = {}
+    tables = {}
     for path in paths:
         with check_schema(path, DOCUMENT_SCORES) as file:
             tables[Path(path).stem] = file.read(columns=DOCUMENT_SCORES.names)

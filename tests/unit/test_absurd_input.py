@@ -19,7 +19,7 @@ import yaml
 from matplotlib.text import Text
 
 from beyond_perplexity.arguments import COUNT
-from beyond_perplexity.commands import provenance, run
+from beyond_perplexity.commands import provenance
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError, describe_os_error
 from beyond_perplexity.figures import draw_figure
@@ -28,7 +28,6 @@ from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.inputs import unreadable
@@ -84,25 +83,6 @@ def test_devices_without_numbers_are_refused() -> None:
     with pytest.raises(InputError, match="'meta' is not supported; use auto, cpu or cuda"):
         choose_device("meta")
     assert str(choose_device("cpu")) == "cpu"
-
-
-def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
-    """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
-    lines = ["a0: &a0 {x: 1}"]
-    lines += [
-        f"a{level}: &a{level} {{{', '.join(f'k{k}: *a{level - 1}' for k in range(9))}}}"
-        for level in range(1, 10)
-    ]
-    path = tmp_path / "config.yaml"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
-        with pytest.raises(InputError, match=r"more than 100,000 values; let aliases not repeat"):
-            read(str(path))
-    path.write_text("a: &a [*a]", encoding="utf-8")
-    with pytest.raises(InputError, match="nested more than 100 deep"):
-        read_configuration(path)
-    path.write_text("a: &a {x: 1}\nb: *a", encoding="utf-8")
-    assert read_configuration(path)["b"] == {"x": 1}
 
 
 # ---- places and addresses ----

@@ -36,9 +36,8 @@ from beyond_perplexity.corpus.readers import (
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import choices_of
-from beyond_perplexity.planning.configuration import Configuration
+from beyond_perplexity.planning.configuration import Configuration, External, Source
 from beyond_perplexity.planning.sections import keys_of, variants
-from beyond_perplexity.planning.text_sections import External, Source
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]

@@ -45,7 +45,11 @@ from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, ten
 from beyond_perplexity.tendencies.document_measures import distribution
 from beyond_perplexity.tendencies.human_baselines import smaller_floors
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
+from beyond_perplexity.tendencies.options import (
+    HEAPS_MAXIMUM_LENGTH,
+    MeasurementOptions,
+    SampleSizeOptions,
+)
 from beyond_perplexity.tendencies.pairs import BodyPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -137,9 +141,7 @@ def _ks_curves(
     statistics: Statistics, reference: Statistics, options: MeasurementOptions
 ) -> Iterator[tuple[str, Points]]:
     for tendency, name in type_token.HISTOGRAM_OF.items():
-        paired = type_token.pair_by_length(
-            reference, statistics, tendency, options.heaps_maximum_length
-        )
+        paired = type_token.pair_by_length(reference, statistics, tendency, HEAPS_MAXIMUM_LENGTH)
         if paired is None:
             continue
         cells = paired.cells

@@ -38,7 +38,7 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.options import HEAPS_MAXIMUM_LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
@@ -146,7 +146,7 @@ def _by_length(
     pair: BodyPair, tendency: str, options: MeasurementOptions, laws: Mapping[str, Heaps]
 ) -> CellComparison | None:
     """Compare types by length, also with laws; None where the samples have none."""
-    found = type_token.pair_by_length(*pair.bodies, tendency, options.heaps_maximum_length)
+    found = type_token.pair_by_length(*pair.bodies, tendency, HEAPS_MAXIMUM_LENGTH)
     if found is None or found.samples.sum() == 0:
         return None
     place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], found.cells)

@@ -45,7 +45,11 @@ from beyond_perplexity.tendencies.document_shifts import (
     RankShift,
     UnigramShift,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.options import (
+    HEAPS_MAXIMUM_LENGTH,
+    MeasurementOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     PairDraw,
@@ -188,8 +192,8 @@ def _shifts(
     yield RankShift(counts, options.zipf_ranks)
     for tendency, name in type_token.HISTOGRAM_OF.items():
         histogram = reference.histograms[name]
-        if len(type_token.restrict(histogram, options.heaps_maximum_length).keys):
-            yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
+        if len(type_token.restrict(histogram, HEAPS_MAXIMUM_LENGTH).keys):
+            yield TypeTokenShift(tendency, histogram, HEAPS_MAXIMUM_LENGTH)
     yield UnigramShift(counts, options.zipf_ranks, seed)
     yield LengthShift(reference.histograms[LENGTH])
     for tendency, row in SHARES.items():

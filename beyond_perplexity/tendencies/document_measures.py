@@ -30,15 +30,16 @@ from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     LENGTH,
     TENDENCIES,
     MeasureKey,
+    MeasurementOptions,
     MeasureRow,
     TendencyKind,
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.options import HEAPS_MAXIMUM_LENGTH, MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics

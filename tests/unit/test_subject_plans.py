@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.options import parse_options

@@ -24,12 +24,8 @@ LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
 
 def examples() -> list[dict]:
     """Return the configurations that the page of latent models shows of annotated text."""
-    text = (
-        (ROOT / "docs/latent-models.md")
-        .read_text(encoding="utf-8")
-        .partition("Your own annotated text")[2]
-    )
-    section = text.partition("\n## ")[0]
+    page = (ROOT / "docs/latent-models.md").read_text(encoding="utf-8")
+    section = page.partition("Your own annotated text")[2].partition("\n## ")[0]
     return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
 
 
@@ -51,11 +47,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_configuration_is_whole_and_plans_its_jobs(folder: Path) -> None:
     whole, _ = examples()
     validate(whole)
-    run = Run(whole)
-    assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
-
-
-def test_the_other_corpora_can_be_added(folder: Path) -> None:
+    found = Run(whole).corpora
+    assert found.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole)

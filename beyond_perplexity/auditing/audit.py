@@ -82,7 +82,8 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
     except _BROKEN as error:
-        found = Evidence(math.nan, 1, f"the model failed: {_reason(error)}")
+        said = (str(error).strip() or repr(error)).splitlines()[0]
+        found = Evidence(math.nan, 1, f"the model failed: {said:.200}")
     sound = is_within(found.worst, tolerance)
     return Finding(name, sound, found.worst, tolerance, found.places, found.detail, row.explanation)
 
@@ -98,10 +99,6 @@ def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
     if math.isnan(closer.worst) and closer.detail.startswith("the model failed"):
         return native._replace(detail=f"{native.detail} (not tried in float32: {closer.detail})")
     return closer._replace(detail=f"{closer.detail} (in float32, with the same weights)")
-
-
-def _reason(error: Exception) -> str:
-    return f"{(str(error).strip() or repr(error)).splitlines()[0]:.200}"
 
 
 @contextmanager

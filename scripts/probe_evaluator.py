@@ -18,8 +18,7 @@ from beyond_perplexity.schemas.semantics import (
     PROBES,
     WORDS_EVALUATOR,
 )
-from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.evaluators.opening import open_evaluator, set_threads
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, open_evaluator, set_threads
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
 from beyond_perplexity.semantics.scored_pairs import (
     correlate_people,
@@ -58,7 +57,7 @@ def _parser() -> CommandParser:
 
 
 def _probe(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
-    units = take_shard(given, given.split, 0, given.sentences, given.sentences)
+    units = take_shard(given, given.split, (0, given.sentences), given.sentences)
     arguments = given.documents, given.split
     partners = find_partners(units, *arguments, seed=given.seed, whole=given.whole)
     sentences = probe_sentences(units, partners, given.seed)

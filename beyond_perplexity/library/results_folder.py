@@ -89,7 +89,7 @@ RESULT_KINDS = {
     "orders": ResultKind("two models that perplexity and another measure order otherwise",
       ("relations/{corpus}/orders.parquet",), "relations:RELATION_ORDERS"),
     "training": ResultKind("a point of the curve of a training",
-      ("models/{model}/training.parquet",), "training:TRAINING"),
+      ("models/{model}/training.parquet",), "perplexity:TRAINING"),
 }  # fmt: skip
 
 

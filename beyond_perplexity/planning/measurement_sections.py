@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.formats import SPLITS
 from beyond_perplexity.importance.ways_to_draw import (
@@ -18,7 +18,7 @@ from beyond_perplexity.options import Count, Limit, Natural, Section, Share
 from beyond_perplexity.planning.sections import NO_NAMES, Late, Name, SectionModel
 from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
-from beyond_perplexity.tendencies.options import (
+from beyond_perplexity.tendencies.definitions import (
     EmbeddingOptions,
     MeasurementOptions,
     SampleSizeOptions,

@@ -15,7 +15,7 @@ from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 
 _FOLDER = "<results>/relations"
 RELATIONS = ("measures", "correlations", "orders")
@@ -108,7 +108,7 @@ class Run:
         self.results: str = config.get("pathvars", {}).get("results", "results")
         self.corpora = Corpora(config, self.results)
         self.importance = ImportancePlan(config)
-        self.models = Models(config, self.importance)
+        self.models = Models(config)
         self.contrastive = ContrastivePlan(config, self.models)
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)

@@ -170,7 +170,7 @@ def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.Buffe
     try:
         with ExitStack() as stack:
             file = stack.enter_context(open(path, "rb", buffering=INPUT_BYTES))
-            opened = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
+            opened: io.BufferedReader = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
             stack.pop_all()
             return opened
     except OSError as error:
@@ -196,7 +196,7 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
     except KeyError as error:
         raise InputError(f"{path}: no zip archive with a member '{member}'") from error
     except (NotImplementedError, RuntimeError, zipfile.BadZipFile, *_DAMAGE) as error:
-        # a place that the archive names may lie before its beginning
+        # A damaged archive lets Python look before its beginning.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise InputError(

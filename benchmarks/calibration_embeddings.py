@@ -184,7 +184,7 @@ class PromisedShift:
 
 def real_pages(path: Path) -> Pages:
     """Embed the articles of a text by MiniLM."""
-    from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+    from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
     drawn = Articles(path, FEWEST).everything
     vectors = encoder_of(named_evaluator("minilm")).encode(drawn.texts.to_pylist())

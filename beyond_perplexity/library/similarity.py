@@ -23,10 +23,13 @@ from beyond_perplexity.library.calls import (
     torch_kept,
 )
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import (
+    evaluator_at,
+    evaluator_named,
+    load_evaluator,
+)
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
-from beyond_perplexity.semantics.evaluators.opening import evaluator_at, evaluator_named
 from beyond_perplexity.semantics.scored_pairs import (
     ScoredPair,
     choose_measure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.importance.ways_to_draw import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from beyond_perplexity.report.comparison_input import Body, CompareOptions
-from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 from beyond_perplexity.tendencies.definitions import MeasureRow, SensitivityOptions
 from beyond_perplexity.tendencies.embedded_documents import embedded_pair
 from beyond_perplexity.tendencies.embedding_measures import rows_of_pair

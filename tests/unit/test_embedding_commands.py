@@ -24,8 +24,12 @@ from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 from beyond_perplexity.report.comparison_input import CompareOptions, read_body
 from beyond_perplexity.report.embeddings import embeddings_table
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.contract import (
+    Evaluator,
+    SentenceEvaluator,
+    encoder_of,
+    named_evaluator,
+)
 from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings

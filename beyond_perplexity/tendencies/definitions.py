@@ -140,11 +140,6 @@ def tendencies_of(*kinds: TendencyKind) -> dict[str, Tendency]:
     return {name: row for name, row in TENDENCIES.items() if row.kind in kinds}
 
 
-def histogram_names() -> tuple[str, ...]:
-    """Return the statistics that are histograms over documents, sorted."""
-    return tuple(sorted(row.histogram for row in TENDENCIES.values() if row.histogram))
-
-
 SHARES = tendencies_of("share")
 _NOUNS = [row.noun for row in SHARES.values()]
 SHARE_NOUNS = f"{', '.join(_NOUNS[:-1])} and {_NOUNS[-1]}"  # as in a sentence
@@ -294,7 +289,7 @@ class MeasurementOptions(_Given):
 
 @dataclass(frozen=True)
 class SampleSizeOptions(_Given):
-    """Options of `sample_size.sample_sizes`.
+    """Options of `curves.sample_sizes`.
 
     Attributes
     ----------

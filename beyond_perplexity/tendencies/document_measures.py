@@ -36,7 +36,6 @@ from beyond_perplexity.tendencies.definitions import (
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
-    TendencyKind,
     compares_texts,
     tendencies_of,
 )
@@ -81,18 +80,6 @@ def compare_histograms(
             "mean_difference": mean - mean_reference,
             "ks": ks(reference, samples),
         }
-
-
-def value_places(
-    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
-) -> np.ndarray:
-    """Return the place of each document in a support (C,); -1 for no value."""
-    if kind == "length":
-        return np.searchsorted(support, lengths)
-    filled = lengths > 0
-    places = np.full(len(lengths), -1)
-    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
-    return places
 
 
 _TESTED = "ks_empirical"
@@ -168,7 +155,12 @@ def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
         return None
 
     def place(body: int) -> np.ndarray:
-        return value_places(*_values(pair, body, row.histogram), support, row.kind)
+        lengths, values = _values(pair, body, row.histogram)
+        if row.kind == "length":
+            return np.searchsorted(support, lengths)
+        filled, places = lengths > 0, np.full(len(lengths), -1)
+        places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+        return places
 
     evaluate = partial(compare_histograms, support)
     return CellComparison(pair, tendency, support, (first, second), place, evaluate)

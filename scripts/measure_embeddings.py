@@ -55,8 +55,9 @@ def main() -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
-    sources = dict.fromkeys(tables["source"].to_pylist())
-    joined = [measured.joined(of_source(tables, name)) for name in sources]
+    joined = [
+        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
+    ]
     write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
     if given.output_sensitivity:
         found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []

@@ -67,7 +67,7 @@ def main() -> None:
     )
     with ShardWriter(given.output, PREDICTIONS, record) as writer:
         for split in given.splits:
-            units = take_shard(given, split, *given.sentences, next(iter(given.limit), None))
+            units = take_shard(given, split, given.sentences, next(iter(given.limit), None))
             place = {"seed": given.seed, "whole": given.whole}
             partners = find_partners(units, given.documents, split, **place)
             with tqdm(desc=split, unit=" sentences", mininterval=1) as progress:

@@ -32,7 +32,7 @@ from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas import corpora
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches, write_shard
 from beyond_perplexity.training.fitting import fit_files

@@ -10,7 +10,7 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
-from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.report.layout import Column, Table
 
 _COLUMNS = (

@@ -281,18 +281,12 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
     torch.manual_seed(1)
     together = float(model.loss(batch_of(*SENTENCES)))
     assert together == float(model.loss(batch_of(*SENTENCES)))
-    padded = InstanceBatch.of(
-        [*(Instance(n, {"tokens": np.array(w), "actions": np.zeros(1)}) for n, w in [(2, [7, 2])])]
+    one, other = (
+        Instance(number, {"tokens": np.array(words), "actions": np.zeros(1)})
+        for number, words in ((2, [7, 2]), (9, [7, 2, 3, 4, 5]))
     )
-    both = InstanceBatch.of(
-        [
-            Instance(2, {"tokens": np.array([7, 2]), "actions": np.zeros(1)}),
-            Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": np.zeros(1)}),
-        ]
-    )
-    other = InstanceBatch.of([Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": []})])
-    expected = float(model.loss(padded)) + float(model.loss(other))
-    assert float(model.loss(both)) == pytest.approx(expected, rel=1e-6)
+    expected = sum(float(model.loss(InstanceBatch.of([alone]))) for alone in (one, other))
+    assert float(model.loss(InstanceBatch.of([one, other]))) == pytest.approx(expected, rel=1e-6)
 
 
 # ---- data ----

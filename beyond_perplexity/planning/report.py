@@ -146,10 +146,6 @@ def _semantic_lists(run: Run, corpus: str) -> Lists:
     }
 
 
-def _relation_lists(_: Run, corpus: str) -> Lists:
-    return {"corpus": [corpus]}
-
-
 def _expand(patterns: str, lists: Lists) -> list[str]:
     """Put every value of its list for each name in braces; the last name changes fastest."""
     found = []
@@ -253,7 +249,7 @@ def _relations(run: Run) -> Paper:
     labels["names"] |= {name: DECODINGS[name].title for name in decodings if name in DECODINGS}
     code = (*family_rows(names), *run.semantics.measure_code())
     labels = {**labels, "decodings": decodings}
-    return Paper(run.relations.corpora(), _relation_lists, labels, code)
+    return Paper(run.relations.corpora(), lambda _, corpus: {"corpus": [corpus]}, labels, code)
 
 
 class Report:

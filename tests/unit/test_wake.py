@@ -31,7 +31,7 @@ from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.training.fitting import fit_files

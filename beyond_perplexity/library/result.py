@@ -1,20 +1,17 @@
 """What every function of the library returns: a table, figures, JSON."""
 
-
 from __future__ import annotations
-from beyond_perplexity import __version__
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import drawable
-from beyond_perplexity.foreign_text import escape_html
-from collections.abc import Callable
-from collections.abc import Mapping
-from datetime import date
-from functools import cached_property
-from typing import Any
-from typing import TYPE_CHECKING
+
 import json
 import math
+from collections.abc import Callable, Mapping
+from datetime import date
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from beyond_perplexity import __version__
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import drawable, escape_html
 
 if TYPE_CHECKING:
     import pandas as pd

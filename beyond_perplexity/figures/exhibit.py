@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,9 +46,23 @@ class Exhibit(NamedTuple):
     published: str = ""
 
     @property
-    def path(self) -> str:
-        """The source file of the function, relative to the repository."""
-        return f"beyond_perplexity/{self.code.partition(':')[0].replace('.', '/')}.py"
+    def reference(self) -> str:
+        """The function, as `storage.fingerprint` names a definition."""
+        return f"beyond_perplexity.{self.code}"
+
+
+def read_exhibits(file: Path) -> dict[str, Exhibit]:
+    """Read rows of exhibits (TOML), whose captions may be explained by `words` of the same file."""
+    rows = tomllib.loads(file.read_text(encoding="utf-8"))
+    words = rows.pop("words")
+    found = {}
+    for name, row in rows.items():
+        explained, published = (words.get(row.pop(key, "")) for key in ("explained", "published"))
+        caption = "\n\n".join(text.strip() for text in (row.pop("caption"), explained) if text)
+        lists = {key: tuple(row.pop(key, ())) for key in ("inputs", "optional")}
+        below = f"\n\n{published.strip()}" if published else ""
+        found[name] = Exhibit(**row, **lists, caption=caption, published=below)
+    return found
 
 
 def make_exhibit(
@@ -55,7 +71,7 @@ def make_exhibit(
     """Make a table or a figure by its name, a key of `rows`; `kind` is for the message."""
     if name not in rows:
         raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
-    make = resolve_name(f"beyond_perplexity.{rows[name].code}")
+    make = resolve_name(rows[name].reference)
     shown, named = with_titles(given, labels)
     return make(*(shown[kind] for kind in rows[name].inputs), named)
 

@@ -323,7 +323,7 @@ class Report:
         loaded = self._papers[group.partition("/")[0]].code
         inputs = (f"beyond_perplexity.report.inputs:INPUTS[{kind}]" for kind in row.inputs)
         readers = (INPUTS[kind].reader for kind in row.inputs if INPUTS[kind].reader)
-        named = (row.path, *inputs, *readers, *loaded)
+        named = (row.reference, *inputs, *readers, *loaded)
         return f"{row.code} {fingerprint(f'scripts/{script}.py', *named)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:

@@ -4,7 +4,8 @@ Snakemake reruns a rule when its script changes, not when code that the script c
 rule has the fingerprint of its script among its parameters. It follows names, not files: of a
 module it takes the functions, classes and constants that are reached from the script, and what the
 module does when it is imported. A helper, a schema or a class that is added beside them reruns
-nothing; an edit reruns just what uses it.
+nothing; an edit reruns just what uses it. A template or a file of numbers that stands beside a
+module counts with the statement that names it.
 
 Of a table of rows (an assignment that is annotated as `Rows`) the class of its rows counts alone:
 the rows are looked up by name at run time, and a rule names the file of the row that it uses, or
@@ -34,6 +35,7 @@ WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
 _AROUND_RESULTS = ("errors.py", "storage/outputs.py")
+DATA = (".html", ".rst", ".toml")  # suffixes of files that a module names by a text
 LOADING = ""  # only what a module does when it is imported
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -212,13 +214,16 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
             found.update(parts)
         elif part.name == LOADING:  # importing a module imports these
             found.update(Part(other.file, LOADING) for other in parts)
+    dumps = [ast.dump(statement) for statement in statements]
     for node in (inner for statement in statements for inner in ast.walk(statement)):
         found.update(other for _, other in _imported(node))
+        if isinstance(node, ast.Constant) and str(node.value).endswith(DATA):
+            data = part.file.parent / str(node.value)
+            dumps += [data.read_text(encoding="utf-8")] if data.is_file() else []
         if isinstance(node, ast.Name):
             found.update(module.imports.get(node.id, ()))
             if node.id in module.definitions:
                 found.add(Part(part.file, node.id))
-    dumps = [ast.dump(statement) for statement in statements]
     return hashlib.sha256("\n".join(dumps).encode()).hexdigest() if dumps else "", frozenset(found)
 
 
@@ -276,7 +281,8 @@ def _follow(references: list[str]) -> str:
 def code_state(root: Path, folders: Sequence[str]) -> str:
     """Hash all code in folders of a checkout byte for byte, and the version of Python."""
     total = hashlib.sha256(sys.version.encode())
-    for file in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+    files = (path for folder in folders for path in (root / folder).rglob("*.*"))
+    for file in sorted(path for path in files if path.suffix in (".py", *DATA)):
         content = file.read_bytes()
         total.update(f"{file.relative_to(root)}\0{len(content)}\0".encode())
         total.update(content)

@@ -170,7 +170,7 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
     figures = {f"plot tendencies/{name}" for name in shown}
     others = {
         f"tabulate tendencies/{name}"
-        for name in ("samples", "perplexity_differences", "embeddings")
+        for name in ("samples", "perplexity_differences", "embeddings", "table_1")
     }
     tables = pick(before, "tabulate tendencies/") - others
     assert changed == measured | figures | tables | {"write_overview"}

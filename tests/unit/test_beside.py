@@ -23,13 +23,13 @@ from beyond_perplexity.importance.scores_beside import group_instances, score_be
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report.importance import sampling_table
-from beyond_perplexity.report.importance_beside import beside_table
 from beyond_perplexity.report.importance_choice import (
     BY_NOTHING,
     BY_VALIDATION,
     choice_table,
     choose_estimates,
 )
+from beyond_perplexity.report.importance_latents import beside_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.vocabulary import BOS

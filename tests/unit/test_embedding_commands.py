@@ -24,7 +24,7 @@ from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 from beyond_perplexity.report.comparison_input import CompareOptions, read_body
-from beyond_perplexity.report.embeddings import embeddings_table
+from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator

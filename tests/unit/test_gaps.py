@@ -24,7 +24,7 @@ from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.reduction import estimates_table, reduce_weights
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.report.importance_gaps import gaps_report
+from beyond_perplexity.report.importance_choice import gaps_report
 from tests.unit.test_bracket import lognormal, weight_columns
 
 

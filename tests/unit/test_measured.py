@@ -26,8 +26,6 @@ from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.measured import (
     EXCESS,
     MEASURED_TABLES,
-    OWN,
-    PAPER,
     RAW_TABLE,
     TEXT_SHARES,
     measured_table,
@@ -36,7 +34,7 @@ from beyond_perplexity.report.measured import (
     table_5,
     table_6,
 )
-from beyond_perplexity.report.published import COLUMN
+from beyond_perplexity.report.published import COLUMN, OWN, PAPER
 from beyond_perplexity.tendencies.definitions import compares_texts
 from beyond_perplexity.verdicts import ALIKE, DIFFERS, UNTESTED, WITHOUT_VERDICT, reason
 from tests.unit.synthetic_tables import (

@@ -20,9 +20,9 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES, densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
+from beyond_perplexity.report.bits_per_byte import TEST_SET_ROWS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.measured import MEASURED_TABLES
-from beyond_perplexity.report.tables import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import (

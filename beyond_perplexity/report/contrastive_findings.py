@@ -24,7 +24,7 @@ from beyond_perplexity.figures.measure_names import (
     table_levels,
     training_margins,
 )
-from beyond_perplexity.report.contrastive_readings import ordered_readings
+from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY

@@ -61,7 +61,7 @@ def measures(out: Path) -> dict[tuple[str, str], pd.Series]:
 
 def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
     out = tmp_path / "out"
-    printed = comparison_text(run_comparison(options(*files, tokenized=True), out).found)
+    printed = comparison_text(run_comparison(options(*files, tokenized=True), out))
     found = measures(out)
     lengths = [[len(text.split()) for text in texts] for texts in (REFERENCE, SAMPLES)]
     means = [sum(values) / len(values) for values in lengths]

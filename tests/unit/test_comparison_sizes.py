@@ -65,7 +65,7 @@ def made(request, tmp_path_factory) -> tuple[Comparison, Path]:
     (folder / "b.jsonl").write_text("\n".join(map(json.dumps, lines)))
     names = str(folder / "a.txt"), str(folder / "b.jsonl")
     options = CompareOptions(*names, permutations=39, bootstrap=0, tokenized=True)
-    found = run_comparison(options, folder / "out").found
+    found = run_comparison(options, folder / "out")
     return found, folder / "out"
 
 
@@ -158,7 +158,7 @@ def test_the_distance_is_that_of_cut_samples_from_halves(name, tmp_path) -> None
         (tmp_path / file).write_text("\n".join(lines))
     names = str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
     options = CompareOptions(*names, permutations=1, bootstrap=0, tokenized=True)
-    measures = run_comparison(options).found.measures
+    measures = run_comparison(options).measures
     row = measures.set_index(["tendency", "measure"]).loc[("length", "ks")]
     human, own, rng = lengths_of(reference), lengths_of(samples), np.random.default_rng(1)
     size = min(len(human) // 2, len(own))

@@ -30,10 +30,10 @@ from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
 from beyond_perplexity.report.contrastive_pairs import read_pair_contrasts
-from beyond_perplexity.report.contrastive_readings import ordered_readings
 from beyond_perplexity.report.contrastive_tables import (
     CONTRAST_COLUMN,
     PUBLISHED_CONTRASTS,
+    ordered_readings,
     published_contrasts,
 )
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings

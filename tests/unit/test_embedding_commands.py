@@ -20,10 +20,9 @@ from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.holm_adjustment import holm
-from beyond_perplexity.report import comparison_embeddings
+from beyond_perplexity.report import comparison_input as comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
-from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
-from beyond_perplexity.report.comparison_input import CompareOptions, read_body
+from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator

@@ -10,8 +10,8 @@ from snakemake.logging import logger
 sys.path.insert(0, str(workflow.basedir))
 
 from beyond_perplexity.corpus.split import SENTENCES
-from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.labels import EXTERNAL, reference_in
+from beyond_perplexity.figures import (FIGURES)
+from beyond_perplexity.figures.labels import (EXTERNAL, reference_in)
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
@@ -26,7 +26,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
 )
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.work import Work
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import (TABLES)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint

@@ -24,11 +24,11 @@ from tests.workflow.toys import ROOT, add
 # All jobs of a run with every family of models, every decoding and all draws.
 PROGRAM = """
 import json, yaml
-from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import (FIGURES)
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import (TABLES)
 from beyond_perplexity.storage.fingerprint import fingerprint
 config, latent = (
     yaml.safe_load(open(f"configs/smoke{name}.yaml")) for name in ("", "-importance")

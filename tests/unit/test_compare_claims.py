@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beyond_perplexity.report.compare import CompareOptions, Comparison, compare_bodies
+from beyond_perplexity.report.compare import CompareOptions, compare_bodies
+from beyond_perplexity.report.comparison_input import Comparison
 from beyond_perplexity.tendencies.definitions import compares_texts
 
 TYPES = 3000

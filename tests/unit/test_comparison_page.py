@@ -118,12 +118,12 @@ def test_all_measures_have_the_p_of_a_law_apart(measures) -> None:
 def comparison(measures: pd.DataFrame, name: str = "b.txt", **more: Any) -> Comparison:
     statistics: Any = SimpleNamespace(n_documents=40, n_tokens=900, types=range(70))
     bodies = [Body(Path(path), Path(), Path(), statistics, 2) for path in ("a.txt", name)]
-    return Comparison(*bodies, measures, pd.DataFrame(), Labels(), **more)
+    return Comparison(*bodies, measures, pd.DataFrame(), Labels(), {"stop_words": "gensim"}, **more)
 
 
 def page(found: Comparison, permutations: int = 1999) -> str:
     options = CompareOptions("a.txt", "b.txt", permutations=permutations)
-    return comparison_page(found, options, {"stop_words": "gensim"}, Path(), [])
+    return comparison_page(found, options, {})
 
 
 def test_groups_are_told_where_there_are_any(measures) -> None:

@@ -23,11 +23,11 @@ from beyond_perplexity.figures.effect_sizes import INSIDE, INSIDE_DIFFERS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report.compare import (
     CompareOptions,
-    Comparison,
     comparison_text,
     draw_one,
     run_comparison,
 )
+from beyond_perplexity.report.comparison_input import Comparison
 from beyond_perplexity.report.comparison_page import MAIN_ROWS, comparison_table
 from beyond_perplexity.report.layout import to_html_table
 from beyond_perplexity.tendencies.definitions import is_distance

@@ -20,11 +20,11 @@ from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.holm_adjustment import holm
-from beyond_perplexity.report import comparison_input as comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.semantics.evaluators import opening
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
 from beyond_perplexity.storage.shards import read_record, write_shard
@@ -91,7 +91,7 @@ HUMAN, MORE, OTHERS = (
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
     monkeypatch.setattr(embed, "load_evaluator", lambda options, device: Stand())
-    monkeypatch.setattr(comparison_embeddings, "named_evaluator", lambda name: Stand())
+    monkeypatch.setattr(opening, "named_evaluator", lambda name: Stand())
 
 
 def corpus(folder: Path, titles: bool = False) -> str:
@@ -283,7 +283,7 @@ def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
         paths = str(tmp_path / "a.jsonl"), str(tmp_path / "b.txt")
         options = CompareOptions(*paths, tokenized=True, embedding="letters")
         pair = EmbeddingComparison(options)
-        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"], print)
+        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"])
         (row,) = (row for row in rows if row.measure == "mmd")
         swapped = "exchanged: groups of the reference with as many single samples"
         assert (swapped in row.note) == verdict

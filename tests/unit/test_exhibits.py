@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[2]
 TOYS = """
 import pandas as pd
 from matplotlib.figure import Figure
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import (Column, Table)
 
 def count(training, models, labels):
     cells = [[labels.model(name), str(n)] for name, n in training["model"].value_counts().items()]

@@ -20,9 +20,9 @@ from beyond_perplexity.decoding.rows import DECODINGS
 from beyond_perplexity.figures import FIGURES, densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
-from beyond_perplexity.report.bits_per_byte import TEST_SET_ROWS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.measured import MEASURED_TABLES
+from beyond_perplexity.report.sensitivity import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import (
@@ -107,9 +107,9 @@ def shout_test(options: ClassOptions) -> ClassTest:
 PROGRAM = """
 import json, sys
 import pandas as pd, pyarrow as pa
-from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.report.measured import table_3
+from beyond_perplexity.figures import (FIGURES, draw_figure)
+from beyond_perplexity.figures.labels import (Labels)
+from beyond_perplexity.report.measured import (table_3)
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measured_tendencies
 from beyond_perplexity.tendencies.options import MeasurementOptions

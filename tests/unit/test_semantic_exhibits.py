@@ -39,16 +39,18 @@ from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_tables import (
+from beyond_perplexity.report.published import (
     PAPER_MEASURES,
     PAPER_MODELS,
-    PUBLISHED_FAULTS,
     PUBLISHED_SEMANTICS,
-    is_scheduled,
-    paper_model,
     published_lower,
     published_wins,
+)
+from beyond_perplexity.report.semantic_evaluators import beaten
+from beyond_perplexity.report.semantic_tables import (
+    PUBLISHED_FAULTS,
+    is_scheduled,
+    paper_model,
     scheduled_pairs,
 )
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS

@@ -28,7 +28,7 @@ from beyond_perplexity.figures.numbers import (
     shown_signed,
     stars,
 )
-from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table, reference_table
+from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, model_table
 from beyond_perplexity.report.latex import escape_latex, to_latex
 from beyond_perplexity.report.layout import Column, Table, to_html_table
 from beyond_perplexity.report.layout import to_text as as_text
@@ -40,6 +40,7 @@ from beyond_perplexity.report.published import (
     PUBLISHED_KINDS,
     published,
 )
+from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import tabulate

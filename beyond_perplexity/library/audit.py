@@ -71,7 +71,7 @@ class Audit(Result):
 
 
 def _draw(table: pd.DataFrame) -> Figure:
-    from beyond_perplexity.figures.deviations import (draw_deviations)
+    from beyond_perplexity.figures.deviations import draw_deviations
 
     return draw_deviations(table)
 

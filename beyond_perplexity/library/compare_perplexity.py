@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import (Labels)
+from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.library.calls import library_function, listed, table_source
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores
 from beyond_perplexity.perplexities.score_files import read_scores
-from beyond_perplexity.report.bits_per_byte import (describe_differences)
-from beyond_perplexity.report.layout import (csv_text)
+from beyond_perplexity.report.bits_per_byte import describe_differences
+from beyond_perplexity.report.layout import csv_text
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record
@@ -75,7 +75,7 @@ def compare_perplexity(given: PairOptions) -> Result:
 
 
 def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
-    from beyond_perplexity.figures import (draw_figure)
+    from beyond_perplexity.figures import draw_figure
 
     return draw_figure(
         "tendencies/perplexity_differences", {"perplexity_differences": frame}, labels

@@ -106,8 +106,8 @@ def estimate(given: EstimateOptions) -> Result:
 
 
 def _draw(name: str, estimates: pa.Table, tables: Mapping[str, Callable[[], pa.Table]]) -> Figure:
-    from beyond_perplexity.figures import (draw_figure)
-    from beyond_perplexity.figures.labels import (Labels)
+    from beyond_perplexity.figures import draw_figure
+    from beyond_perplexity.figures.labels import Labels
 
     figure, shown = _FIGURES[name]
     held = {"estimates": lambda: estimates, **tables}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import (EXTERNAL)
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.parameters import Config, as_json

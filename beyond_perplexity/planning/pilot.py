@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import (EXTERNAL)
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.planning.job_costs import (
     PLAN_FILE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.decoding.rows import DECODINGS
-from beyond_perplexity.figures.labels import (EXTERNAL)
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
 from beyond_perplexity.storage.fingerprint import fingerprint

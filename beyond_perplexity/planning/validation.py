@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SIDE_FILES
 from beyond_perplexity.corpus.split import SENTENCES, SPLITS
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import (EXTERNAL)
+from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options

@@ -24,8 +24,8 @@ from beyond_perplexity.inference.holm_adjustment import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.layout import (
     Column,
-    Row,
     Table,
+    TableRow,
     html_page,
     lay_out,
     render,
@@ -100,15 +100,15 @@ MAIN_ROWS = (
 )
 
 WIDE = ("distances", "vocabulary")
-_Pair = tuple[MainRow, Row]  # with the row of its distance
+_Pair = tuple[MainRow, TableRow]  # with the row of its distance
 
 
-def _said(row: Row) -> str:
+def _said(row: TableRow) -> str:
     said = verdict(row)
     return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
-def _marked(row: Row, digits: int) -> str:
+def _marked(row: TableRow, digits: int) -> str:
     return shown(row["value"], digits) + verdict_mark(row)
 
 
@@ -128,7 +128,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
             pair[0].digits,
         )
 
-    def rounded(show: Callable[[Row, int], str]) -> Callable[[_Pair], str]:
+    def rounded(show: Callable[[TableRow, int], str]) -> Callable[[_Pair], str]:
         """Write something of the distance with its digits."""
         return lambda pair: show(pair[1], 4 if pair[0].distance == "max_difference" else 3)
 

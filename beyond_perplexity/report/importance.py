@@ -18,7 +18,6 @@ from beyond_perplexity.importance.estimate_wording import (
     k_hat_cell,
     method_cell,
     sampling_error,
-    temperature_cell,
 )
 from beyond_perplexity.importance.estimator import STRICT
 from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
@@ -27,7 +26,12 @@ from beyond_perplexity.inference.weight_diagnostics import (
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,
 )
-from beyond_perplexity.report.layout import UNKNOWN, Column, Row, Table, lay_out, under
+from beyond_perplexity.report.importance_choice import (
+    MODEL_COLUMN,
+    PROPOSAL_COLUMN,
+    TEMPERATURE_COLUMN,
+)
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, TableRow, lay_out, under
 from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
 
 PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
@@ -37,27 +41,19 @@ LEVEL_TITLES = {
     "random": "Corpus level, mean ± standard deviation over random pairings",
     "instance": "Instance level",
 }
-MODEL_COLUMN, PROPOSAL_COLUMN = (
-    Column(name.capitalize(), text=True, of=name) for name in ("model", "proposal")
-)
-TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
+
+
+_ShowOf = Callable[[str, TableRow], str]  # a model or family, and a row
 
 
 def shown_number(value: float | None) -> str:
     """Write a perplexity with one decimal."""
     if value is None or pd.isna(value):
-        return UNKNOWN
+        return EN_DASH
     return "∞" if value == float("inf") else f"{value:,.1f}"
 
 
-def shown_size(row: Row) -> str:
-    """Write K of an estimate, and what else its estimator has it times."""
-    if pd.isna(row["n_samples"]):
-        return UNKNOWN
-    return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
-
-
-def _number_of(name: str) -> Callable[[Row], str]:
+def _number_of(name: str) -> Callable[[TableRow], str]:
     return lambda row: shown_number(row.get(name))
 
 
@@ -67,7 +63,9 @@ def _families(estimates: pd.DataFrame, labels: Labels) -> dict[str, str]:
 
 
 def _beside_paper(
-    families: Mapping[str, str], own: Callable[[str, Row], str], paper: Callable[[str, Row], str]
+    families: Mapping[str, str],
+    own: Callable[[str, TableRow], str],
+    paper: Callable[[str, TableRow], str],
 ) -> list[Column]:
     """Make the columns of each model: this run, and the paper where it has its family."""
     columns = []
@@ -137,12 +135,12 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
         label = settings.label(*(one[name] for name in SETTING_KEYS))
         cells[one["model"], label, level] = shown_number(one["value"]) + spread
 
-    def own(model: str, row: Row) -> str:
+    def own(model: str, row: TableRow) -> str:
         if "values" in row:
             return shown_number(row["values"].get(model))
-        return cells.get((model, row["label"], row["of"]), UNKNOWN)
+        return cells.get((model, row["label"], row["of"]), EN_DASH)
 
-    def paper(family: str, row: Row) -> str:
+    def paper(family: str, row: TableRow) -> str:
         return shown_number(published_estimate(family, row.get("of", ""), row["label"]))
 
     rows = [
@@ -215,7 +213,7 @@ def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labe
         *under(
             "Standard error",
             Column("over samples", of=lambda row: shown_number(sampling_error(row)[0])),
-            Column("by", text=True, of=lambda row: sampling_error(row)[1] or UNKNOWN),
+            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
             Column("over instances", of=_number_of("standard_error_instances")),
         ),
         *under(
@@ -272,23 +270,23 @@ def _warnings(estimates: pd.DataFrame) -> str:
     return f" Least strict bounds: {'; '.join(found)}." if found else ""
 
 
-def _setting(row: Row) -> tuple[str, ...]:
+def _setting(row: TableRow) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "basis", "beam_size"))
 
 
-def _drawn_method(row: Row) -> str:
+def _drawn_method(row: TableRow) -> str:
     bracketed = not pd.isna(row["basis"])
     basis = f": {find_estimator(row['basis']).title.lower()}" if bracketed else ""
     return method_cell(row) + basis
 
 
-def _drawn_size(row: Row) -> str:
+def _drawn_size(row: TableRow) -> str:
     drawn = row["method"] if pd.isna(row["basis"]) else row["basis"]
-    size = UNKNOWN if pd.isna(row["n_samples"]) else f"{row['n_samples']:,.0f}"
+    size = EN_DASH if pd.isna(row["n_samples"]) else f"{row['n_samples']:,.0f}"
     return size + find_estimator(drawn).times.format_map(row)
 
 
-def _value(row: Row, shown: Row) -> str:
+def _value(row: TableRow, shown: TableRow) -> str:
     """Write an estimate, or the ends of a bracket with its bound where the shown row's is another.
 
     `shown` is the estimate of the perplexity, which `row` may be or stand beside.
@@ -296,11 +294,11 @@ def _value(row: Row, shown: Row) -> str:
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):
-        return UNKNOWN
+        return EN_DASH
     return interval(row) + (f", {row['bound']}" if row["bound"] != str(shown["bound"]) else "")
 
 
-def _above_limit(row: Row) -> str:
+def _above_limit(row: TableRow) -> str:
     counts = (row[name] for name in ("k_hat_above", "k_hat_undefined"))
     above, undefined = (None if pd.isna(count) else int(count) for count in counts)
     return k_hat_cell(above, undefined, int(row["n_instances"]))

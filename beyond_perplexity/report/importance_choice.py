@@ -16,20 +16,18 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
 from beyond_perplexity.importance.bound_claims import finite_bounds
 from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
-from beyond_perplexity.importance.estimate_wording import method_cell, sampling_error
+from beyond_perplexity.importance.estimate_wording import (
+    method_cell,
+    sampling_error,
+    temperature_cell,
+)
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimator_registry import find_estimator
-from beyond_perplexity.report.importance import (
-    MODEL_COLUMN,
-    PROPOSAL_COLUMN,
-    TEMPERATURE_COLUMN,
-    shown_size,
-)
 from beyond_perplexity.report.layout import (
-    UNKNOWN,
+    EN_DASH,
     Column,
-    Row,
     Table,
+    TableRow,
     lay_out,
     under,
     without_repeats,
@@ -54,10 +52,21 @@ _CHOICE_NOTE = (
     "that need no choice, which is one in expectation only where there is one alone. What has no "
     "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
+MODEL_COLUMN, PROPOSAL_COLUMN = (
+    Column(name.capitalize(), text=True, of=name) for name in ("model", "proposal")
+)
+TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
 METHOD_COLUMN = Column("Method", text=True, of=method_cell)
 
 
-def estimate_key(row: Row) -> tuple[str, ...]:
+def shown_size(row: TableRow) -> str:
+    """Write K of an estimate, and what else its estimator has it times."""
+    if pd.isna(row["n_samples"]):
+        return EN_DASH
+    return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
+
+
+def estimate_key(row: TableRow) -> tuple[str, ...]:
     """Return what an estimate is of, `ESTIMATE_KEYS`; null and NaN are alike."""
     return tuple("" if pd.isna(row[name]) else str(row[name]) for name in ESTIMATE_KEYS)
 
@@ -136,7 +145,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     rows = whole.assign(
         title=whole["part"].map(_PARTS),
         valid=[known.get(estimate_key(row), {}).get("value") for row in whole.to_dict("records")],
-        chosen_by=whole["chosen_by"].where(whole["part"] != "no choice", UNKNOWN),
+        chosen_by=whole["chosen_by"].where(whole["part"] != "no choice", EN_DASH),
     )
     columns = [
         Column("", text=True, of="title"),
@@ -146,7 +155,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
             Column("on validation", of="valid", form=",.1f"),
             Column("on this split", of="value", form=",.1f"),
             Column("± over samples", of=lambda row: sampling_error(row)[0], form=",.1f"),
-            Column("by", text=True, of=lambda row: sampling_error(row)[1] or UNKNOWN),
+            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
         ),
         Column("Chosen by", text=True, of="chosen_by"),
     ]
@@ -177,9 +186,9 @@ _GAP_COLUMN = Column("Gap, nats a token", of="gap", form=".3f")
 _ERROR_COLUMN = Column("Standard error, nats a token", of="error", form=".4f")
 
 
-def _needed(row: Row) -> str:
+def _needed(row: TableRow) -> str:
     if math.isnan(row["needed"]):
-        return UNKNOWN
+        return EN_DASH
     least = "≥ " if row["error_by"] == "bootstrap" else ""
     return f"{least}{row['needed']:,.0f}"
 
@@ -211,7 +220,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     return lay_out("importance-costs", title, note, columns, ordered)
 
 
-def _advice(row: Row) -> str:
+def _advice(row: TableRow) -> str:
     """Say in a line which estimator to use for a model."""
     title = find_estimator(row["method"]).title
     degrees = "" if pd.isna(row["temperature"]) else f" at τ = {row['temperature']:g}"
@@ -335,19 +344,19 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
 
 def _shown(value: float) -> str:
     if pd.isna(value) or value == -float("inf"):
-        return UNKNOWN
+        return EN_DASH
     return "∞" if value == float("inf") else f"{value:.3f}"
 
 
-def _ends(row: Row, write: Callable[[float], Any]) -> list[Any]:
+def _ends(row: TableRow, write: Callable[[float], Any]) -> list[Any]:
     return [write(row[f"bracket_{end}"]) for end in ("low", "high")]
 
 
-def _if_bracketed(show: Callable[[Row], str]) -> Callable[[Row], str]:
+def _if_bracketed(show: Callable[[TableRow], str]) -> Callable[[TableRow], str]:
     """Show something of a row that has a bracket and says of what."""
 
-    def shown(row: Row) -> str:
+    def shown(row: TableRow) -> str:
         known = not (pd.isna(row["bracket_low"]) or pd.isna(row["bracket_bound"]))
-        return str(show(row)) if known else UNKNOWN
+        return str(show(row)) if known else EN_DASH
 
     return shown

@@ -15,13 +15,13 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.report.importance import MODEL_COLUMN
 from beyond_perplexity.report.importance_choice import (
+    MODEL_COLUMN,
     choose_estimates,
     estimate_key,
     models_left_out,
 )
-from beyond_perplexity.report.layout import UNKNOWN, Column, Row, Table, lay_out, under
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, TableRow, lay_out, under
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -111,7 +111,7 @@ def _unit(model: str, labels: Labels) -> str:
 
 
 def _percent(value: float) -> str:
-    return UNKNOWN if math.isnan(value) else f"{100 * value:.1f}"
+    return EN_DASH if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
@@ -153,9 +153,9 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     return lay_out("importance-latents", title, _LATENTS_NOTE, columns, records)
 
 
-def _f1_interval(row: Row) -> str:
+def _f1_interval(row: TableRow) -> str:
     ends = [_percent(row[name]) for name in ("f1_low", "f1_high")]
-    return UNKNOWN if math.isnan(row["f1_low"]) else " to ".join(ends)
+    return EN_DASH if math.isnan(row["f1_low"]) else " to ".join(ends)
 
 
 # ---- words ----
@@ -309,13 +309,13 @@ def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
     return float(values[0]) if values and values[0] is not None else math.nan
 
 
-def _estimated_by(row: Row) -> str:
+def _estimated_by(row: TableRow) -> str:
     degrees = "" if pd.isna(row["temperature"]) else f", τ = {row['temperature']:g}"
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
-def _difference_interval(row: Row) -> str:
-    return UNKNOWN if math.isnan(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
+def _difference_interval(row: TableRow) -> str:
+    return EN_DASH if math.isnan(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
 
 
 def beside_table(

@@ -18,9 +18,9 @@ from beyond_perplexity.foreign_text import printable, safe_cell
 
 PUBLISHED_COLUMN = "published"
 NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with the reason
-UNKNOWN = "–"
+EN_DASH = "–"
 
-Row = Mapping[Any, Any]
+TableRow = Mapping[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Column:
     published: bool = False  # Whether its values are the paper's and not this run's
     wraps: bool = False  # Whether it holds passages, which are broken into lines
     of: str | Callable[[Any], Any] = ""  # What it holds of a row: a key of it, or a function
-    # How that is written: a function, or a format, with which an unknown number is `UNKNOWN`
+    # How that is written: a function, or a format, with which an unknown number is `EN_DASH`
     form: str | Callable[[Any], str] = str
 
     def cell(self, row: Any) -> str:
@@ -41,7 +41,7 @@ class Column:
         value = self.of(row) if callable(self.of) else row[self.of]
         if callable(self.form):
             return self.form(value)
-        return UNKNOWN if pd.isna(value) else format(value, self.form)
+        return EN_DASH if pd.isna(value) else format(value, self.form)
 
 
 def under(group: str, *columns: Column) -> list[Column]:

@@ -15,7 +15,7 @@ import pandas as pd
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
-from beyond_perplexity.report.layout import Column, Table, TableRow, lay_out, to_text, under
+from beyond_perplexity.report.layout import Column, Table, lay_out, to_text, under
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -216,12 +216,12 @@ def _bits(value: float, signed: bool) -> str:
     return f"{value:+.{_DIGITS}f}".replace("-", MINUS)
 
 
-def _difference_interval(row: TableRow) -> str:
+def _difference_interval(row: Mapping[Any, Any]) -> str:
     limits = [_bits(row[end], not pd.isna(row["second"])) for end in ("low", "high")]
     return "" if pd.isna(row["low"]) else f"[{', '.join(limits)}]"
 
 
-def _groups(row: TableRow) -> str:
+def _groups(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["groups"]):
         return ""
     few = row["groups_effective"] < 0.95 * row["groups"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -25,7 +25,6 @@ from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.layout import (
     Column,
     Table,
-    TableRow,
     html_page,
     lay_out,
     render,
@@ -100,15 +99,15 @@ MAIN_ROWS = (
 )
 
 WIDE = ("distances", "vocabulary")
-_Pair = tuple[MainRow, TableRow]  # with the row of its distance
+_Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
 
-def _said(row: TableRow) -> str:
+def _said(row: Mapping[Any, Any]) -> str:
     said = verdict(row)
     return f"{said}: {reason_withheld(row)}" if said == WITHOUT_VERDICT else said
 
 
-def _marked(row: TableRow, digits: int) -> str:
+def _marked(row: Mapping[Any, Any], digits: int) -> str:
     return shown(row["value"], digits) + verdict_mark(row)
 
 
@@ -128,7 +127,7 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
             pair[0].digits,
         )
 
-    def rounded(show: Callable[[TableRow, int], str]) -> Callable[[_Pair], str]:
+    def rounded(show: Callable[[Mapping[Any, Any], int], str]) -> Callable[[_Pair], str]:
         """Write something of the distance with its digits."""
         return lambda pair: show(pair[1], 4 if pair[0].distance == "max_difference" else 3)
 

@@ -21,7 +21,7 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
-from beyond_perplexity.report.layout import Column, Table, TableRow, lay_out, under, without_repeats
+from beyond_perplexity.report.layout import Column, Table, lay_out, under, without_repeats
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -126,14 +126,14 @@ def _found(rows: pd.DataFrame) -> dict[tuple[str, str, float], dict[Any, Any]]:
     return {(row["unit"], row["model"], float(row["level"])): row for row in records}
 
 
-def _mean(row: TableRow | None) -> str:
+def _mean(row: Mapping[Any, Any] | None) -> str:
     if row is None or pd.isna(row["value"]):
         return ""
     deviation = row["deviation"]
     return shown(row["value"]) + ("" if pd.isna(deviation) else f" ± {shown(deviation)}")
 
 
-def _interval(row: TableRow | None) -> str:
+def _interval(row: Mapping[Any, Any] | None) -> str:
     return "" if row is None else shown_interval(row["low"], row["high"])
 
 
@@ -141,10 +141,10 @@ def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Colu
     """Make three columns for each level: mean over draws, interval, published value."""
     held = _found(rows)
 
-    def found(row: TableRow, level: float) -> dict[Any, Any] | None:
+    def found(row: Mapping[Any, Any], level: float) -> dict[Any, Any] | None:
         return held.get((row["unit"], row["model"], level))
 
-    def printed(row: TableRow, level: float) -> str:
+    def printed(row: Mapping[Any, Any], level: float) -> str:
         one, paper = found(row, level), row["paper"]
         return shown(
             paper.find(one["measure"], level, one["base_level"]) if paper and one else None
@@ -162,7 +162,7 @@ def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Colu
     ]
 
 
-def _paper_title(row: TableRow) -> str:
+def _paper_title(row: Mapping[Any, Any]) -> str:
     return row["paper"].title if row["paper"] else ""
 
 
@@ -279,7 +279,7 @@ def entropy_table(
     )
 
 
-def _bounded(found: TableRow | None) -> str:
+def _bounded(found: Mapping[Any, Any] | None) -> str:
     return found["bounded"] + shown(found["perplexity"], 2) if found else ""
 
 

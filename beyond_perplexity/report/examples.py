@@ -97,7 +97,7 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
         *(Column(name.capitalize(), text=True, of=name) for name in ("model", "decoding")),
         Column("Document", of="document"),
         Column("Tokens", of="tokens", form=","),
-        Column("Finished", text=True, of="finished", form=_FINISHED.get),
+        Column("Finished", text=True, of="finished", form=lambda known: _FINISHED[known]),
         Column(
             "Log-likelihood a token", of="log_likelihood_a_token", form=partial(shown, digits=2)
         ),

@@ -31,7 +31,7 @@ from beyond_perplexity.report.importance_choice import (
     PROPOSAL_COLUMN,
     TEMPERATURE_COLUMN,
 )
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, TableRow, lay_out, under
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
 from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
 
 PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
@@ -43,7 +43,7 @@ LEVEL_TITLES = {
 }
 
 
-_ShowOf = Callable[[str, TableRow], str]  # a model or family, and a row
+_ShowOf = Callable[[str, Mapping[Any, Any]], str]  # a model or family, and a row
 
 
 def shown_number(value: float | None) -> str:
@@ -53,7 +53,7 @@ def shown_number(value: float | None) -> str:
     return "∞" if value == float("inf") else f"{value:,.1f}"
 
 
-def _number_of(name: str) -> Callable[[TableRow], str]:
+def _number_of(name: str) -> Callable[[Mapping[Any, Any]], str]:
     return lambda row: shown_number(row.get(name))
 
 
@@ -64,8 +64,8 @@ def _families(estimates: pd.DataFrame, labels: Labels) -> dict[str, str]:
 
 def _beside_paper(
     families: Mapping[str, str],
-    own: Callable[[str, TableRow], str],
-    paper: Callable[[str, TableRow], str],
+    own: Callable[[str, Mapping[Any, Any]], str],
+    paper: Callable[[str, Mapping[Any, Any]], str],
 ) -> list[Column]:
     """Make the columns of each model: this run, and the paper where it has its family."""
     columns = []
@@ -86,7 +86,7 @@ def _note(estimates: pd.DataFrame, labels: Labels) -> str:
     for name, own in estimates.groupby("model"):
         instances, tokens = own[["n_instances", "n_tokens"]].max().astype(float)
         definitions = [*own["t_definition"].dropna(), "what the weights say"]
-        data = f"{labels.data[name]}, " if name in labels.data else ""
+        data = f"{labels.data[str(name)]}, " if name in labels.data else ""
         parts.append(
             f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens "
             f"(T counts {definitions[0]})"
@@ -110,13 +110,16 @@ def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[di
     """List the models without latent variables, with a value by latent model."""
     if beside is None:
         return []
-    sums = beside.groupby(["model", "beside"])[["log_likelihood", "n_tokens"]].sum()
-    values = np.exp(-sums["log_likelihood"] / sums["n_tokens"])
+    sums = beside.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
+    values = {
+        key: float(np.exp(-likelihood / tokens))
+        for key, likelihood, tokens in sums.itertuples(name=None)
+    }
     return [
         {
             "level": "" if place else BESIDE_TITLE,
             "label": labels.model(name),
-            "values": values[values.index.get_level_values("beside") == name].droplevel("beside"),
+            "values": {model: value for (one, model), value in values.items() if one == name},
         }
         for place, name in enumerate(dict.fromkeys(beside["beside"]))
     ]
@@ -135,12 +138,12 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
         label = settings.label(*(one[name] for name in SETTING_KEYS))
         cells[one["model"], label, level] = shown_number(one["value"]) + spread
 
-    def own(model: str, row: TableRow) -> str:
+    def own(model: str, row: Mapping[Any, Any]) -> str:
         if "values" in row:
             return shown_number(row["values"].get(model))
         return cells.get((model, row["label"], row["of"]), EN_DASH)
 
-    def paper(family: str, row: TableRow) -> str:
+    def paper(family: str, row: Mapping[Any, Any]) -> str:
         return shown_number(published_estimate(family, row.get("of", ""), row["label"]))
 
     rows = [
@@ -270,23 +273,23 @@ def _warnings(estimates: pd.DataFrame) -> str:
     return f" Least strict bounds: {'; '.join(found)}." if found else ""
 
 
-def _setting(row: TableRow) -> tuple[str, ...]:
+def _setting(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "basis", "beam_size"))
 
 
-def _drawn_method(row: TableRow) -> str:
+def _drawn_method(row: Mapping[Any, Any]) -> str:
     bracketed = not pd.isna(row["basis"])
     basis = f": {find_estimator(row['basis']).title.lower()}" if bracketed else ""
     return method_cell(row) + basis
 
 
-def _drawn_size(row: TableRow) -> str:
+def _drawn_size(row: Mapping[Any, Any]) -> str:
     drawn = row["method"] if pd.isna(row["basis"]) else row["basis"]
     size = EN_DASH if pd.isna(row["n_samples"]) else f"{row['n_samples']:,.0f}"
     return size + find_estimator(drawn).times.format_map(row)
 
 
-def _value(row: TableRow, shown: TableRow) -> str:
+def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
     """Write an estimate, or the ends of a bracket with its bound where the shown row's is another.
 
     `shown` is the estimate of the perplexity, which `row` may be or stand beside.
@@ -298,7 +301,7 @@ def _value(row: TableRow, shown: TableRow) -> str:
     return interval(row) + (f", {row['bound']}" if row["bound"] != str(shown["bound"]) else "")
 
 
-def _above_limit(row: TableRow) -> str:
+def _above_limit(row: Mapping[Any, Any]) -> str:
     counts = (row[name] for name in ("k_hat_above", "k_hat_undefined"))
     above, undefined = (None if pd.isna(count) else int(count) for count in counts)
     return k_hat_cell(above, undefined, int(row["n_instances"]))

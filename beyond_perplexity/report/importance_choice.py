@@ -6,7 +6,7 @@ It is one that the numbers it stands among did not choose.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -27,7 +27,6 @@ from beyond_perplexity.report.layout import (
     EN_DASH,
     Column,
     Table,
-    TableRow,
     lay_out,
     under,
     without_repeats,
@@ -59,14 +58,14 @@ TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
 METHOD_COLUMN = Column("Method", text=True, of=method_cell)
 
 
-def shown_size(row: TableRow) -> str:
+def shown_size(row: Mapping[Any, Any]) -> str:
     """Write K of an estimate, and what else its estimator has it times."""
     if pd.isna(row["n_samples"]):
         return EN_DASH
     return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
 
 
-def estimate_key(row: TableRow) -> tuple[str, ...]:
+def estimate_key(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return what an estimate is of, `ESTIMATE_KEYS`; null and NaN are alike."""
     return tuple("" if pd.isna(row[name]) else str(row[name]) for name in ESTIMATE_KEYS)
 
@@ -142,11 +141,15 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
     )
     whole = pd.concat([free, chosen, least], keys=_PARTS, names=["part"]).reset_index("part")
     known = {} if choices is None else by_estimate(finite_bounds(choices, [STOCHASTIC]))
-    rows = whole.assign(
-        title=whole["part"].map(_PARTS),
-        valid=[known.get(estimate_key(row), {}).get("value") for row in whole.to_dict("records")],
-        chosen_by=whole["chosen_by"].where(whole["part"] != "no choice", EN_DASH),
-    )
+    rows = [
+        {
+            **row,
+            "title": _PARTS[row["part"]],
+            "valid": known.get(estimate_key(row), {}).get("value"),
+            "chosen_by": EN_DASH if row["part"] == "no choice" else row["chosen_by"],
+        }
+        for row in whole.to_dict("records")
+    ]
     columns = [
         Column("", text=True, of="title"),
         *(MODEL_COLUMN, PROPOSAL_COLUMN, METHOD_COLUMN, TEMPERATURE_COLUMN),
@@ -164,7 +167,7 @@ def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: 
         "Which number to report",
         _CHOICE_NOTE + models_left_out(estimates, chosen),
         columns,
-        without_repeats(rows.to_dict("records"), "title"),
+        without_repeats(rows, "title"),
         whole,
     )
 
@@ -186,7 +189,7 @@ _GAP_COLUMN = Column("Gap, nats a token", of="gap", form=".3f")
 _ERROR_COLUMN = Column("Standard error, nats a token", of="error", form=".4f")
 
 
-def _needed(row: TableRow) -> str:
+def _needed(row: Mapping[Any, Any]) -> str:
     if math.isnan(row["needed"]):
         return EN_DASH
     least = "≥ " if row["error_by"] == "bootstrap" else ""
@@ -220,7 +223,7 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
     return lay_out("importance-costs", title, note, columns, ordered)
 
 
-def _advice(row: TableRow) -> str:
+def _advice(row: Mapping[Any, Any]) -> str:
     """Say in a line which estimator to use for a model."""
     title = find_estimator(row["method"]).title
     degrees = "" if pd.isna(row["temperature"]) else f" at τ = {row['temperature']:g}"
@@ -271,7 +274,8 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
             "there are no gaps: every simulated document was cut at "
             "importance.bidirectional.maximum_words; raise it"
         )
-    ranges = gap_ranges(held.to_dict("records"))
+    rows = held.to_dict("records")
+    ranges = gap_ranges(rows)
     missed = int(held["n_missed"].sum())
     support = (
         f"Proposals gave q = 0 to the latents of {missed} documents, which no sample can find. "
@@ -335,7 +339,7 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "importance.bidirectional.maximum_words, and do not count."
         + (f" Every document of {without} was cut or empty." if without else ""),
         columns,
-        held.assign(beside=ranges),
+        [{**row, "beside": one} for row, one in zip(rows, ranges, strict=True)],
         held.assign(
             lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
         ),
@@ -348,14 +352,14 @@ def _shown(value: float) -> str:
     return "∞" if value == float("inf") else f"{value:.3f}"
 
 
-def _ends(row: TableRow, write: Callable[[float], Any]) -> list[Any]:
+def _ends(row: Mapping[Any, Any], write: Callable[[float], Any]) -> list[Any]:
     return [write(row[f"bracket_{end}"]) for end in ("low", "high")]
 
 
-def _if_bracketed(show: Callable[[TableRow], str]) -> Callable[[TableRow], str]:
+def _if_bracketed(show: Callable[[Mapping[Any, Any]], str]) -> Callable[[Mapping[Any, Any]], str]:
     """Show something of a row that has a bracket and says of what."""
 
-    def shown(row: TableRow) -> str:
+    def shown(row: Mapping[Any, Any]) -> str:
         known = not (pd.isna(row["bracket_low"]) or pd.isna(row["bracket_bound"]))
         return str(show(row)) if known else EN_DASH
 

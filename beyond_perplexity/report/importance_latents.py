@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from beyond_perplexity.report.importance_choice import (
     estimate_key,
     models_left_out,
 )
-from beyond_perplexity.report.layout import EN_DASH, Column, Table, TableRow, lay_out, under
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -153,7 +153,7 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     return lay_out("importance-latents", title, _LATENTS_NOTE, columns, records)
 
 
-def _f1_interval(row: TableRow) -> str:
+def _f1_interval(row: Mapping[Any, Any]) -> str:
     ends = [_percent(row[name]) for name in ("f1_low", "f1_high")]
     return EN_DASH if math.isnan(row["f1_low"]) else " to ".join(ends)
 
@@ -275,7 +275,8 @@ def compare_beside(
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]
     groups, lengths = joined["group"].to_numpy(), joined["n_tokens"].to_numpy()
-    held = ratio_interval(*sum_groups(groups, less.to_numpy(), lengths))
+    gap, tokens = sum_groups(groups, less.to_numpy(), lengths)
+    held = ratio_interval(gap, tokens)
     total, types = joined["n_tokens"].sum(), row["unknown_types"]
     own, other = (-joined[name].sum() / total for name in ("estimated", "log_likelihood"))
     charge = math.nan if pd.isna(types) else math.log(max(1, types))
@@ -309,12 +310,12 @@ def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
     return float(values[0]) if values and values[0] is not None else math.nan
 
 
-def _estimated_by(row: TableRow) -> str:
+def _estimated_by(row: Mapping[Any, Any]) -> str:
     degrees = "" if pd.isna(row["temperature"]) else f", τ = {row['temperature']:g}"
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
-def _difference_interval(row: TableRow) -> str:
+def _difference_interval(row: Mapping[Any, Any]) -> str:
     return EN_DASH if math.isnan(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
 
 

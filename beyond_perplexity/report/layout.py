@@ -5,7 +5,7 @@ A column says what it shows of a row, so that a table is a list of columns and t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import groupby
@@ -20,8 +20,6 @@ PUBLISHED_COLUMN = "published"
 NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with the reason
 EN_DASH = "–"
 
-TableRow = Mapping[Any, Any]
-
 
 @dataclass(frozen=True)
 class Column:
@@ -32,7 +30,7 @@ class Column:
     text: bool = False  # Whether it holds text (left) rather than numbers (right)
     published: bool = False  # Whether its values are the paper's and not this run's
     wraps: bool = False  # Whether it holds passages, which are broken into lines
-    of: str | Callable[[Any], Any] = ""  # What it holds of a row: a key of it, or a function
+    of: str | Callable[..., Any] = ""  # What it holds of a row: a key of it, or a function
     # How that is written: a function, or a format, with which an unknown number is `EN_DASH`
     form: str | Callable[[Any], str] = str
 

@@ -27,7 +27,7 @@ from beyond_perplexity.figures.verdicts import (
     too_few_permutations,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Column, Table, TableRow, lay_out, under
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -191,7 +191,7 @@ _Key = tuple[str, str, str]  # source, tendency, measure
 _Found = Mapping[_Key, dict[str, Any]]
 
 
-def _tidy_row(row: TableRow, labels: Labels) -> dict[str, Any]:
+def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
     """Lay a measured row beside the published value of the same family and decoding."""
     model, decoding = parse_source(str(row["source"]))
     family = labels.families.get(model, model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ class PublishedContrasts(NamedTuple):
 
     def find(self, measure: str, level: float, base_level: float | None = None) -> float | None:
         """Return the printed value of a measure at a level; None where there is none."""
-        levels, values = PAPER_LEVELS, self.entropies
+        levels: Sequence[float] = PAPER_LEVELS
+        values = self.entropies
         if measure != CONTRASTIVE_ENTROPY:
             if base_level is None or not math.isclose(base_level, PAPER_LEVELS[0]):
                 return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ from beyond_perplexity.figures.verdicts import (
     too_few_permutations,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Column, Table, TableRow, lay_out, under
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
 from beyond_perplexity.report.measured import Measured
 from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
 from beyond_perplexity.tendencies.definitions import (
@@ -53,14 +53,14 @@ def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
     rows = measures[measures["tendency"] == EMBEDDING]
     if rows.empty:
         raise NothingToShowError("embeddings: the measures have none of embedded documents")
-    values: dict[tuple[str, str], float] = rows.set_index(["source", "measure"])["value"].to_dict()
+    values: dict[Any, float] = rows.set_index(["source", "measure"])["value"].to_dict()
 
     def other(
         title: str, name: str, write: Callable[[Any], str], ends: tuple[str, ...] = ("",)
     ) -> Column:
         """Make a column of another measure, with that of the reference before it by `ends`."""
 
-        def show(row: TableRow) -> str:
+        def show(row: Mapping[Any, Any]) -> str:
             held = (values.get((row["source"], f"{name}{end}")) for end in ends)
             return " / ".join("" if value is None else write(value) for value in held)
 
@@ -105,7 +105,7 @@ TEST_NAMES = {
 _SAME = tendencies_of("words", "types", "embedding")
 
 
-def _shift(row: TableRow) -> str:
+def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["shift"]):
         return "none"
     two_digits = 1 - math.floor(math.log10(row["shift"]))
@@ -206,7 +206,7 @@ def reference_table(
         raise NothingToShowError("table 4: the measures have no parameter of the reference")
     told = {row.key: row for row in TEST_SET_ROWS}
 
-    def of(name: str) -> Callable[[TableRow], str]:
+    def of(name: str) -> Callable[[Mapping[Any, Any]], str]:
         return lambda row: shown(row[name], told[row["tendency"], row["measure"]].digits)
 
     columns = [

@@ -28,7 +28,7 @@ FIGURES: Rows[Exhibit] = {
     **read_exhibits(Path(__file__).with_name("figures.toml")),
     **{
         f"tendencies/{row.figure}": Exhibit(
-            f"figures.densities:{name}",
+            f"figures.curves:{name}",
             ("curves",),
             f"Share of {row.noun}",
             f"Share of {row.noun}{row.note and f', that is {row.note},'} in a document.",

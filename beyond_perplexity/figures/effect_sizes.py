@@ -15,16 +15,17 @@ from matplotlib.patches import Patch, Rectangle
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import RAW_READING, Labels, parse_source
-from beyond_perplexity.figures.numbers import STAR_NOTE, shown
-from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
-from beyond_perplexity.figures.verdicts import (
+from beyond_perplexity.figures.numbers import (
+    STAR_NOTE,
     WITHHELD,
     beyond_floor,
     effect_table,
     human_floors,
+    shown,
     verdict,
     verdict_mark,
 )
+from beyond_perplexity.figures.style import PAGE_WIDTH, single_panel, styled
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 from beyond_perplexity.verdicts import DIFFERS
 

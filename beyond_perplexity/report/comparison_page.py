@@ -13,23 +13,19 @@ import beyond_perplexity
 from beyond_perplexity.figures.numbers import (
     STAR_LEVELS,
     STAR_NOTE,
+    note_alone,
+    reason_withheld,
     shown,
     shown_interval,
     shown_p,
     shown_share,
     shown_signed,
+    verdict,
+    verdict_mark,
 )
-from beyond_perplexity.figures.verdicts import note_alone, reason_withheld, verdict, verdict_mark
 from beyond_perplexity.inference.holm_adjustment import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
-from beyond_perplexity.report.layout import (
-    Column,
-    Table,
-    html_page,
-    lay_out,
-    render,
-    to_html_table,
-)
+from beyond_perplexity.report.layout import Column, Table, html_page, lay_out, render, to_html_table
 from beyond_perplexity.report.measured import TEXT_TITLES
 from beyond_perplexity.tendencies.definitions import (
     DISTANCE_NAMES,

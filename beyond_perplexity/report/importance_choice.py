@@ -23,14 +23,7 @@ from beyond_perplexity.importance.estimate_wording import (
 )
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.estimator_registry import find_estimator
-from beyond_perplexity.report.layout import (
-    EN_DASH,
-    Column,
-    Table,
-    lay_out,
-    under,
-    without_repeats,
-)
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under, without_repeats
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
 ESTIMATE_KEYS = ("model", "proposal", "method", "temperature", "beam_size")

@@ -146,11 +146,8 @@ def _templates(markup: bool) -> Any:
 
 def render(template: str, **given: Any) -> str:
     """Fill a template of this package: of HTML with text that is escaped, of others as it is."""
-    from markupsafe import Markup
-
-    markup = template.endswith(".html")
-    text = str(_templates(markup).get_template(Path(template).name).render(**given))
-    return Markup(text) if markup else text
+    folder = _templates(template.endswith(".html"))
+    return str(folder.get_template(Path(template).name).render(**given))
 
 
 def to_html_table(table: Table) -> str:
@@ -160,9 +157,7 @@ def to_html_table(table: Table) -> str:
 
 def html_page(title: str, body: str) -> str:
     """Wrap a body, which is markup, into a page that needs no other file."""
-    from markupsafe import Markup
-
-    return render("templates/page.html", title=title, body=Markup(body))
+    return render("templates/page.html", title=title, body=body)
 
 
 def to_text(table: Table) -> str:

@@ -23,7 +23,7 @@ PUBLISHED_NOTE = (
     f"Columns '{PAPER}': Meister & Cotterell 2021, on 1M documents of English Wikipedia."
 )
 _TENDENCIES = _PRINTED["tendencies"]
-PUBLISHED_FAMILIES, PUBLISHED_KINDS = _TENDENCIES["families"], _TENDENCIES["kinds"]
+PUBLISHED_FAMILIES, PUBLISHED_KINDS = (tuple(_TENDENCIES[k]) for k in ("families", "kinds"))
 PARAMETERS = dict(zip(PUBLISHED_FAMILIES, _TENDENCIES["parameters"], strict=False))
 PERPLEXITIES = dict(zip(PUBLISHED_FAMILIES, _TENDENCIES["perplexities"], strict=False))
 TEST_SET = {
@@ -92,7 +92,7 @@ PUBLISHED_CONTRASTS = {
 
 # ---- meaning ----
 
-PAPER_MEASURES, PAPER_MODELS = (_PRINTED["semantics"][name] for name in ("measures", "models"))
+PAPER_MEASURES, PAPER_MODELS = (tuple(_PRINTED["semantics"][k]) for k in ("measures", "models"))
 
 
 class PaperCell(NamedTuple):

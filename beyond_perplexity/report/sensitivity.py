@@ -13,15 +13,13 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
+    WITHHELD,
+    reason_withheld,
     shown,
     shown_interval,
     shown_p,
     shown_share,
     shown_signed,
-)
-from beyond_perplexity.figures.verdicts import (
-    WITHHELD,
-    reason_withheld,
     too_few_permutations,
     verdict_mark,
 )

@@ -19,9 +19,9 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
 from beyond_perplexity.figures.style import save, single_panel
-from beyond_perplexity.figures.type_token import _bins
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import stars
-from beyond_perplexity.figures.verdicts import (
+from beyond_perplexity.figures.numbers import (
     WITHHELD,
     beyond_floor,
     note_alone,
     reason_withheld,
+    stars,
     verdict,
     verdict_mark,
 )

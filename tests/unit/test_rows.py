@@ -17,7 +17,8 @@ from pkgutil import resolve_name
 import pytest
 
 from beyond_perplexity.decoding.rows import DECODINGS
-from beyond_perplexity.figures import FIGURES, densities
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import curves as densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
@@ -53,7 +54,7 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
 def test_a_share_has_its_class_its_mean_and_its_figure(name: str) -> None:
     row = SHARES[name]
     assert callable(resolve_name(row.word_class))
-    assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.densities:{name}"
+    assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.curves:{name}"
     assert callable(getattr(densities, name))
     assert row.noun in FIGURE_TEXTS[name][0]
     assert (name, "mean") in [line[:2] for line in TEST_SET_ROWS]

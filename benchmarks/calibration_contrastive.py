@@ -42,11 +42,11 @@ def _model(
 ) -> ContrastSums:
     """Draw what a model loses: pages are hard for all models alike, and for each by itself."""
     own = rng.gamma(50, 1 / 50, owner.max() + 1)
-    levels = {0.0: LevelSums(np.zeros(len(words)), np.zeros(1), np.full(1, len(words)))}
+    levels = {0.0: LevelSums(np.zeros(len(words)), np.zeros(1))}
     for level, rate in RATES.items():
         mean = rate * words * (shared * own)[owner]
         lost = mean[:, None] + np.sqrt(words)[:, None] * rng.normal(size=(len(words), DRAWS))
-        levels[level] = LevelSums(lost.sum(1), lost.sum(0), np.full(DRAWS, len(words)))
+        levels[level] = LevelSums(lost.sum(1), lost.sum(0))
     counts = {"words": words, "sentences": -(-words // 20)}
     counts |= dict.fromkeys(("one_word", "unknown"), np.zeros(len(words), int))
     return ContrastSums(np.arange(len(words)), owner, -5.0 * words, counts, levels, False)

@@ -32,12 +32,12 @@ from beyond_perplexity.tendencies.embedded_documents import (
     chosen_documents,
 )
 from beyond_perplexity.tendencies.embedding_measures import (
+    TopicShift,
     embedding_rows,
     human_shift,
     smallest_topic_share,
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
-from beyond_perplexity.tendencies.topic_shifts import TopicShift
 
 SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from beyond_perplexity.inference.intervals import ratio_interval
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.p_values import sign_flip_p_values
 from beyond_perplexity.perplexities.paired import smallest_found
 
 LEVEL = 0.05

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
+from beyond_perplexity.inference.correlations import (
+    average_ranks,
+    correlation_difference,
+    correlation_matrix,
+    pearson,
+    spearman,
+)
 from beyond_perplexity.semantics.bleu import LONGEST_NGRAM, bleu_intervals, bleu_of
 from beyond_perplexity.semantics.model_measures import Fraction, fraction_intervals
 
@@ -147,9 +153,9 @@ def _gold(rng: np.random.Generator, size: int) -> tuple[np.ndarray, np.ndarray, 
 
 @cache
 def _true_gold() -> tuple[float, float, float]:
-    gold, first, second = _gold(np.random.default_rng(7), 1_000_000)
-    ranked = spearman(gold, first).value
-    return pearson(gold, first).value, ranked, ranked - spearman(gold, second).value
+    held = np.stack(_gold(np.random.default_rng(7), 1_000_000), 1)
+    linear, ranked = correlation_matrix(held)[0], correlation_matrix(average_ranks(held))[0]
+    return float(linear[1]), float(ranked[1]), float(ranked[1] - ranked[2])
 
 
 def _people(rng: np.random.Generator, size: int) -> tuple[float, float, float]:

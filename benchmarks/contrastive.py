@@ -20,12 +20,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from beyond_perplexity.contrastive.scores import DocumentScorer
-from beyond_perplexity.contrastive.versions import PURPOSE, Substitutes, score_versions
+from beyond_perplexity.contrastive.scores import (
+    PURPOSE,
+    DocumentScorer,
+    Substitutes,
+    score_versions,
+)
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item, take_units
-from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 

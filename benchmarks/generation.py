@@ -26,11 +26,10 @@ from benchmarks.ceilings import Ceiling, clock
 from beyond_perplexity.decoding.generation import generate, make_engine, set_precision
 from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.counted import CountedModel
+from beyond_perplexity.models.contract import CountedModel, LanguageModel
 from beyond_perplexity.models.factored import FactoredModel, FullSoftmax
 from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.models.transformer import Transformer
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL

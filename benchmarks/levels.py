@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from benchmarks.populations import Articles, Drawn, Topics, count
-from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
@@ -30,11 +29,10 @@ from beyond_perplexity.tendencies import document_measures
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
-from beyond_perplexity.tendencies.measures import measure_rows
+from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
-from beyond_perplexity.tendencies.tested_rows import without_verdict
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SEED = 20261122  # fixed before the first run
@@ -253,9 +251,9 @@ def _p_value(pair: BodyPair, key: Key, seed: int) -> float:
     sizes = pair.reference.n_documents, pair.samples.n_documents
     units = exchanged_units(pair.groups, sizes, seed)
     drawn = randomized_documents(pair, units, TESTS, seed)[key]
-    held = document_measures.paired_histogram(*pair.bodies, key[0])
-    value = histogram_draws.compare_histograms(held.support, held.reference, held.samples)[key[1]]
-    return permutation_p(float(value), drawn, two_sided=key[1] == SIGNED)
+    held = document_measures.by_value(pair, key[0])
+    assert held is not None
+    return permutation_p(held.observed()[key[1]], drawn, two_sided=key[1] == SIGNED)
 
 
 class PowerCases:

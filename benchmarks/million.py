@@ -22,7 +22,8 @@ from benchmarks.statistics import STOP_WORDS, synthetic_texts, write_samples
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_texts
-from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.tendencies.curves import curves, sample_sizes
+from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.human_baselines import reference_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import (
@@ -31,7 +32,6 @@ from beyond_perplexity.tendencies.options import (
     SensitivityOptions,
 )
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.statistics import (
     Statistics,
@@ -39,7 +39,6 @@ from beyond_perplexity.tendencies.statistics import (
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_resample
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 SHARD = 100_000

@@ -121,7 +121,15 @@ def _lines(path: Path, rare: str, count: int | None) -> list[str]:
 
 def _perplexity(arpa: Path, test: Path) -> float | str:
     """Score a text in a process of its own: what this one holds would count as a child's."""
-    command = [sys.executable, "-m", "scripts.perplexity", "--arpa", str(arpa), "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "beyond_perplexity",
+        "perplexity",
+        "--arpa",
+        str(arpa),
+        "--json",
+    ]
     done = subprocess.run(
         [*command, "--text", str(test), "--unk-as-unknown"],
         capture_output=True,
@@ -156,7 +164,7 @@ def _row(
 
 def _ours(text: Path, folder: Path, order: int, suffix: str) -> tuple[list[str], Path]:
     arpa = folder / f"ours{suffix}"
-    command = [sys.executable, "-m", "scripts.estimate_ngram", "--order", str(order)]
+    command = [sys.executable, "-m", "beyond_perplexity", "estimate-ngram", "--order", str(order)]
     return [*command, "--text", str(text), "--arpa", str(arpa)], arpa
 
 

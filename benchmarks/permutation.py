@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from scipy.stats import permutation_test
 from benchmarks.statistics import synthetic_texts
 from beyond_perplexity.inference import histogram_draws
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 from beyond_perplexity.tendencies.word_distances import permuted_distances
 
@@ -71,11 +73,12 @@ def _histograms(n_documents: int, n_scipy: int, n_ours: int) -> None:
     for name, (first, second) in shares.items():
         support, inverse = np.unique(np.concatenate([first, second]), return_inverse=True)
         sides = inverse.reshape(2, -1)
-        paired = histogram_draws.PairedHistogram(
-            support, *(np.bincount(side, minlength=len(support)) for side in sides)
-        )
+        first_counts, second_counts = (np.bincount(x, minlength=len(support)) for x in sides)
+        compare = partial(compare_histograms, support)
         start = time.perf_counter()
-        histogram_draws.permute(paired, n_ours, 0, f"benchmark/{name}")
+        histogram_draws.permute(
+            (first_counts, second_counts), compare, n_ours, 0, f"benchmark/{name}"
+        )
         best["ours"] += (time.perf_counter() - start) / n_ours
         start = time.perf_counter()
         permutation_test(

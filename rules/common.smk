@@ -4,20 +4,22 @@ import contextlib
 import os
 import sys
 import time
+from pathlib import Path
 
 from snakemake.logging import logger
 
 sys.path.insert(0, str(workflow.basedir))
 
 from beyond_perplexity.corpus.split import SENTENCES
-from beyond_perplexity.figures import (FIGURES)
-from beyond_perplexity.figures.labels import (EXTERNAL, reference_in)
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, summarize_run
+from beyond_perplexity.planning.semantics import PROBED
+from beyond_perplexity.planning.pilot import JOBS_VARIABLE, summarize_run
 from beyond_perplexity.planning.snakemake_hooks import (
     RunRecord,
     print_job_lines,
@@ -25,13 +27,13 @@ from beyond_perplexity.planning.snakemake_hooks import (
     watch,
 )
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.planning.work import Work
-from beyond_perplexity.report import (TABLES)
+from beyond_perplexity.planning.job_costs import Work
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.ranges import as_ranges
+from beyond_perplexity.storage.shards import as_ranges
 from snakemake.cli import get_argument_parser
 
 prepare_environment(workflow.basedir)
@@ -46,7 +48,7 @@ except InputError as error:
 
 RUN = Run(config)
 watch(workflow, RUN.results)
-COSTS = JobCosts(Work(RUN), read_plan(f"{RUN.results}/{PLAN_FILE}"))
+COSTS = JobCosts(Work(RUN), read_plan(Path(RUN.results, PLAN_FILE)))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 READING = {
@@ -166,7 +168,7 @@ def option_of(section, name, *keys):
 def code_of(script, *finders):
     """The fingerprint of a script with that of the modules that are found by wildcards."""
     return lambda wildcards: fingerprint(
-        f"scripts/{script}.py", *(file for find in finders for file in find(wildcards))
+        script, *(file for find in finders for file in find(wildcards))
     )
 
 
@@ -238,9 +240,8 @@ def print_summary():
         done, to_do = [], []
         for job in workflow.dag.jobs:
             if job.rule.name not in LOCAL_TARGETS:
-                held = (job.wildcards_dict, job.resources, job.benchmark, job.output)
                 known = to_do if workflow.dag.needrun(job) else done
-                known.append(COSTS.describe_job(job.rule.name, *held))
+                known.append(COSTS.describe_job(job.rule.name, job))
         jobs = expect(to_do, done, COSTS.planned)
         if path := os.environ.get(JOBS_VARIABLE):
             write_json(path, [job._asdict() for job in jobs])

@@ -32,14 +32,14 @@ rule score_contrast:
         runtime=minutes("score_contrast"),
         gpu=gpus,
     params:
-        code=code_of("score_contrast", of(RUN.models.code, "model")),
+        code=code_of("scripts/score_contrast.py", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["contrastive"]["split"],
         split_unit=of(RUN.models.split_unit, "model"),
-        whole=of(RUN.contrastive.whole_flag, "model"),
+        whole=of(RUN.contrastive.whole_flag_of_model, "model"),
         sentences=of(RUN.contrastive.sentence_range, "units"),
         limit=of(RUN.contrastive.limit, "units"),
-        distortion=RUN.contrastive.distortion(),
+        distortion=parameters.as_json(config["contrastive"]["distortion"]),
         versions=of(RUN.contrastive.versions, "draws"),
         seed=config["seed"],
     shell:
@@ -137,12 +137,12 @@ rule score_pairs:
         runtime=doubling(60),
         gpu=gpus,
     params:
-        code=code_of("contrast", of(RUN.models.code, "model")),
+        code=code_of("beyond_perplexity/commands/contrast.py", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         tokenized=of(RUN.contrastive.pairs_flag, "pairs"),
     shell:
         """
-        python -m scripts.contrast {params.tokenized} \
+        python -m beyond_perplexity contrast {params.tokenized} \
             --model {params.folder:q} \
             --pairs {input.pairs:q} --name {wildcards.model} \
             --threads {threads} --device auto \
@@ -176,7 +176,7 @@ rule estimate_partition:
         proposal=subpath(input.proposal, parent=True),
         split=config["contrastive"]["split"],
         split_unit=of(RUN.models.split_unit, "model"),
-        whole=of(RUN.contrastive.whole_flag, "model"),
+        whole=of(RUN.contrastive.whole_flag_of_model, "model"),
         sentences=config["contrastive"]["sentences"],
         options=RUN.contrastive.partition_options(),
         seed=config["seed"],

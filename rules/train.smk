@@ -35,7 +35,7 @@ rule train:
         runtime=minutes("train"),
         gpu=gpus,
     params:
-        code=code_of("train", of(RUN.models.training_code, "model")),
+        code=code_of("scripts/train.py", of(RUN.models.training_code, "model")),
         config=of(RUN.models.options, "model"),
         preprocessing=of(RUN.models.preprocessing, "model"),
         seed=config["seed"],
@@ -77,7 +77,7 @@ rule measure_perplexity:
         runtime=minutes("measure_perplexity"),
         gpu=gpus,
     params:
-        code=code_of("measure_perplexity", of(RUN.models.code, "model")),
+        code=code_of("scripts/measure_perplexity.py", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
         split_unit=of(RUN.models.split_unit, "model"),
@@ -113,11 +113,11 @@ rule compare_perplexity:
         mem_mb=doubling(2000),
         runtime=doubling(30),
     params:
-        code=fingerprint("scripts/compare_perplexity.py"),
+        code=fingerprint("beyond_perplexity/commands/compare_perplexity.py"),
         seed=config["seed"],
     shell:
         """
-        python -m scripts.compare_perplexity {input:q} \
+        python -m beyond_perplexity compare-perplexity {input:q} \
             --leave-out-infinite \
             --seed {params.seed} \
             --output {output:q} \

@@ -13,8 +13,7 @@ from beyond_perplexity.contrastive.entropy import read_sums
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def _by_model(paths: list[str]) -> dict[str, list[str]]:
@@ -32,18 +31,8 @@ def _by_model(paths: list[str]) -> dict[str, list[str]]:
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "scores",
-        nargs="+",
-        action=FileRanges,
-        help="all shards of every model, in the order of their names",
-    )
-    add(
-        "--base-level",
-        type=real(above=0),
-        default=0.1,
-        help="level that ratios divide by (default 0.1)",
-    )
+    add("scores", nargs="+", action=FileRanges, help="all shards of every model, in order")
+    add("--base-level", type=real(above=0), default=0.1, help="what ratios divide by (default 0.1)")
     add("--flips", type=COUNT, default=9_999, help="drawn sign-flips of each test (default 9999)")
     add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
     add("--output", type=output_file, required=True, help="Parquet file to write")

@@ -7,28 +7,23 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.schemas.semantics import (
-    SEMANTIC_CORRELATIONS,
-    SEMANTIC_DIFFERENCES,
+from beyond_perplexity.schemas.semantics import SEMANTIC_CORRELATIONS, SEMANTIC_DIFFERENCES
+from beyond_perplexity.semantics.differences import (
+    CORRELATED_SENTENCES,
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
 )
-from beyond_perplexity.semantics.correlations import CORRELATED_SENTENCES, correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
-    add(
-        "--flips",
-        type=COUNT,
-        default=49_999,
-        help="drawn sign-flips of each test (default 49999)",
-    )
+    add("--flips", type=COUNT, default=49_999, help="drawn sign-flips of each test (default 49999)")
     add(
         "--correlated-sentences",
         type=COUNT,

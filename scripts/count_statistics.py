@@ -10,11 +10,10 @@ from tqdm import tqdm
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import count_documents
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.storage.shards import FileRanges, count_documents
+from beyond_perplexity.tendencies.document_files import DocumentFiles, read_resample
 from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.tokens import TextView, read_resample, vocabulary_words
+from beyond_perplexity.tendencies.tokens import TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 
 
@@ -32,42 +31,31 @@ def _subset_size(options: argparse.Namespace) -> int | None:
 
 def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
+    add = parser.add_argument
     files = "Parquet files, in order; x/{00000..00019}.parquet stands for twenty"
-    parser.add_argument("--input", nargs="+", required=True, action=FileRanges, help=files)
-    parser.add_argument("--kind", choices=["documents", "samples"], required=True)
-    parser.add_argument("--split", nargs="?", help="count only this split of documents")
-    parser.add_argument("--resample", nargs="?", type=ITEM, help="number of a random subset")
-    parser.add_argument("--size", type=ITEM, help="documents of the random subset")
-    parser.add_argument(
+    add("--input", nargs="+", required=True, action=FileRanges, help=files)
+    add("--kind", choices=["documents", "samples"], required=True)
+    add("--split", nargs="?", help="count only this split of documents")
+    add("--resample", nargs="?", type=ITEM, help="number of a random subset")
+    add("--size", type=ITEM, help="documents of the random subset")
+    add(
         "--size-of-split",
         nargs="?",
         help="split that the random subset is as large as; at most half of the documents are drawn",
     )
-    parser.add_argument(
-        "--first", nargs="?", type=ITEM, help="only so many documents; a random subset: at most"
-    )
-    parser.add_argument("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
-    parser.add_argument(
-        "--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document"
-    )
-    parser.add_argument(
-        "--minimum-tokens", type=ITEM, default=0, help="of a document to be counted"
-    )
-    parser.add_argument(
-        "--seed", nargs="?", type=SEED, const=0, default=0, help="seed of the random subset"
-    )
-    parser.add_argument(
-        "--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file"
-    )
-    parser.add_argument(
+    add("--first", nargs="?", type=ITEM, help="only so many documents; a random subset: at most")
+    add("--vocabulary", nargs="?", help="closed vocabulary that texts are read in")
+    add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
+    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be counted")
+    add("--seed", nargs="?", type=SEED, const=0, default=0, help="seed of the random subset")
+    add("--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file")
+    add(
         "--count-s-symbols",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="whether Unicode's category S* counts as symbol",
+        help="category S* is symbols",
     )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="statistics file to write"
-    )
+    add("--output", type=output_file, required=True, help="statistics file to write")
     return parser
 
 

@@ -12,12 +12,11 @@ from beyond_perplexity.storage.shards import ShardWriter
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--documents", required=True, help="documents of the corpus, Parquet")
-    parser.add_argument("--trees", required=True, help="trees of the corpus, Parquet")
-    parser.add_argument(
-        "--split-unit", required=True, choices=("document", "page"), help="what was split"
-    )
-    parser.add_argument("--output", type=output_file, required=True, help="Parquet file to write")
+    add = parser.add_argument
+    add("--documents", required=True, help="documents of the corpus, Parquet")
+    add("--trees", required=True, help="trees of the corpus, Parquet")
+    add("--split-unit", required=True, choices=("document", "page"), help="what was split")
+    add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     record = run_record("scripts/cut_sentences.py", {"split_unit": given.split_unit})
     with ShardWriter(given.output, DOCUMENTS, record) as writer:

@@ -31,12 +31,7 @@ def main() -> None:
     add("--split", required=True, help="train, valid or test")
     add("--name", required=True, help="MODEL/PROPOSAL: keys the random streams")
     add("--seed", type=SEED, required=True, help="seed of the run")
-    add(
-        "--options",
-        type=json_object,
-        default={},
-        help="JSON object; see importance/ways_to_draw.py",
-    )
+    add("--options", type=json_object, default={}, help="JSON; see importance/ways_to_draw.py")
     add("--instances", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
     add("--samples", type=ITEM, nargs="*", help="first, number, of samples or runs; empty: none")
     add("--threads", type=THREADS, default=1, help="CPU threads")

@@ -13,8 +13,7 @@ from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.storage.shards import FileRanges, ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,

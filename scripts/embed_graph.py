@@ -20,12 +20,7 @@ def main() -> None:
     add = parser.add_argument
     add("--corpus", type=Path, required=True, help="folder of the corpus' tables (Parquet)")
     add("--options", type=json_object, default={}, help="JSON: dimension, epochs, cutoff, ...")
-    add(
-        "--preprocessing",
-        type=json_object,
-        default={},
-        help="JSON: how the documents were cleaned; aliases are cleaned likewise",
-    )
+    add("--preprocessing", type=json_object, default={}, help="JSON; aliases are cleaned so")
     add("--seed", type=SEED, default=1, help="seed of vectors, order and negatives (default 1)")
     add("--output", type=output_path, required=True, help="safetensors file to write")
     arguments = parser.parse_args()

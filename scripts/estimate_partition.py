@@ -20,22 +20,23 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.given_length import (
+from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
+    WordProposal,
     describe_given_length,
+    draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
-from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, take_units
+from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.foreign_text import remark, say
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
-from beyond_perplexity.models.counted import UnnormalizedModel
+from beyond_perplexity.models.latent import UnnormalizedModel
+from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account, accounts, accounts_told
@@ -43,6 +44,7 @@ from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import Vocabulary
+from scripts._sentences import add_split_unit, take_shard
 
 UNIFORM = "uniform"  # the name of a proposal that is no model
 AT_ONCE = 100_000  # sentences of a split that are held
@@ -58,12 +60,7 @@ def _parser() -> CommandParser:
     source.add_argument("--documents", help="documents file (Parquet)")
     source.add_argument("--text", help="text, JSONL or Parquet file, one document a line or row")
     add("--split", default="test", help="split of the documents (default test)")
-    add(
-        "--split-unit",
-        choices=["document", "page"],
-        default="document",
-        help="what the split keeps whole: of pages, the documents of a title are a group",
-    )
+    add_split_unit(parser)
     add("--sentences", type=COUNT, default=500, help="at most so many of a split (default 500)")
     add("--tokenized", action="store_true", help="the text is cleaned already")
     add("--whole", action="store_true", help="every document is one sentence")
@@ -85,7 +82,7 @@ def _load_scored(
         family = description["config"]["family"]
         raise InputError(
             f"{given.model}: a {family} has a partition function that is known or none; use "
-            "python -m scripts.perplexity, or with latent variables python -m scripts.estimate"
+            "beyond-perplexity perplexity, or with latent variables beyond-perplexity estimate"
         )
     return model, vocabulary, description
 
@@ -111,15 +108,8 @@ def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterabl
         return (
             unit
             for first in range(0, given.sentences, AT_ONCE)
-            for unit in take_units(
-                given.documents,
-                given.split,
-                first,
-                min(AT_ONCE, given.sentences - first),
-                seed=given.seed,
-                limit=given.sentences,
-                grouped=given.split_unit == "page",
-                whole=given.whole,
+            for unit in take_shard(
+                given, given.split, first, min(AT_ONCE, given.sentences - first), given.sentences
             )
         )
     cleaning = WHITE_SPACE_ONLY

@@ -15,17 +15,14 @@ from beyond_perplexity.storage.provenance import run_record
 
 def parse_arguments() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--config", required=True, type=json_object, help="options of the corpus")
-    parser.add_argument("--paths", nargs="+", help="files to read instead of source.paths")
-    parser.add_argument("--seed", type=SEED, required=True, help="seed of the shuffle")
-    parser.add_argument("--workers", type=THREADS, default=1, help="processes (default: 1)")
+    add = parser.add_argument
+    add("--config", required=True, type=json_object, help="options of the corpus")
+    add("--paths", nargs="+", help="files to read instead of source.paths")
+    add("--seed", type=SEED, required=True, help="seed of the shuffle")
+    add("--workers", type=THREADS, default=1, help="processes (default: 1)")
     for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees", "raw"):
-        parser.add_argument(
-            f"--{name}", type=output_path, required=True, help="Parquet file to write"
-        )
-    parser.add_argument(
-        "--report", type=output_path, required=True, help="JSON file of counts and skips"
-    )
+        add(f"--{name}", type=output_path, required=True, help="Parquet file to write")
+    add("--report", type=output_path, required=True, help="JSON file of counts and skips")
     return parser.parse_args()
 
 

@@ -23,9 +23,9 @@ from beyond_perplexity.decoding.generation import (
 )
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
 
@@ -34,19 +34,20 @@ FULL = "float32"  # latents are drawn in full precision
 
 def main() -> None:
     parser = CommandParser(prog="python -m scripts.generate", description=__doc__)
-    parser.add_argument("--model", required=True, help="folder of the trained model")
-    parser.add_argument("--decoding", required=True, type=json_object, help='{"kind": ..., ...}')
-    parser.add_argument("--name", required=True, help="MODEL/DECODING: keys the random streams")
-    parser.add_argument("--seed", type=SEED, required=True, help="seed of the run")
-    parser.add_argument("--first", type=ITEM, default=0, help="id of the first document")
-    parser.add_argument("--count", type=ITEM, required=True, help="number of documents")
-    parser.add_argument("--maximum-length", type=COUNT, required=True, help="tokens at most")
-    parser.add_argument("--batch-size", default="auto", help="rows; auto: what the memory holds")
-    parser.add_argument("--memory-mb", type=COUNT, help="of the job, for auto on a CPU")
-    parser.add_argument("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
-    parser.add_argument("--threads", type=THREADS, default=1, help="CPU threads")
-    parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    parser.add_argument("--output", type=output_file, required=True, help="Parquet shard to write")
+    add = parser.add_argument
+    add("--model", required=True, help="folder of the trained model")
+    add("--decoding", required=True, type=json_object, help='{"kind": ..., ...}')
+    add("--name", required=True, help="MODEL/DECODING: keys the random streams")
+    add("--seed", type=SEED, required=True, help="seed of the run")
+    add("--first", type=ITEM, default=0, help="id of the first document")
+    add("--count", type=ITEM, required=True, help="number of documents")
+    add("--maximum-length", type=COUNT, required=True, help="tokens at most")
+    add("--batch-size", default="auto", help="rows; auto: what the memory holds")
+    add("--memory-mb", type=COUNT, help="of the job, for auto on a CPU")
+    add("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
+    add("--threads", type=THREADS, default=1, help="CPU threads")
+    add("--device", default="auto", help="auto, cpu or cuda")
+    add("--output", type=output_file, required=True, help="Parquet shard to write")
     given = parser.parse_args()
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")

@@ -16,17 +16,12 @@ from beyond_perplexity.storage.provenance import content_hash, run_record
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--input", required=True, help="file with one document a line")
-    parser.add_argument("--format", required=True, choices=TEXT_FORMATS)
-    parser.add_argument(
-        "--field", nargs="*", default=[], help="field or column of the texts (default: text)"
-    )
-    parser.add_argument(
-        "--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON"
-    )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="shard of samples to write"
-    )
+    add = parser.add_argument
+    add("--input", required=True, help="file with one document a line")
+    add("--format", required=True, choices=TEXT_FORMATS)
+    add("--field", nargs="*", default=[], help="field or column of the texts (default: text)")
+    add("--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON")
+    add("--output", type=output_file, required=True, help="shard of samples to write")
     options = parser.parse_args()
     preprocessing = Preprocessing.from_config(options.preprocessing)
     record = run_record(

@@ -7,26 +7,15 @@ from beyond_perplexity.contrastive.entropy import measure_contrasts, read_sums
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "scores",
-        nargs="+",
-        action=FileRanges,
-        help="all shards of the model, in the order of their names",
-    )
+    add("scores", nargs="+", action=FileRanges, help="all shards of the model, in order")
     add("--model", required=True, help="name of the model")
-    add(
-        "--base-level",
-        type=real(above=0),
-        default=0.1,
-        help="level that ratios divide by (default 0.1)",
-    )
+    add("--base-level", type=real(above=0), default=0.1, help="what ratios divide by (default 0.1)")
     add("--output", type=output_file, required=True, help="Parquet file to write")
     given = parser.parse_args()
     table = measure_contrasts(read_sums(given.scores), given.model, given.base_level)

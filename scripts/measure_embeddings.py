@@ -46,12 +46,7 @@ def main() -> None:
     add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")
-    add(
-        "--output",
-        type=output_file,
-        required=True,
-        help="measures of all bodies, with those of embeddings",
-    )
+    add("--output", type=output_file, required=True, help="all measures, with these")
     add("--output-sensitivity", type=output_file, help="smallest shifts, with those of embeddings")
     given = parser.parse_args()
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,14 +9,14 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.ngrams.spelling_model import load_speller
-from beyond_perplexity.perplexities.documents import texts_of_split, write_rows
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.provenance import finished, run_record
 from beyond_perplexity.storage.shards import ShardWriter
+from scripts._sentences import add_split_unit
 
 
 def main() -> None:
@@ -25,26 +24,14 @@ def main() -> None:
     add = parser.add_argument
     add("--model", required=True, help="model folder")
     add("--documents", required=True, help="documents file (Parquet)")
-    add(
-        "--raw",
-        nargs="*",
-        default=[],
-        help="the texts before cleaning: score them, then the others",
-    )
+    add("--raw", nargs="*", default=[], help="texts before cleaning: scored first")
     add("--split", default="test", help="split to score (default test)")
-    add(
-        "--split-unit",
-        choices=["document", "page"],
-        default="document",
-        help="what the split keeps whole: of pages, the documents of a title are a group",
-    )
+    add_split_unit(parser)
     add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", type=output_file, required=True, help="JSON file to write")
-    add(
-        "--per-document", type=output_file, required=True, help="Parquet file to write, by document"
-    )
+    add("--per-document", type=output_file, required=True, help="Parquet file, by document")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
@@ -66,7 +53,7 @@ def main() -> None:
                 tqdm(texts, unit="document", mininterval=2.0),
                 text="raw" if raw else "cleaned",
                 spell=None if raw or not spellers else spellers[0].spell,
-                write=partial(write_rows, writer),
+                write=writer.write,
             )
             summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})

@@ -6,22 +6,16 @@ from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import SEMANTICS
+from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
-    add(
-        "scores",
-        nargs="+",
-        action=FileRanges,
-        help="all shards of all evaluators, those of one in their order",
-    )
+    add("scores", nargs="+", action=FileRanges, help="all shards, of each evaluator in order")
     files = "all shards of predictions of the model"
     add("--predictions", nargs="+", required=True, action=FileRanges, help=files)
     add("--model", required=True, help="name of the model")

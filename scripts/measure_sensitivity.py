@@ -11,11 +11,11 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
 from beyond_perplexity.tendencies.statistics import read_statistics
-from beyond_perplexity.tendencies.tokens import TextView, choose_documents
+from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
 
 
@@ -27,9 +27,7 @@ def main() -> None:
     add("--split", help="split of the reference's documents")
     add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
     add("--group-column", nargs="?", help="column of the reference with the group of a document")
-    add(
-        "--stop-words", default="gensim", help="with groups: gensim, nltk, language:CODE, or a file"
-    )
+    add("--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file")
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
@@ -56,15 +54,7 @@ def main() -> None:
         texts = choose_documents(files.texts(), chosen)
         classes = ClassOptions(load_stop_words(given.stop_words), given.count_s_symbols)
         table = smallest_shifts(
-            reference,
-            texts,
-            options,
-            how,
-            seed,
-            given.source,
-            view.batch,
-            groups[chosen],
-            classes,
+            reference, texts, options, how, seed, given.source, view.batch, groups[chosen], classes
         )
     write_shard(given.output, SENSITIVITY, table, record)
 

@@ -13,17 +13,14 @@ from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.curves import curves
+from beyond_perplexity.storage.shards import FileRanges, write_shard
+from beyond_perplexity.tendencies.curves import curves, sample_sizes
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import least_tokens, split_floors
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
 from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions, check_inputs
 from beyond_perplexity.tendencies.pairs import paired
-from beyond_perplexity.tendencies.sample_size import sample_sizes
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
-from beyond_perplexity.tendencies.tested_rows import star_warning
 from beyond_perplexity.tendencies.text_comparison import Bodies, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
@@ -57,9 +54,7 @@ def main() -> None:
     add("--measures", type=output_file, help="table of measures to write")
     add("--raw", type=output_file, help="table of measures without a vocabulary to write")
     add(
-        "--sample-size",
-        type=output_file,
-        help="table of measures of random subsets to write; needs --measures",
+        "--sample-size", type=output_file, help="table of random subsets to write; needs --measures"
     )
     add("--curves", type=output_file, help="table of curves to write")
     given = parser.parse_args()

@@ -14,14 +14,11 @@ from beyond_perplexity.report.inputs import read_inputs
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--figure", required=True, choices=list(FIGURES), help="which figure")
-    parser.add_argument(
-        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
-    )
-    parser.add_argument("--labels", help="names and order of models and decodings, JSON")
-    parser.add_argument(
-        "--output", type=output_file, nargs="+", required=True, help="files: .svg, .pdf, .png"
-    )
+    add = parser.add_argument
+    add("--figure", required=True, choices=list(FIGURES), help="which figure")
+    add("--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON")
+    add("--labels", help="names and order of models and decodings, JSON")
+    add("--output", type=output_file, nargs="+", required=True, help="files: .svg, .pdf, .png")
     options = parser.parse_args()
     given = read_inputs(options.figure, FIGURES[options.figure], options.inputs)
     labels = Labels.from_json(options.labels)

@@ -6,25 +6,24 @@ shard.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.corpus.sentences import CutDocument, take_units
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_model
+from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.semantics.options import ContinuationOptions, PredictionOptions
+from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
 from beyond_perplexity.semantics.predictions import predict_sentences
 from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
+from scripts._sentences import add_sentences, take_shard
 
 DOCUMENTS_AT_ONCE = 1024  # changes no number
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
@@ -34,17 +33,8 @@ def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
-    add("--documents", required=True, help="documents file (Parquet)")
     add("--splits", nargs="+", choices=SPLITS, required=True, help="splits to predict")
-    add(
-        "--split-unit",
-        choices=["document", "page"],
-        default="document",
-        help="what a split keeps whole: of pages, the documents of a title are a group",
-    )
-    add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=ITEM, nargs=2, required=True, help="first, number; of each split")
-    add("--limit", type=ITEM, nargs="*", default=[], help="sentences of all shards, for the last")
+    add_sentences(parser)
     add("--options", type=json_object, default={}, help="samples, continuation; JSON object")
     add("--seed", type=SEED, required=True, help="seed of the run")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
@@ -62,18 +52,6 @@ def read_options(values: Mapping[str, Any]) -> PredictionOptions:
     return parse_options(PredictionOptions, held, "options")
 
 
-def _take(given: argparse.Namespace, split: str) -> list[CutDocument]:
-    return take_units(
-        given.documents,
-        split,
-        *given.sentences,
-        seed=given.seed,
-        limit=next(iter(given.limit), None),
-        grouped=given.split_unit == "page",
-        whole=given.whole,
-    )
-
-
 def main() -> None:
     given = _parser().parse_args()
     torch.set_num_threads(given.threads)
@@ -89,7 +67,7 @@ def main() -> None:
     )
     with ShardWriter(given.output, PREDICTIONS, record) as writer:
         for split in given.splits:
-            units = _take(given, split)
+            units = take_shard(given, split, *given.sentences, next(iter(given.limit), None))
             place = {"seed": given.seed, "whole": given.whole}
             partners = find_partners(units, given.documents, split, **place)
             with tqdm(desc=split, unit=" sentences", mininterval=1) as progress:

@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import (
@@ -32,6 +31,7 @@ from beyond_perplexity.semantics.scores import find_partners
 from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
+from scripts._sentences import add_split_unit, take_shard
 
 UNDETERMINING = ("output", "correlations", "pair_scores", "threads")  # change no number
 
@@ -41,53 +41,24 @@ def _parser() -> CommandParser:
     add = parser.add_argument
     add("--documents", required=True, help="documents file (Parquet)")
     add("--split", default="test", help="split whose sentences are changed (default test)")
-    add(
-        "--split-unit",
-        choices=["document", "page"],
-        default="document",
-        help="what the split keeps whole: of pages, the documents of a title are a group",
-    )
+    add_split_unit(parser)
     add("--whole", action="store_true", help="every document is one sentence")
     add("--sentences", type=COUNT, required=True, help="how many at most, in the random order")
     add("--evaluator", required=True, help=f"name of the evaluator; {WORDS_EVALUATOR} needs none")
     add("--options", type=json_object, default={}, help="of the evaluator, JSON object")
     add("--measures", type=json_object, default={}, help="constants of measures, JSON object")
-    add(
-        "--human",
-        type=json_object,
-        default={},
-        help='files of pairs that people scored: {"name": ["path", "column of scores"], ...}',
-    )
+    add("--human", type=json_object, default={}, help='pairs: {"name": ["path", "column"], ...}')
     add("--seed", type=SEED, required=True, help="seed of the run")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", type=output_file, required=True, help="Parquet file of what is noticed")
-    add(
-        "--correlations",
-        type=output_file,
-        required=True,
-        help="Parquet file of correlations with people",
-    )
-    add(
-        "--pair-scores",
-        type=output_file,
-        required=True,
-        help="Parquet file of the scores of these pairs",
-    )
+    add("--correlations", type=output_file, required=True, help="file of correlations with people")
+    add("--pair-scores", type=output_file, required=True, help="file of the scores of these pairs")
     return parser
 
 
 def _probe(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
-    units = take_units(
-        given.documents,
-        given.split,
-        0,
-        given.sentences,
-        seed=given.seed,
-        limit=given.sentences,
-        grouped=given.split_unit == "page",
-        whole=given.whole,
-    )
+    units = take_shard(given, given.split, 0, given.sentences, given.sentences)
     arguments = given.documents, given.split
     partners = find_partners(units, *arguments, seed=given.seed, whole=given.whole)
     sentences = probe_sentences(units, partners, given.seed)

@@ -11,8 +11,7 @@ from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def main() -> None:
@@ -24,26 +23,13 @@ def main() -> None:
     add("--log-q", nargs="*", default=[], action=FileRanges, help=files)
     add_draw_flags(parser)
     add("--labels", type=json_object, default={}, help="JSON object; in place of the footers'")
-    add(
-        "--options",
-        type=json_object,
-        default={},
-        help="JSON object; see importance/ways_to_draw.py",
-    )
+    add("--options", type=json_object, default={}, help="JSON; see importance/ways_to_draw.py")
     add("--seed", type=SEED, default=0, help="seed of subsets, pairings and bootstraps (default 0)")
     add("--estimates", type=output_file, help="table of estimates to write")
-    add(
-        "--curves",
-        type=output_file,
-        help="table of perplexity against the number of samples to write",
-    )
+    add("--curves", type=output_file, help="table of perplexity by number of samples to write")
     add("--replicates", type=output_file, help="table of independent replicates to write")
     add("--diagnostics", type=output_file, help="table of diagnostics per instance to write")
-    add(
-        "--gaps",
-        type=output_file,
-        help="table of simulated documents estimated from both sides to write",
-    )
+    add("--gaps", type=output_file, help="table of simulated documents, from both sides, to write")
     given = parser.parse_args()
     options = parse_options(ReductionOptions, given.options, "options")
     record = run_record("scripts/reduce_weights.py", vars(given), seed=given.seed)

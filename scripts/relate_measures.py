@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.relations.correlations import correlate_ranks
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
     RelationOptions,
     compare_orders,
+    correlate_ranks,
     gather_measures,
 )
 from beyond_perplexity.schemas.relations import (
@@ -21,8 +21,7 @@ from beyond_perplexity.schemas.relations import (
     RELATION_ORDERS,
 )
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.ranges import FileRanges
-from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.shards import FileRanges, write_shard
 
 
 def _parser() -> CommandParser:
@@ -35,24 +34,9 @@ def _parser() -> CommandParser:
     files = "semantic scores, all shards"
     add("--semantics", nargs="*", default=[], action=FileRanges, help=files)
     add("--split", default="test", help="split of the semantic scores (default test)")
-    add(
-        "--level",
-        type=real(above=0),
-        default=0.3,
-        help="level of contrastive entropy (default 0.3)",
-    )
-    add(
-        "--base-level",
-        type=real(above=0),
-        default=0.1,
-        help="what its ratio divides by (default 0.1)",
-    )
-    add(
-        "--confidence",
-        type=real(above=0.5, below=1),
-        default=0.95,
-        help="of the upper limits of tendencies (default 0.95)",
-    )
+    add("--level", type=real(above=0), default=0.3, help="of contrastive entropy (default 0.3)")
+    add("--base-level", type=real(above=0), default=0.1, help="of its ratio (default 0.1)")
+    add("--confidence", type=real(above=0.5, below=1), default=0.95, help="of upper limits")
     add("--resamples", type=COUNT, default=1_999, help="resamples of documents (default 1999)")
     add("--seed", type=SEED, default=1, help="seed of the resamples (default 1)")
     for name in ("measures", "correlations", "orders"):

@@ -9,8 +9,8 @@ from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import InputError, run_command
 from beyond_perplexity.importance.drawing_job import take_instances
 from beyond_perplexity.importance.scores_beside import group_instances, score_beside
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any, load_model
 from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
 from beyond_perplexity.schemas.draws import INSTANCE_SCORES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter

@@ -9,23 +9,23 @@ import argparse
 
 import torch
 
-from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.contrastive.scores import make_scorer
-from beyond_perplexity.contrastive.versions import (
+from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.contrastive.scores import (
     Substitutes,
+    make_scorer,
     read_versions,
     score_versions,
     types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.corpus.sentences import take_units
 from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.models.checkpoint import WEIGHTS, load_any
+from beyond_perplexity.models.registry import WEIGHTS, load_any
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
+from scripts._sentences import add_sentences, take_shard
 
 UNDETERMINING = ("output", "threads")  # flags that do not change a number
 
@@ -34,23 +34,9 @@ def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
     add = parser.add_argument
     add("--model", required=True, help="model folder")
-    add("--documents", required=True, help="documents file (Parquet)")
     add("--split", default="test", help="split to score (default test)")
-    add(
-        "--split-unit",
-        choices=["document", "page"],
-        default="document",
-        help="what the split keeps whole: of pages, the documents of a title are a group",
-    )
-    add("--whole", action="store_true", help="every document is one sentence")
-    add("--sentences", type=ITEM, nargs=2, required=True, help="first, number; in a random order")
-    add("--limit", type=ITEM, nargs="*", default=[], help="sentences of all shards, for the last")
-    add(
-        "--substitutes",
-        nargs="*",
-        default=[],
-        help="closed vocabulary that they come from",
-    )
+    add_sentences(parser)
+    add("--substitutes", nargs="*", default=[], help="closed vocabulary that they come from")
     add("--distortion", type=json_object, default={}, help="options, JSON object")
     add("--versions", type=json_object, required=True, help='{"level": [first draw, number], ...}')
     add("--seed", type=SEED, required=True, help="seed of the run")
@@ -79,15 +65,7 @@ def main() -> None:
     versions = read_versions(given.versions)
     model, vocabulary, _ = load_any(given.model, given.device)
     scorer = make_scorer(model, vocabulary, given.model)
-    units = take_units(
-        given.documents,
-        given.split,
-        *given.sentences,
-        seed=given.seed,
-        limit=next(iter(given.limit), None),
-        grouped=given.split_unit == "page",
-        whole=given.whole,
-    )
+    units = take_shard(given, given.split, *given.sentences, next(iter(given.limit), None))
     substitutes = _substitutes(given, distortion.substitutes)
     if units:
         substitutes.check(units)

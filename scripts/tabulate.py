@@ -15,18 +15,13 @@ from beyond_perplexity.report.layout import empty_table
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--table", required=True, choices=list(TABLES), help="which table")
-    parser.add_argument(
-        "--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON"
-    )
-    parser.add_argument("--labels", help="names and order of models and decodings, JSON")
-    parser.add_argument(
-        "--csv", type=output_file, required=True, help="full precision, one number a row"
-    )
-    parser.add_argument("--latex", type=output_file, required=True, help="rounded, for booktabs")
-    parser.add_argument(
-        "--html", type=output_file, required=True, help="rounded, a page of its own"
-    )
+    add = parser.add_argument
+    add("--table", required=True, choices=list(TABLES), help="which table")
+    add("--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON")
+    add("--labels", help="names and order of models and decodings, JSON")
+    add("--csv", type=output_file, required=True, help="full precision, one number a row")
+    add("--latex", type=output_file, required=True, help="rounded, for booktabs")
+    add("--html", type=output_file, required=True, help="rounded, a page of its own")
     options = parser.parse_args()
     given = read_inputs(options.table, TABLES[options.table], options.inputs)
     try:

@@ -21,22 +21,12 @@ def main() -> None:
     add("--options", required=True, type=json_object, help="JSON: family and its options")
     add("--documents", nargs="?", type=Path, help="documents file (Parquet) to train on")
     add("--vocabulary", nargs="?", type=Path, help="its vocabulary, for families that have one")
-    add(
-        "--preprocessing",
-        type=json_object,
-        default={},
-        help="JSON: how the documents were cleaned; other texts will be, likewise",
-    )
+    add("--preprocessing", type=json_object, default={}, help="JSON; all texts are cleaned so")
     add("--seed", type=SEED, default=1, help="seed of weights, order and draws (default 1)")
     add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
     add("--device", default="auto", help="auto, cpu or cuda (default auto)")
     add("--output", type=output_folder, required=True, help="folder for the evaluator")
-    add(
-        "--checkpoints",
-        type=output_folder,
-        required=True,
-        help="folder for what an interrupted training resumes from",
-    )
+    add("--checkpoints", type=output_folder, required=True, help="to resume from")
     given = vars(parser.parse_args())
     Preprocessing.from_config(given["preprocessing"])
     row = find_evaluator(given["options"].get("family"))

@@ -65,15 +65,9 @@ def render(schema: Schema) -> str:
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "--output", type=output_file, default="rules/config.schema.yaml", help="file to write"
-    )
-    parser.add_argument(
-        "--reference",
-        type=output_file,
-        default="docs/configuration.md",
-        help="page of all keys to write",
-    )
+    add = parser.add_argument
+    add("--output", type=output_file, default="rules/config.schema.yaml", help="file to write")
+    add("--reference", type=output_file, default="docs/configuration.md", help="page to write")
     options = parser.parse_args()
     schema = described()
     for path, text in (

@@ -24,14 +24,11 @@ def take(source: str, member: str | None, target: Path) -> None:
 
 def main() -> None:
     parser = CommandParser(description=__doc__)
-    parser.add_argument("--input", required=True, help="the downloaded file")
-    parser.add_argument("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
-    parser.add_argument(
-        "--member", nargs="?", help="path in a zip archive; the sum is of this file"
-    )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="where the verified file goes"
-    )
+    add = parser.add_argument
+    add("--input", required=True, help="the downloaded file")
+    add("--sha256", required=True, help="expected SHA-256, 64 hexadecimal digits")
+    add("--member", nargs="?", help="path in a zip archive; the sum is of this file")
+    add("--output", type=output_file, required=True, help="where the verified file goes")
     options = parser.parse_args()
     with atomic_path(options.output) as temporary:
         take(options.input, options.member, temporary)

@@ -18,38 +18,24 @@ from beyond_perplexity.storage.outputs import write_text
 
 def _parser() -> CommandParser:
     parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "--extractions", nargs="+", required=True, help="extraction.json of every corpus"
-    )
-    parser.add_argument(
-        "--perplexities", nargs="*", default=[], help="perplexity JSON of every model"
-    )
-    parser.add_argument("--measures", nargs="*", default=[], help="measures of every source")
-    parser.add_argument(
-        "--sensitivity",
-        nargs="*",
-        default=[],
-        help="sensitivity of every compared corpus, in order",
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--extractions", nargs="+", required=True, help="extraction.json of every corpus")
+    add("--perplexities", nargs="*", default=[], help="perplexity JSON of every model")
+    add("--measures", nargs="*", default=[], help="measures of every source")
+    add("--sensitivity", nargs="*", default=[], help="sensitivity of every corpus, in order")
+    add(
         "--compared",
         type=json_object,
         default={"corpora": {}, "kinds": []},
         help="JSON: bodies of text by compared corpus, and kinds of the models that wrote them",
     )
-    parser.add_argument("--estimates", nargs="*", default=[], help="estimates of every proposal")
-    parser.add_argument("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
+    add("--estimates", nargs="*", default=[], help="estimates of every proposal")
+    add("--figures", nargs="*", default=[], help="main figure of every corpus, SVG")
     for paper in ("contrastive", "semantics", "relations"):
-        parser.add_argument(
-            f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus"
-        )
-    parser.add_argument(
-        "--output", type=output_file, required=True, help="reStructuredText file to write"
-    )
-    parser.add_argument("--benchmarks", type=Path, help="folder of the benchmark files of the run")
-    parser.add_argument(
-        "--resources", nargs=2, type=output_file, metavar=("CSV", "HTML"), help="their table"
-    )
+        add(f"--{paper}", nargs="*", default=[], help=f"findings.csv of {paper}, by corpus")
+    add("--output", type=output_file, required=True, help="reStructuredText file to write")
+    add("--benchmarks", type=Path, help="folder of the benchmark files of the run")
+    add("--resources", nargs=2, type=output_file, metavar=("CSV", "HTML"), help="their table")
     return parser
 
 

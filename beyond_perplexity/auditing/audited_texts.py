@@ -17,10 +17,10 @@ from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import open_scorer
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.perplexities.documents import TextKind
+from beyond_perplexity.models.registry import open_scorer
+from beyond_perplexity.perplexities.summary import TextKind
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
@@ -51,7 +51,7 @@ class AuditedModel(NamedTuple):
 def load_audited(
     name: str | Path, device: str = "auto", precision: str = "float32"
 ) -> AuditedModel:
-    """Load a model (see `models.checkpoint`), its weights rounded to a precision."""
+    """Load a model (see `models.registry`), its weights rounded to a precision."""
     if precision not in PRECISION_NAMES:
         known = ", ".join(PRECISION_NAMES)
         raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")

@@ -19,7 +19,7 @@ from torch import Tensor
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.perplexities.special_tokens import special_ids
+from beyond_perplexity.perplexities.brought import special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary
 
 _SHORT, _LONG = 6, 23

@@ -7,7 +7,7 @@ import re
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.perplexities.documents import DocumentRow
+from beyond_perplexity.perplexities.summary import DocumentRow
 
 # Letters of one to four bytes, so that characters taken for bytes show in any language.
 _PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import MOST_LOGITS, Subject
-from beyond_perplexity.models.losses import chosen_log_probs
+from beyond_perplexity.models.contract import chosen_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
 
 _TEXTS = 6

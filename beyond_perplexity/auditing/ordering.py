@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText
+from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText
 
 _TEXTS_ORDERED = 8
 _MANY = 96  # short texts: batches and buffers hold some dozens, and a second may be mixed up

@@ -23,9 +23,8 @@ from tokenizers import Tokenizer
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import ScoreWindow, score_windows
-from beyond_perplexity.perplexities.documents import TextKind
-from beyond_perplexity.perplexities.special_tokens import finder, said_words
-from beyond_perplexity.perplexities.summary import measure, perplexity_of
+from beyond_perplexity.perplexities.brought import finder, said_words
+from beyond_perplexity.perplexities.summary import TextKind, measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, Vocabulary
 
 POSITIONS = 4096  # of a batch

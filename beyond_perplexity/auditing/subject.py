@@ -17,11 +17,11 @@ from torch import Tensor
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import LOGIT_ROWS
-from beyond_perplexity.perplexities.documents import DocumentRow, ScoredText, TextKind, score_rows
+from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText, TextKind, score_rows
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
 
-# Scores a stream of texts as `perplexities.documents.score_rows` does, with its arguments.
+# Scores a stream of texts as `perplexities.summary.score_rows` does, with its arguments.
 TextScorer = Callable[..., Iterable[list[DocumentRow]]]
 
 PLACES = 24  # positions of a piece

@@ -10,7 +10,7 @@ import numpy as np
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.perplexities.special_tokens import finder, said_words, special_ids
+from beyond_perplexity.perplexities.brought import finder, said_words, special_ids
 from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary
 
 # What tokenizers change most: case, accents, forms of letters, several scripts, bytes of four.

@@ -37,8 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _read(log: Path) -> RunProgress:
     try:
-        with open(log, encoding="utf-8", errors="replace") as lines:
-            found = read_progress(lines)
+        found = read_progress(log.read_text(encoding="utf-8", errors="replace"))
     except OSError as error:
         raise unreadable(log, error) from error
     if not found.planned:

@@ -23,10 +23,9 @@ from beyond_perplexity.contrastive.entropy import (
     unclear_base,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.intervals import RatioInterval, jackknife_interval, sum_groups
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
-from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.inference.p_values import adjust_rows, sign_flip_p_values
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_DIFFERENCES,
     CONTRASTIVE_ENTROPY,
@@ -98,7 +97,8 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     rows: list[_Row] = []
     for unit in MEASURED_UNITS:
         of_unit = list(_compare(_columns(sums, unit), unit, tests))
-        _adjust([row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY], tests)
+        tested = [row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY]
+        adjust_rows(tested, tests.flips, "flips")
         rows += of_unit
     _read(rows)
     kept = [{name: row[name] for name in CONTRAST_DIFFERENCES.names} for row in rows]
@@ -193,16 +193,6 @@ def _row(
     empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)
     own = {"measure": measure, "p_value": p_value, "groups": found.groups, "note": note}
     return {**empty, **given, **known, **own}
-
-
-def _adjust(rows: Sequence[_Row], tests: ContrastTests) -> None:
-    """Fill in the adjusted p-values of a family of tests, and say which stars it cannot have."""
-    tested = [row for row in rows if row["low"] is not None]
-    warning = draw_warning(len(tested), tests.flips, "flips")
-    adjusted = holm([row["p_value"] for row in tested])
-    for row, p_adjusted in zip(tested, adjusted, strict=True):
-        row["p_adjusted"] = float(p_adjusted)
-        row["note"] = joined_facts(row["note"], warning)
 
 
 def _read(rows: Sequence[_Row]) -> None:

@@ -8,7 +8,6 @@ and Rangarajan (2016), equations 6 to 8. U units, G groups of them, L levels, D 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import (
     RatioInterval,
     group_key,
@@ -24,7 +24,6 @@ from beyond_perplexity.inference.intervals import (
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.contrastive import (
     CONTRAST_SCORES,
     CONTRASTIVE_ENTROPY,
@@ -32,7 +31,7 @@ from beyond_perplexity.schemas.contrastive import (
     CONTRASTS,
     SENTENCE_CROSS_ENTROPY,
 )
-from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.verdicts import joined_facts
 
 MEASURED_UNITS = ("word", "sentence")
@@ -42,14 +41,10 @@ _OWN = ("words", "sentences", "one_word", "unknown")
 
 @dataclass
 class LevelSums:
-    """Sums of one level."""
+    """Sums of one level, over U units and D draws."""
 
-    # float64, (U,): sum over draws of score(T) − score(T̂), nats
-    units: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    # float64, (D,): the same of each draw, summed over units
-    draws: np.ndarray = field(default_factory=lambda: np.zeros(0))
-    # int64, (D,): units of each draw
-    drawn: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    units: np.ndarray  # float64, (U,): sum over draws of score(T) − score(T̂), nats
+    draws: np.ndarray  # float64, (D,): the same of each draw, summed over units
     # int64, (4,): substituted, transposed, deleted and inserted words of all draws
     events: np.ndarray = field(default_factory=lambda: np.zeros(4, np.int64))
     impossible: int = 0  # distorted units that the model finds impossible
@@ -58,8 +53,8 @@ class LevelSums:
 class ContrastSums(NamedTuple):
     """What the shards of a model sum up to."""
 
-    unit_ids: np.ndarray  # int64, (U,): number of each unit, and the key of what it belongs to
-    groups: np.ndarray
+    unit_ids: np.ndarray  # int64, (U,): number of each unit
+    groups: np.ndarray  # int64, (U,): key of what it belongs to
     scores: np.ndarray  # float64, (U,): log score of the text itself
     # int64, (U,): of the text itself: ``words``, ``sentences``, ``one_word``, ``unknown``
     counts: dict[str, np.ndarray]
@@ -85,105 +80,79 @@ class ContrastSums(NamedTuple):
         return held.units / len(held.draws)
 
 
-class _Reader:
-    """Sums that grow shard by shard, each number added in the order of units and draws."""
-
-    def __init__(self) -> None:
-        self.places: dict[int, int] = {}
-        self.own = {name: array("q") for name in ("unit_id", "group", *_OWN)}
-        self.scores = array("d")
-        self.levels: dict[float, LevelSums] = {}
-        self.sentence_level = False
-
-    def add(self, path: str, batch: pa.RecordBatch) -> None:
-        held = {
-            name: batch.column(name).to_numpy(zero_copy_only=False)
-            for name in batch.schema.names
-            if name not in ("group", "sentence_level")
-        }
-        self.sentence_level |= bool(batch.column("sentence_level")[0].as_py())
-        own = np.flatnonzero(held["level"] == 0)
-        groups = batch.column("group").take(pa.array(own)).to_pylist()
-        self._add_units(path, held, own, groups)
-        try:
-            places = np.array([self.places[unit] for unit in held["unit_id"].tolist()])
-        except KeyError as error:
-            raise InputError(
-                f"{path}: the score of doc_id {error} without distortion is in no file before it; "
-                "give all shards of the model, in the order of their names"
-            ) from error
-        scores = np.asarray(self.scores)
-        for level in np.unique(held["level"]).tolist():
-            self._add_level(level, held, places, scores)
-
-    def _add_units(
-        self, path: str, held: dict[str, np.ndarray], own: np.ndarray, groups: list[str | None]
-    ) -> None:
-        for row, group in zip(own.tolist(), groups, strict=True):
-            unit = int(held["unit_id"][row])
-            if unit in self.places:
-                raise InputError(f"{path}: doc_id {unit} is given twice; give each shard once")
-            self.places[unit] = len(self.places)
-            self.own["unit_id"].append(unit)
-            self.own["group"].append(group_key(group, unit))
-            for name in _OWN:
-                self.own[name].append(int(held[name][row]))
-            self.scores.append(float(held["log_score"][row]))
-
-    def _add_level(
-        self, level: float, held: dict[str, np.ndarray], places: np.ndarray, scores: np.ndarray
-    ) -> None:
-        rows = np.flatnonzero(held["level"] == level)
-        sums = self.levels.setdefault(level, LevelSums())
-        sums.units = _grown(sums.units, 2 * len(scores), len(scores))
-        distorted = held["log_score"][rows]
-        draws, most = held["draw"][rows], int(held["draw"][rows].max()) + 1
-        sums.draws, sums.drawn = _grown(sums.draws, most), _grown(sums.drawn, most)
-        with np.errstate(invalid="ignore"):  # of infinities, which are counted
-            lost = scores[places[rows]] - distorted
-            np.add.at(sums.units, places[rows], lost)
-            np.add.at(sums.draws, draws, lost)
-        np.add.at(sums.drawn, draws, 1)
-        sums.events += [int(held[name][rows].sum()) for name in _EVENTS]
-        sums.impossible += int(np.isneginf(distorted).sum())
-
-
-def _grown(values: np.ndarray, size: int, needed: int | None = None) -> np.ndarray:
-    """Append zeros up to a size, where fewer than are needed are there."""
-    short = len(values) < (size if needed is None else needed)
-    return np.pad(values, (0, size - len(values))) if short else values
-
-
-def _check_draws(path: object, levels: Mapping[float, LevelSums], units: int) -> None:
-    for level, held in levels.items():
-        if (held.drawn != units).any():
-            draw = int(np.argmax(held.drawn != units))
-            raise InputError(
-                f"{path}: draw {draw} of level {level:g} was scored for {held.drawn[draw]:,} of "
-                f"{units:,} documents; give all shards of the model"
-            )
-
-
 def read_sums(paths: Sequence[str]) -> ContrastSums:
     """Add up the shards of a model, schema ``contrast_scores``, however they are cut.
 
-    They are in the order of units, those of the same units in the order of draws.
+    They are in the order of units, those of the same units in the order of draws: each number is
+    added in this order.
     """
-    reader = _Reader()
+    names, tables = CONTRAST_SCORES.names, []
     for path in paths:
-        for batch in read_batches([path], CONTRAST_SCORES, CONTRAST_SCORES.names):
-            if len(batch):
-                reader.add(str(path), batch)
-    if not reader.places:
+        with check_schema(path, CONTRAST_SCORES) as file:
+            tables.append(file.read(columns=names))
+    rows = pa.concat_tables(tables) if tables else CONTRAST_SCORES.empty_table()
+    if not len(rows):
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score a text")
-    own = {name: np.asarray(column) for name, column in reader.own.items()}
-    counts = {name: own[name] for name in _OWN}
-    levels = dict(sorted(reader.levels.items()))
-    _check_draws(paths[-1], levels, len(reader.places))
-    for held in levels.values():
-        held.units = held.units[: len(reader.places)]
-    scores = np.asarray(reader.scores)
-    return ContrastSums(own["unit_id"], own["group"], scores, counts, levels, reader.sentence_level)
+    held = {
+        name: rows[name].to_numpy()
+        for name in ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
+    }
+    files = np.repeat(paths, [len(table) for table in tables])
+    own = np.flatnonzero(held["level"] == 0)
+    places = _places(held["unit_id"], own, files)
+    scores = held["log_score"][own]
+    levels = {
+        level: _level_sums(held, np.flatnonzero(held["level"] == level), places, scores, paths[-1])
+        for level in np.unique(held["level"]).tolist()
+    }
+    unit_ids = held["unit_id"][own]
+    owners = rows["group"].take(pa.array(own)).to_pylist()
+    groups = [group_key(*pair) for pair in zip(owners, unit_ids.tolist(), strict=True)]
+    counts = {name: held[name][own].astype(np.int64) for name in _OWN}
+    sentence_level = bool(rows["sentence_level"][0].as_py())
+    return ContrastSums(unit_ids, np.array(groups), scores, counts, levels, sentence_level)
+
+
+def _places(units: np.ndarray, own: np.ndarray, files: np.ndarray) -> np.ndarray:
+    """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`."""
+    order = np.argsort(units[own], kind="stable")
+    known = units[own][order]
+    twice = own[order[1:][np.diff(known) == 0]]
+    if len(twice):
+        row = twice.min()
+        raise InputError(f"{files[row]}: doc_id {units[row]} is given twice; give each shard once")
+    alone = np.flatnonzero(~np.isin(units, known))
+    if len(alone):
+        raise InputError(
+            f"{files[alone[0]]}: the score of doc_id {units[alone[0]]} without distortion is in no "
+            "file; give all shards of the model"
+        )
+    return order[np.searchsorted(known, units)]
+
+
+def _level_sums(
+    held: Mapping[str, np.ndarray],
+    rows: np.ndarray,
+    places: np.ndarray,
+    scores: np.ndarray,
+    path: str,
+) -> LevelSums:
+    distorted, draws, units = held["log_score"][rows], held["draw"][rows], places[rows]
+    short = np.flatnonzero(np.bincount(draws) != len(scores))
+    if len(short):
+        raise InputError(
+            f"{path}: draw {short[0]} of level {held['level'][rows[0]]:g} was scored for "
+            f"{np.count_nonzero(draws == short[0]):,} of {len(scores):,} documents; give all "
+            "shards of the model"
+        )
+    with np.errstate(invalid="ignore"):  # of infinities, which are counted
+        lost = scores[units] - distorted
+    return LevelSums(
+        np.bincount(units, lost, len(scores)),
+        np.bincount(draws, lost),
+        np.array([held[name][rows].sum() for name in _EVENTS], np.int64),
+        int(np.isneginf(distorted).sum()),
+    )
 
 
 # ---- measures ----
@@ -204,10 +173,6 @@ def ratios(lost: np.ndarray, base: np.ndarray) -> tuple[float, np.ndarray]:
     with np.errstate(divide="ignore", invalid="ignore"):  # of a model that loses nothing
         whole = float(np.divide(lost.sum(), base.sum()))
         return whole, (lost.sum() - lost) / (base.sum() - base)
-
-
-def _deviation(values: np.ndarray) -> float | None:
-    return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
 def _limits(found: RatioInterval) -> _Row:
@@ -250,21 +215,12 @@ def _impossible(sums: ContrastSums, level: float | None) -> str:
 def contrast_rows(sums: ContrastSums, model: str, base_level: float) -> Iterator[_Row]:
     """Measure a model: H_C and H_CR at every level, and its cross-entropy.
 
-    Parameters
-    ----------
-    sums : ContrastSums
-        Of `read_sums`.
-    model : str
-        Its name.
-    base_level : float
-        d_b, what H_CR divides by; where it was not scored there are no ratios.
+    `sums`: of `read_sums`; `model`: its name; `base_level`: d_b, what H_CR divides by; where it was
+    not scored there are no ratios.
 
-    Yields
-    ------
-    dict
-        A row of schema ``contrasts``. H_C and H_CR per word are given where sentences keep their
-        number of words, per sentence always. The cross-entropy (equation 6) is −(1/N) ln p of the
-        text itself, for models with a likelihood.
+    Yields a row of schema ``contrasts``. H_C and H_CR per word are given where sentences keep their
+    number of words, per sentence always. The cross-entropy (equation 6) is −(1/N) ln p of the text
+    itself, for models with a likelihood.
     """
     given = {
         "model": model,
@@ -300,12 +256,12 @@ def _entropy_row(
 ) -> _Row:
     found, draws = entropy_of(lost, size), sums.levels[level].draws
     note = joined_facts(_impossible(sums, level), found.few_groups(), facts)
-    known = math.isfinite(found.value)
+    known = math.isfinite(found.value) and len(draws) > 1
     return {
         "measure": CONTRASTIVE_ENTROPY,
         "level": level,
         **_limits(found),
-        "deviation": _deviation(draws / size.sum()) if known else None,
+        "deviation": float(np.std(draws / size.sum(), ddof=1)) if known else None,
         "draws": len(draws),
         "note": note,
     }
@@ -326,7 +282,7 @@ def _ratio_row(
     held = [sums.levels[one].draws for one in levels]
     common = min(map(len, held))
     below, above = (draws[:common] for draws in held)
-    known = math.isfinite(found.value) and (below != 0).all()
+    known = math.isfinite(found.value) and (below != 0).all() and common > 1
     enough = found.effective >= EFFECTIVE_GROUPS
     note = joined_facts(
         _impossible(sums, level) or _impossible(sums, base_level),
@@ -338,7 +294,7 @@ def _ratio_row(
         "level": level,
         "base_level": base_level,
         **_limits(found),
-        "deviation": _deviation(above / below) if known else None,
+        "deviation": float(np.std(above / below, ddof=1)) if known else None,
         "draws": common,
         "note": note,
     }

@@ -1,4 +1,4 @@
-"""Z of an unnormalized model, given the length: Z_n, the sum of e^(log score) over V^n.
+"""Z_n of an unnormalized model, the sum of e^(log score) over V^n, and its perplexity given n.
 
 Sequences of words are drawn from a proposal q, a normalized model that is kept from ending. With
 w_n = e^(log score) / q of its first n words, E w_n = Z_n: one sequence serves every length. Several
@@ -7,15 +7,21 @@ sequences of a run, the particles, are a sequential Monte Carlo estimate of the 
 ``<s>`` nor ``</s>``.
 
 The sum of Z_n over all n is not estimated: training leaves the scale of scores free, and where Z_n
-grows with n it diverges. A likelihood is one of the words given their number.
+grows with n it diverges. A likelihood is one of the words given their number: p(W | n) =
+e^(log score) / Z_n, so that ln of the perplexity is Σ (log Ẑ_n − log score) / Σ n, on average too
+low, as E log Ẑ_n ≤ log Z_n (Jensen). It is to be compared with `endless_log_probs` alone.
 
-K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words.
+K runs, P particles of a run, B rows (runs of a block times particles), L longest length, W words,
+M sentences, N lengths.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,15 +29,25 @@ from torch import Tensor
 
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import invert, uniforms
+from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, finite, ratio_interval, sum_groups
+from beyond_perplexity.inference.log_space import jackknife, log_mean_exp
+from beyond_perplexity.inference.p_values import student_quantile
+from beyond_perplexity.inference.weight_diagnostics import (
+    LEAST_EFFECTIVE,
+    Diagnostics,
+    diagnose,
+    k_hat_threshold,
+)
+from beyond_perplexity.invariant_tensors import effective_size, invert, systematic, uniforms
 from beyond_perplexity.models.contract import LanguageModel, State
-from beyond_perplexity.models.counted import UnnormalizedModel
-from beyond_perplexity.particle_resampling import effective_size, systematic
+from beyond_perplexity.models.factored import chosen_log_probs
+from beyond_perplexity.models.latent import UnnormalizedModel
+from beyond_perplexity.models.likelihoods import LOGIT_ROWS, POOL
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, UNK
 
-SEQUENCES_AT_ONCE = (
-    256  # of a block, about; every block has as many, so that no run depends on their number
-)
+# Of a block, about; every block has as many, so that no run depends on their number.
+SEQUENCES_AT_ONCE = 256
 RESAMPLED_BELOW = 0.5  # effective share of the particles
 
 
@@ -107,11 +123,8 @@ class WordProposal:
         log_model = (weights.gather(1, drawn) / sums[:, -1:]).log()  # (B, 1)
         log_each = torch.cat([log_model, torch.full_like(log_model, -math.log(self.words))], 1)
         joint = state.log_shares + log_each  # (B, 2)
-        return (
-            drawn[:, 0] + UNK,
-            joint.logsumexp(1),
-            ProposalState(after, joint.log_softmax(1)),
-        )
+        held = ProposalState(after, joint.log_softmax(1))
+        return drawn[:, 0] + UNK, joint.logsumexp(1), held
 
     def _weights(self, logits: Tensor) -> Tensor:
         """Return the model's q of the words up to a factor, float64, (B, W), by their logits."""
@@ -147,27 +160,10 @@ def draw_log_partitions(
     seed: int,
     purpose: str,
 ) -> np.ndarray:
-    """Estimate log Z of several lengths, K times.
+    """Return logarithms of unbiased estimates of Z_n of N rising lengths, nats, (K, N).
 
-    Parameters
-    ----------
-    model : UnnormalizedModel
-    proposal : WordProposal
-    lengths : ndarray of int64, shape (N,)
-        Numbers of words, rising, at least 1.
-    options : PartitionOptions
-    seed, purpose
-        Key the random streams, one a run; on a CPU a run does not depend on the others.
-
-    Returns
-    -------
-    ndarray of float64, shape (K, N)
-        Logarithms of unbiased estimates of Z_n, nats. Those of a run come of the same sequences.
-
-    Raises
-    ------
-    InputError
-        When the proposal leaves words out or cannot go so far, or a score is no finite number.
+    Those of a run come of the same sequences. Seed and purpose key the random streams, one a run;
+    on a CPU a run does not depend on the others.
     """
     longest = int(lengths[-1])
     proposal.check_length(longest)
@@ -218,3 +214,185 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
             before = torch.where(poor, before + mean, before)
             weights = weights.masked_fill(poor[:, None], 0.0)
     return torch.stack(found, 1).cpu().numpy()
+
+
+@torch.no_grad()
+def endless_log_probs(model: LanguageModel, encoded: Iterable[np.ndarray]) -> Iterator[float]:
+    """Yield Σ log p(word | words before it, no end) of sentences, nats, in any order.
+
+    The model has a closed vocabulary; its probabilities of ``<unk>`` and of words are made to add
+    up to 1. A sentence has one word at least and as many as the model's context at most.
+    """
+    stream = iter(encoded)
+    while pool := sorted(islice(stream, POOL), key=len):
+        while pool:
+            rows = max(1, LOGIT_ROWS // len(pool[-1]))
+            batch, pool = pool[-rows:], pool[:-rows]
+            yield from _score_words(model, batch)
+
+
+def _score_words(model: LanguageModel, batch: list[np.ndarray]) -> list[float]:
+    width = len(batch[-1])
+    inputs = np.full((len(batch), width), BOS, np.int64)
+    targets = np.full((len(batch), width), UNK, np.int64)
+    for row, ids in enumerate(batch):
+        inputs[row, 1 : len(ids)] = ids[:-1]
+        targets[row, : len(ids)] = ids
+    logits = model(torch.from_numpy(inputs).to(model.device))[..., UNK:]  # (B, T, W)
+    goals = torch.from_numpy(targets - UNK).to(model.device).flatten()  # (B T,)
+    log_probs = chosen_log_probs(logits.flatten(0, 1), goals).view(len(batch), width)
+    held = torch.tensor([len(ids) for ids in batch], device=model.device)  # (B,)
+    behind = torch.arange(width, device=model.device) >= held[:, None]  # (B, T)
+    sums: list[float] = log_probs.masked_fill(behind, 0.0).sum(1).tolist()
+    return sums
+
+
+REPLICATES = 500  # of the bootstrap over samples
+BOUND = "lower"  # of log Z, and of the perplexity
+DIVERGES = (
+    "given the number of words of each sentence; over all lengths Z is not estimated and may "
+    "diverge, as training leaves the scale of scores free: to be compared with a perplexity on the "
+    "same condition, as that of the proposal is, and with no other"
+)
+
+
+@dataclass(frozen=True)
+class ScoredSentences:
+    """What a model says of M sentences."""
+
+    log_scores: np.ndarray  # float64, (M,): nats, up to −log Z_n
+    lengths: np.ndarray  # int64, (M,): words of each, at least 1
+    groups: np.ndarray  # (M,): key of what each belongs to: its document, or its page
+    unknown: int  # words that the model reads as ``<unk>``
+
+
+class GivenLength:
+    """Estimates of log Z_n and of the perplexity given the lengths.
+
+    `log_weights` are those of `draw_log_partitions`. `log_z`, nats (N,), is by the mean of the
+    weights, a stochastic lower bound, `debiased` by the jackknife, none; `errors` are those of
+    `log_z` by bootstrap over samples, which may be too small where few of them are effective.
+    """
+
+    def __init__(
+        self, sentences: ScoredSentences, log_weights: np.ndarray, seed: int, purpose: str
+    ) -> None:
+        self.sentences, self.samples = sentences, len(log_weights)
+        self.lengths, self._place, self.counts = np.unique(
+            sentences.lengths, return_inverse=True, return_counts=True
+        )
+        self.log_z = log_mean_exp(log_weights, 0)
+        self.debiased = np.array([jackknife(column) for column in log_weights.T])
+        self.diagnostics: list[Diagnostics] = [diagnose(column) for column in log_weights.T]
+        replicates = self._bootstrap(log_weights, stream(seed, f"{purpose}/bootstrap"))
+        known = self.samples > 1
+        self.errors = replicates.std(0, ddof=1) if known else np.full(len(self.lengths), np.nan)
+        totals = replicates @ self.counts / sentences.lengths.sum()  # (REPLICATES,)
+        self._error_of_draws = float(totals.std(ddof=1)) if known else math.nan
+
+    def _bootstrap(self, log_weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
+        """Resample samples, which all lengths share: log Ẑ_n of each resample, (REPLICATES, N)."""
+        drawn = (random.integers(0, self.samples, self.samples) for _ in range(REPLICATES))
+        return np.stack([log_mean_exp(log_weights[rows], 0) for rows in drawn])
+
+    def columns(self, model: str, proposal: str) -> dict[str, Any]:
+        """Return the columns of schema ``partitions``."""
+        rows = len(self.lengths)
+        return {
+            "model": [model] * rows,
+            "proposal": [proposal] * rows,
+            "length": self.lengths,
+            "sentences": self.counts,
+            "log_z": self.log_z,
+            "log_z_debiased": _nullable(self.debiased),
+            "standard_error": _nullable(self.errors),
+            "ess": [one.ess for one in self.diagnostics],
+            "pareto_k": _nullable([one.k_hat for one in self.diagnostics]),
+            "samples": [self.samples] * rows,
+            "bound": [BOUND] * rows,
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return the perplexity and what qualifies it; JSON-serializable.
+
+        ``interval`` covers both the choice of sentences, by the jackknife over groups, and that of
+        samples, by bootstrap; null where there are too few groups, or where most sentences have a
+        length with too few effective samples, whose error nobody can tell. Errors are of
+        ln perplexity.
+        """
+        held, words = self.sentences, int(self.sentences.lengths.sum())
+        sums = sum_groups(held.groups, self.log_z[self._place] - held.log_scores, held.lengths)
+        of_text = ratio_interval(sums[0], sums[1])
+        interval: list[float | None] = [None, None]
+        trust = self._trust()
+        told = 2 * trust["sentences_few_effective"] < len(held.lengths)
+        if told and not math.isnan(of_text.low) and not math.isnan(self._error_of_draws):
+            quantile = float(student_quantile((1 + INTERVAL_LEVEL) / 2, of_text.effective - 1))
+            half = quantile * math.hypot(of_text.standard_error, self._error_of_draws)
+            interval = [_power(of_text.value - half), _power(of_text.value + half)]
+        debiased = (self.debiased @ self.counts - held.log_scores.sum()) / words
+        return {
+            "perplexity_given_length": _power(of_text.value),
+            "interval": interval,
+            "bound": BOUND,
+            "perplexity_given_length_debiased": _power(debiased),
+            "standard_error_text": finite(of_text.standard_error),
+            "standard_error_samples": finite(self._error_of_draws),
+            "log_prob_given_length": float(-of_text.value * words),
+            "words": words,
+            "sentences": len(held.lengths),
+            "groups": of_text.groups,
+            "unknown": held.unknown,
+            "lengths": [int(self.lengths[0]), int(self.lengths[-1])],
+            "samples": self.samples,
+            **trust,
+            "meaning": DIVERGES,
+        }
+
+    def _trust(self) -> dict[str, Any]:
+        """Say how many effective samples there are, and how heavy the tails of weights are."""
+        ess = np.array([one.ess for one in self.diagnostics])
+        k_hat = np.array([one.k_hat for one in self.diagnostics])
+        known = k_hat[~np.isnan(k_hat)]
+        limit = k_hat_threshold(self.samples)
+        span = self.lengths[-1] - self.lengths[0]
+        growth = float((self.log_z[-1] - self.log_z[0]) / span) if span else math.nan
+        return {
+            "ess_min": float(ess.min()),
+            "ess_median": float(np.median(ess)),
+            "sentences_few_effective": int(self.counts[ess < LEAST_EFFECTIVE].sum()),
+            "pareto_k_max": finite(known.max()) if len(known) else None,
+            "pareto_k_threshold": finite(limit),
+            "sentences_pareto_k_above": int(self.counts[k_hat > limit].sum()),
+            "log_z_growth_per_word": finite(growth),
+        }
+
+
+def describe_given_length(summary: dict[str, Any]) -> list[str]:
+    """Say in sentences what a summary of `GivenLength` says."""
+    value = summary["perplexity_given_length"]
+    low, high = summary["interval"]
+    shown = "infinite" if value is None else f"{value:,.2f}"
+    span = "" if low is None else f", 95% interval {low:,.2f} to {high:,.2f}"
+    said = [
+        f"Perplexity {shown}{span}: {summary['meaning']}.",
+        "It is a stochastic lower bound: the estimate of log Z is too low on average, and so is "
+        "the perplexity.",
+    ]
+    if summary["sentences_few_effective"] or summary["sentences_pareto_k_above"]:
+        said.append(
+            f"Not to be trusted: {summary['sentences_few_effective']} of {summary['sentences']} "
+            f"sentences have a length whose Z has fewer than {LEAST_EFFECTIVE:g} effective samples "
+            f"(least {summary['ess_min']:.1f} of {summary['samples']}), "
+            f"{summary['sentences_pareto_k_above']} one with a Pareto k above its limit; give more "
+            "samples or particles, or another proposal."
+        )
+    return said
+
+
+def _power(exponent: float) -> float | None:
+    return finite(math.exp(exponent)) if exponent < 700 else None
+
+
+def _nullable(values: Sequence[float] | np.ndarray) -> list[float | None]:
+    return [None if math.isnan(value) else float(value) for value in values]

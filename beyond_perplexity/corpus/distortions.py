@@ -15,7 +15,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import uniforms
 from beyond_perplexity.options import Limited, Share
 
 EVENTS = ("substitution", "transposition", "deletion", "insertion")
@@ -140,7 +139,10 @@ def distort(
     Arora and Rangarajan (2016). Contrastive entropy: a new evaluation metric for unnormalized
     language models, section 5.
     """
-    import torch  # late: plans read the options alone
+    # late: plans read the options alone
+    import torch
+
+    from beyond_perplexity.invariant_tensors import uniforms
 
     check_level(level)
     if not len(candidates):

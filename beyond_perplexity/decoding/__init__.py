@@ -1,1 +1,1 @@
-"""Decoding: drawing documents from a language model; a decoding has a row in `rows` and a file."""
+"""Decoding: drawing documents from a model; a decoding has a row in `options` and a file."""

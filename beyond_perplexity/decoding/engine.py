@@ -31,9 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from beyond_perplexity.decoding.devices import Graphs, is_out_of_memory
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rooms import Rooms, Window
+from beyond_perplexity.decoding.rooms import Graphs, Rooms, Window, is_out_of_memory
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel, State
@@ -68,13 +67,11 @@ class Engine(ABC):
     slots; halved as often as the memory asks for it.
 
     `slots`: what the slots hold, (S, ...) each: ``room``, ``alive``, ``length``, ``token`` among
-    them; `recordable`: all of a step is recorded where graphs are; else just the model's part,
-    since drawing looks at values on the host.
+    them.
     """
 
     rooms: Rooms | None = None
     state: State | None = None  # The model's state of R rows; None: nothing is under way
-    recordable = True
 
     def __init__(
         self,
@@ -103,6 +100,11 @@ class Engine(ABC):
 
     def _round(self, slots: int) -> int:
         return -(-slots // self._quantum) * self._quantum
+
+    @property
+    def recordable(self) -> bool:
+        """All of a step is recorded where graphs are; else just the model's part."""
+        return True
 
     @abstractmethod
     def _blank(self) -> dict[str, Tensor]:

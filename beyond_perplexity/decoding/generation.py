@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
@@ -13,22 +14,78 @@ import torch
 from tqdm import tqdm
 
 from beyond_perplexity.decoding import beam, sampling
-from beyond_perplexity.decoding.devices import fitting_rows
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
-from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rows import decoding_row
+from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel, Simulated
 from beyond_perplexity.models.registry import find_engines
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.vocabulary import Vocabulary
+from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 SIMULATED_AT_ONCE = 256  # documents
 ROWS_OF_WRITE = 4096  # documents of a write
 MOST_ROWS = {"cpu": 128, "cuda": 1024}  # more are not faster
+SHARE = 0.7  # of the free memory: allocators waste some, and other work wants some
+VOCABULARY_BYTES = 32  # of a row and id: logits, weights, and what sorting or drawing makes of them
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+def _available_on_host() -> int:
+    """Return the bytes that the host could still give."""
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _used_by_process() -> int:
+    """Return the resident bytes of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_memory(device: torch.device, memory: int | None = None) -> int:
+    """Return the bytes that a GPU or the host has free.
+
+    Of the host at most what is left of `memory`, bytes that this process may hold in all, such as
+    a job's limit.
+    """
+    if device.type == "cuda":
+        free, _ = torch.cuda.mem_get_info(device)
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(free + cached)
+    available = _available_on_host()
+    return available if memory is None else min(available, max(memory - _used_by_process(), 0))
+
+
+def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
+    """Return about what a row of a batch needs.
+
+    Its state, measured after a step, and its logits.
+    """
+    with torch.inference_mode():
+        first = torch.full((1,), BOS, device=model.device)  # (1,)
+        _, state = model.step(first, model.initial_state(1, maximum_length))
+    return state.row_bytes() + VOCABULARY_BYTES * model.vocabulary_size
+
+
+def fitting_rows(
+    model: LanguageModel, maximum_length: int, most: int, memory: int | None = None
+) -> int:
+    """Choose the rows of a batch by the free memory: `most`, halved until they fit."""
+    room = SHARE * free_memory(model.device, memory) / bytes_per_row(model, maximum_length)
+    rows = most
+    while rows > 1 and rows > room:
+        rows //= 2
+    return rows
 
 
 def set_precision(model: LanguageModel, precision: str = "auto") -> str:
@@ -71,11 +128,9 @@ def make_engine(
         most = MOST_ROWS.get(model.device.type, MOST_ROWS["cpu"])
         length = min(maximum_length, model.context_length or maximum_length)
         rows = fitting_rows(model, length, most, memory)
-    kind: type[Engine]
+    kind: type[Engine] = (own or sampling).SamplingEngine
     if decoding_row(options.kind).beam:
-        kind = own.BeamEngine if own else beam.BeamEngine
-    else:
-        kind = own.SamplingEngine if own else sampling.SamplingEngine
+        kind = (own or beam).BeamEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
 
 

@@ -10,15 +10,17 @@ C contexts, N entries (distinct runs of n tokens), S slots, k beams.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from beyond_perplexity.decoding import beam, sampling
+from beyond_perplexity.decoding.engine import Engine
 from beyond_perplexity.decoding.kernels import Contexts
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.decoding.sampling import TokenDraw, load_kind
-from beyond_perplexity.models.counted import SparseCountedModel
+from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.vocabulary import UNK
 
 DEFAULT_BATCH = 16_384  # slots: a step must have enough work for its fixed costs
@@ -39,7 +41,7 @@ class ContextTable:
     log_prob_decoding: Tensor
 
 
-def _tempered(model: SparseCountedModel, options: DecodingOptions, owner: Tensor) -> Tensor:
+def _tempered(model: Trigram, options: DecodingOptions, owner: Tensor) -> Tensor:
     """Return the weights of q, float64 (N,): whole counts at temperature 1."""
     weight = model.counts.double()  # (N,)
     if options.temperature != 1:
@@ -52,7 +54,7 @@ def _tempered(model: SparseCountedModel, options: DecodingOptions, owner: Tensor
     return weight
 
 
-def build_table(model: SparseCountedModel, options: DecodingOptions) -> ContextTable:
+def build_table(model: Trigram, options: DecodingOptions) -> ContextTable:
     """Work out the distribution of a decoding in every context; for beams, that of each."""
     offsets = model.offsets
     owner = torch.arange(len(offsets) - 1, device=offsets.device).repeat_interleave(
@@ -73,23 +75,33 @@ def build_table(model: SparseCountedModel, options: DecodingOptions) -> ContextT
     )
 
 
-class SamplingEngine(sampling.SamplingEngine):
-    """Every kind but beam, for a counted model; see `sampling.SamplingEngine`."""
+class TableEngine(Engine):
+    """An engine that draws from the table of a counted model."""
 
-    model: SparseCountedModel
+    model: Trigram
 
-    def __init__(self, *arguments: object, **options: object) -> None:
+    def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self.recordable = True
         self._table = build_table(self.model, self.options)
 
+    def _advance_model(self) -> tuple[Tensor, Tensor]:
+        """Advance by the newest tokens; return where the entries of their contexts are, (R,)."""
+        rows, self.state = self.model.find_contexts(self.slots["token"].flatten(), self._state)
+        offsets, cumulative = self.model.offsets, self._table.cumulative
+        return cumulative[offsets[rows]], cumulative[offsets[rows + 1]]
+
+
+class SamplingEngine(TableEngine, sampling.SamplingEngine):
+    """Every kind but beam, for a counted model; see `sampling.SamplingEngine`."""
+
+    @property
+    def recordable(self) -> bool:
+        """All of a step is."""
+        return True
+
     def _next(self) -> TokenDraw:
-        table, tokens = self._table, self.slots["token"]
-        assert self.state is not None
-        rows, self.state = self.model.find_contexts(tokens, self.state)  # (S,)
-        uniform = self._numbers()[:, 0]  # (S,)
-        low = table.cumulative[self.model.offsets[rows]]  # (S,)
-        high = table.cumulative[self.model.offsets[rows + 1]]  # (S,)
+        low, high = self._advance_model()  # (S,), (S,)
+        uniform, table = self._numbers()[:, 0], self._table  # (S,)
         entry = find_entry(table, low + uniform * (high - low), high)  # (S,)
         return TokenDraw(
             table.successor[entry], table.log_prob[entry], table.log_prob_decoding[entry]
@@ -102,23 +114,13 @@ def find_entry(table: ContextTable, target: Tensor, high: Tensor) -> Tensor:
     return torch.searchsorted(table.cumulative, torch.minimum(target, below), right=True) - 1
 
 
-class BeamEngine(beam.BeamEngine):
+class BeamEngine(TableEngine, beam.BeamEngine):
     """Beam sampling for a counted model; see `beam`."""
-
-    model: SparseCountedModel
-
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)  # type: ignore[arg-type]
-        self._table = build_table(self.model, self.options)
 
     def _draws(self) -> tuple[Tensor, Tensor]:
         """Draw k continuations of every beam: tokens and log probabilities, (S, k, k)."""
-        table, tokens = self._table, self.slots["token"].flatten()  # (R,)
-        assert self.state is not None
-        rows, self.state = self.model.find_contexts(tokens, self.state)  # (R,)
+        table, (low, high) = self._table, self._advance_model()  # (R,), (R,)
         numbers = self._numbers().unflatten(1, (self.beams, -1)).flatten(0, 1)  # (R, k)
-        low = table.cumulative[self.model.offsets[rows]]  # (R,)
-        high = table.cumulative[self.model.offsets[rows + 1]]  # (R,)
         entries, valid = _distinct_entries(table, low, high, numbers)  # (R, k), (R, k)
         scores = torch.where(valid, table.log_prob[entries], -torch.inf)  # (R, k)
         shape = (-1, self.beams, self.beams)

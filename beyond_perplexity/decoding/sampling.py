@@ -1,13 +1,13 @@
 """Draw one token at a time: every decoding but beam sampling, whose distribution is a file each.
 
-Such a file is imported by the name that its row of `rows.DECODINGS` gives, so that a job depends
+Such a file is imported by the name that its row of `options.DECODINGS` gives, so that a job depends
 on the code of its own decoding alone. S slots, P rooms, L tokens of a document at most.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 import torch
@@ -15,8 +15,7 @@ from torch import Tensor
 
 from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.kernels import Contexts, Drawn, Weights, unnormalized
-from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rows import decoding_row
+from beyond_perplexity.decoding.options import DecodingOptions, decoding_row
 from beyond_perplexity.vocabulary import BOS, EOS
 
 
@@ -70,9 +69,10 @@ def draw_tokens(logits: Tensor, uniform: Tensor, options: DecodingOptions) -> To
 class SamplingEngine(Engine):
     """One row a slot; a step draws one token of each. Parameters are those of `Engine`."""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.recordable = not load_kind(self.options.kind).LOOKS
+    @property
+    def recordable(self) -> bool:
+        """All of a step is, unless its decoding looks at values."""
+        return not load_kind(self.options.kind).LOOKS
 
     def _blank(self) -> dict[str, Tensor]:
         return {

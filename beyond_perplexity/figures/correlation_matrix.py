@@ -19,7 +19,7 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import relation_titles
 from beyond_perplexity.figures.numbers import MINUS
 from beyond_perplexity.figures.style import styled
-from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS
+from beyond_perplexity.relations.measures import OVER_ROWS, WITHIN_DECODINGS
 
 _COLOURS = "RdBu_r"  # also for red-green blindness: negative is blue
 _CELL, _LABELS = 0.36, 2.5  # inches

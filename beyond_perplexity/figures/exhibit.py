@@ -57,11 +57,16 @@ def read_exhibits(file: Path) -> dict[str, Exhibit]:
     words = rows.pop("words")
     found = {}
     for name, row in rows.items():
-        explained, published = (words.get(row.pop(key, "")) for key in ("explained", "published"))
-        caption = "\n\n".join(text.strip() for text in (row.pop("caption"), explained) if text)
-        lists = {key: tuple(row.pop(key, ())) for key in ("inputs", "optional")}
-        below = f"\n\n{published.strip()}" if published else ""
-        found[name] = Exhibit(**row, **lists, caption=caption, published=below)
+        explained, published = (words.get(row.get(key)) for key in ("explained", "published"))
+        caption = "\n\n".join(text.strip() for text in (row["caption"], explained) if text)
+        found[name] = Exhibit(
+            row["code"],
+            tuple(row["inputs"]),
+            row["title"],
+            caption,
+            tuple(row.get("optional", ())),
+            f"\n\n{published.strip()}" if published else "",
+        )
     return found
 
 

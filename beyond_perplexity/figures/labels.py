@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from beyond_perplexity.decoding.rows import DECODINGS
+from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options

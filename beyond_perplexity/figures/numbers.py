@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.inference.holm_adjustment import draw_warning
+from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.tendencies.definitions import TENDENCIES, compares_texts, verdict_of
 from beyond_perplexity.verdicts import DIFFERS, WITHOUT_VERDICT, is_known, joined_facts, reason_text
 

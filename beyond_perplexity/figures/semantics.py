@@ -27,7 +27,7 @@ from beyond_perplexity.figures.measure_names import (
     sort_splits,
 )
 from beyond_perplexity.figures.style import COLUMN_WIDTH, handle, legend_below, single_panel, styled
-from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import exponential_scaling, scaled_cosine
 
 _OVER = {"models": "models", "sentences": "sentences (mean of the models)"}

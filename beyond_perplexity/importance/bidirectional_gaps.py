@@ -23,9 +23,8 @@ from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE, Diagnostics
 from beyond_perplexity.schemas.draws import BIDIRECTIONAL
-from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.shards import check_columns, read_batches
-from beyond_perplexity.storage.table_files import TableFile
+from beyond_perplexity.storage.table_files import HeldTable, TableFile
 
 SETTING = ("method", "temperature", "n_samples")
 

@@ -15,7 +15,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.estimator_registry import DRAW_READERS
 from beyond_perplexity.importance.weight_labels import WeightLabels, read_labels
 from beyond_perplexity.schemas.draws import penalized_column
-from beyond_perplexity.storage.ranges import FileRanges
+from beyond_perplexity.storage.shards import FileRanges
 from beyond_perplexity.storage.table_files import TableFile, open_table
 
 if TYPE_CHECKING:

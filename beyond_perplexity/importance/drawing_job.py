@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import Pair, load_pair
 from beyond_perplexity.importance.ways_to_draw import Draw
-from beyond_perplexity.models.checkpoint import WEIGHTS
+from beyond_perplexity.models.registry import WEIGHTS
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record

@@ -20,10 +20,10 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, Instance
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.invariant_tensors import round_up, uniforms
-from beyond_perplexity.models.checkpoint import load_any
+from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.optimal import OptimalProposal
-from beyond_perplexity.models.registry import find_optimal
+from beyond_perplexity.models.registry import find_named, load_any
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
@@ -177,7 +177,7 @@ def load_pair(
     model, vocabulary, described = load_any(model_folder, device)
     held, words, other = load_any(proposal_folder, device)
     proposal = held if isinstance(held, Proposal) else getattr(held, "proposal", None)
-    kind = find_optimal(described["family"])
+    kind = find_named(find_row(described["family"]).optimal)
     if proposal is None and kind and other["weights_sha256"] == described["weights_sha256"]:
         proposal = kind(model)
     if not isinstance(model, LatentModel):

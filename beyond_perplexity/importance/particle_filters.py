@@ -16,8 +16,8 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
+from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 
 
 class FilterSetting(NamedTuple):

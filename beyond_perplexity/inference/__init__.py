@@ -6,12 +6,10 @@ how the work was cut nor on how many draws there are.
 
 from __future__ import annotations
 
-from beyond_perplexity.inference.distances import ks, rank_ks
 from beyond_perplexity.inference.exchanged_units import effective_groups
 from beyond_perplexity.inference.halves import Floor, half_baseline
 from beyond_perplexity.inference.held_out import HeldOut, held_out_total_variation
 from beyond_perplexity.inference.histogram_draws import resample
-from beyond_perplexity.inference.holm_adjustment import holm, needed_draws
 from beyond_perplexity.inference.intervals import (
     RatioInterval,
     jackknife_interval,
@@ -20,14 +18,21 @@ from beyond_perplexity.inference.intervals import (
     upper_limit,
 )
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp, log_sum_exp
-from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.p_values import (
+    holm,
+    monte_carlo_p,
+    needed_draws,
+    permutation_p,
+    sign_flip_p_values,
+)
 from beyond_perplexity.inference.two_sample_test import (
     PermutationTest,
+    ks,
     ks_distance,
     ks_of_samples,
     mean_difference,
     permutation_test,
+    rank_ks,
 )
 from beyond_perplexity.inference.weight_diagnostics import (
     Diagnostics,

@@ -17,10 +17,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 
 _Floats = NDArray[np.float64]
 
@@ -114,8 +113,7 @@ def _standard(values: ArrayLike) -> _Floats:
     if len(held) < 2 or np.ptp(held) == 0:
         return np.full(len(held), np.nan)
     centred = held - held.mean()
-    found: _Floats = centred / math.sqrt(np.mean(centred**2))
-    return found
+    return centred / math.sqrt(np.mean(centred**2))
 
 
 def _grades(values: _Floats) -> _Floats:
@@ -141,8 +139,7 @@ def _above(values: _Floats, weights: _Floats) -> _Floats:
     ordered = values[order]
     sums = np.concatenate([[0.0], np.cumsum(weights[order])])
     after = [sums[-1] - sums[np.searchsorted(ordered, values, side)] for side in ("left", "right")]
-    found: _Floats = (after[0] + after[1]) / (2 * len(values))
-    return found
+    return (after[0] + after[1]) / (2 * len(values))
 
 
 def _error(influences: _Floats, groups: ArrayLike | None) -> tuple[float, float]:
@@ -198,8 +195,7 @@ def correlation_matrix(values: np.ndarray) -> np.ndarray:
     sizes = np.sqrt(np.square(centred).sum(axis=0))
     sizes[constant] = math.nan
     scaled = centred / sizes
-    found: np.ndarray = np.clip(scaled.T @ scaled, -1, 1)
-    return found
+    return np.clip(scaled.T @ scaled, -1, 1)
 
 
 def few_items_interval(value: float, items: int, *, ranks: bool) -> tuple[float, float]:

@@ -37,9 +37,18 @@ from typing import Literal
 
 import numpy as np
 
-from beyond_perplexity.inference.thresholds import GROUP_DRAWS, NEARLY_SINGLE, SIZE_RATIO
 from beyond_perplexity.random_streams import stream
 
+# Below these nothing is claimed; they were fixed before any text was measured with them.
+EFFECTIVE_GROUPS = 20  # of a text with groups, for any verdict
+HALVINGS = 7  # over which the held-out distance is taken
+SIZE_RATIO = 2  # of mean group sizes, beyond which groups of two texts are not exchangeable
+NEARLY_SINGLE = 0.9  # effective groups a document, above which each document is a group of its own
+GROUP_DRAWS = 20  # of one document per group, over which a statistic is averaged
+SPLIT_RANKS = 30  # in either half, for a fit of Zipf's law
+OCCURRENCES = 10  # in one half, of a rank that Zipf's law is fitted to
+DOCUMENTS_AT_LENGTHS = 20  # of either text at lengths that both have, for a verdict on types
+VERDICT_LEVELS = (0.05, 0.005)  # of one star and of two
 SIDE_BY_SIDE = 32  # randomizations at a time: 32 numbers of 16 bits are a line of the cache
 Scheme = Literal["documents", "groups", "swaps", "draws"]
 Groups = tuple[np.ndarray | None, np.ndarray | None]
@@ -115,8 +124,7 @@ def whole_groups(groups: np.ndarray, order: np.ndarray, n: int, beyond: float = 
     sizes = np.bincount(groups, minlength=len(order))
     chosen = np.zeros(len(order), bool)
     chosen[order[np.cumsum(sizes[order]) - beyond * sizes[order] <= n]] = True
-    taken: np.ndarray = chosen[groups]
-    return taken
+    return chosen[groups]
 
 
 @dataclass(frozen=True)
@@ -225,6 +233,12 @@ class GroupDraws:
         first, second = (np.argsort(places) for places in drawn)
         n = self.blocks
         return ExchangedUnits("draws", (first, second + n), (n, n), (1.0, 1.0))
+
+
+def group_draws(groups: Groups, n_documents: tuple[int, int], seed: int) -> GroupDraws:
+    """Return the draws of two texts of which the second alone has groups."""
+    assert groups[1] is not None
+    return GroupDraws(groups[1], n_documents[0], seed)
 
 
 def _one_of_each(units: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:

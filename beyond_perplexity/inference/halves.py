@@ -14,17 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import (
+    EFFECTIVE_GROUPS,
     Groups,
     effective_groups,
     group_sums,
     scheme_of,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 
 HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
@@ -63,66 +63,58 @@ def _narrowed(codes: np.ndarray | None) -> np.ndarray | None:
     return codes.astype(np.uint16)
 
 
-class PairOfDocuments(Protocol):
-    """What must be known of two texts to halve one and cut the other: see `pairs.BodyPair`."""
-
-    @property
-    def groups(self) -> Groups:
-        """The group of each document of both, (D,), or None."""
-
-    @property
-    def n_documents(self) -> tuple[int, int]:
-        """Documents of both."""
-
-    @property
-    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each document of both counts, (D,)."""
-
-    def n_groups(self, body: int) -> int | None:
-        """Count the groups of a body; None where it has none."""
-
-
 @dataclass(frozen=True)
 class Halving:
-    """How the reference of a pair is halved and its samples are cut.
+    """How the reference of two texts is halved and the samples are cut.
 
     Attributes
     ----------
-    pair : PairOfDocuments
-        The texts.
+    groups : tuple of two numpy.ndarray of int, shape (D,), or None
+        The group of each document of both texts, from 0 on.
+    n_documents : tuple of int
+        Documents of both.
     seed : int
         Split b draws from the stream (`seed`, ``"floor/parts"``, b).
+    lengths : numpy.ndarray, shape (D,), or None
+        What each document of the reference counts; None for one each.
     """
 
-    pair: PairOfDocuments
+    groups: Groups
+    n_documents: tuple[int, int]
     seed: int
+    lengths: np.ndarray | None = None
 
     @cached_property
     def _codes(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        return _narrowed(self.pair.groups[0]), _narrowed(self.pair.groups[1])
+        return _narrowed(self.groups[0]), _narrowed(self.groups[1])
 
     @cached_property
     def _draws(self) -> bool:
         """Whether a random document of each group of the samples is taken."""
-        return scheme_of(self.pair.groups) == "draws"
+        return scheme_of(self.groups) == "draws"
+
+    @cached_property
+    def _n_groups(self) -> list[int | None]:
+        return [None if codes is None else len(np.unique(codes)) for codes in self.groups]
 
     @cached_property
     def groups_of_a_part(self) -> int:
         """Groups of either half, and of samples that have groups; 0 for documents alone."""
-        reference, samples = (self.pair.n_groups(body) for body in (0, 1))
+        reference, samples = self._n_groups
         if reference is None:
             return samples or 0
         return reference // 2 if samples is None else min(reference // 2, samples)
 
     @cached_property
-    def has_enough_groups(self) -> bool:
-        """Whether a half has enough effective groups on average."""
-        codes = self.pair.groups[0]
-        if codes is None:
-            return True
-        effective = effective_groups(group_sums(codes, self.pair.document_lengths[0]))
-        share = self.groups_of_a_part / max(self.pair.n_groups(0) or 0, 1)
-        return effective * share >= EFFECTIVE_GROUPS
+    def is_possible(self) -> bool:
+        """Whether a half has two documents, and enough effective groups on average."""
+        codes = self.groups[0]
+        if codes is not None:
+            lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
+            share = self.groups_of_a_part / max(self._n_groups[0] or 0, 1)
+            if effective_groups(group_sums(codes, lengths)) * share < EFFECTIVE_GROUPS:
+                return False
+        return len(self.parts(0)[0][0]) >= 2
 
     def parts(self, number: int) -> tuple[list[np.ndarray], np.random.Generator]:
         """Draw a split.
@@ -148,7 +140,7 @@ class Halving:
 
     def _dealt(self, body: int, n: int, rng: np.random.Generator) -> list[np.ndarray]:
         """Deal a body to n parts, in random order; of documents all parts have as many."""
-        order = rng.permutation(self.pair.n_documents[body])
+        order = rng.permutation(self.n_documents[body])
         codes = self._codes[body]
         if codes is None:
             size = len(order) // n
@@ -171,21 +163,6 @@ class Halving:
         by_group = documents[np.argsort(codes[documents], kind="stable")]
         places = ((np.arange(m) + rng.random()) * (len(documents) / m)).astype(np.int64)
         return rng.permutation(by_group[np.minimum(places, len(documents) - 1)])
-
-
-class _Documents(NamedTuple):
-    """`PairOfDocuments` of documents that count one each."""
-
-    n_documents: tuple[int, int]
-    groups: Groups
-
-    @property
-    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        return np.ones(self.n_documents[0]), np.ones(self.n_documents[1])
-
-    def n_groups(self, body: int) -> int | None:
-        codes = self.groups[body]
-        return None if codes is None else len(np.unique(codes))
 
 
 def half_baseline(
@@ -242,8 +219,8 @@ def half_baseline(
     for held, codes in zip(texts, groups, strict=True):
         if codes is not None and len(codes) != len(held):
             raise ValueError(f"{len(codes)} groups of {len(held)} documents; give one for each")
-    halving = Halving(_Documents((len(reference), len(samples)), groups), seed)
-    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+    halving = Halving(groups, (len(reference), len(samples)), seed)
+    if not halving.is_possible:
         return None
     human, against = [], []
     for number in range(splits):

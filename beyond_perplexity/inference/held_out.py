@@ -21,9 +21,13 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import Groups, effective_groups, group_sums
+from beyond_perplexity.inference.exchanged_units import (
+    HALVINGS,
+    Groups,
+    effective_groups,
+    group_sums,
+)
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
-from beyond_perplexity.inference.thresholds import HALVINGS
 from beyond_perplexity.random_streams import stream
 
 # Which documents (bool, (D,)) of the reference and of the samples are taken; None: all.
@@ -62,12 +66,10 @@ class _Matrices(NamedTuple):
 
     def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
         counts = self.bodies[body]
-        total: np.ndarray = (counts if kept is None else counts[kept]).sum(axis=0)
-        return total
+        return (counts if kept is None else counts[kept]).sum(axis=0)
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self.bodies[body].T @ labels[codes].astype(float)
-        return found
+        return self.bodies[body].T @ labels[codes].astype(float)
 
     def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
         yield self.bodies[body] @ marks
@@ -149,10 +151,7 @@ def _halves(n: int, seed: int, name: str) -> np.ndarray:
 
 
 def held_out_distance(
-    documents: TypeCounts,
-    groups: Groups,
-    seed: int,
-    kept: Kept = (None, None),
+    documents: TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
 ) -> HeldOut:
     """Compute the held-out distance of two texts; see the module.
 
@@ -223,11 +222,7 @@ def _tokens_inside(
 
 
 def held_out_total_variation(
-    reference: np.ndarray,
-    samples: np.ndarray,
-    *,
-    groups: Groups = (None, None),
-    seed: int = 0,
+    reference: np.ndarray, samples: np.ndarray, *, groups: Groups = (None, None), seed: int = 0
 ) -> HeldOut:
     """Bound the total variation between two texts from below, and test whether it is 0.
 

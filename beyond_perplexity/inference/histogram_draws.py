@@ -10,13 +10,10 @@ take the same labels. C cells, D documents, U units, r draws.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import ExchangedUnits
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.random_streams import stream
@@ -29,36 +26,6 @@ Evaluate = Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]]
 Resampler = Callable[[range], np.ndarray]
 
 
-@dataclass(frozen=True)
-class PairedHistogram:
-    """Documents of two bodies of text by the value of one variable."""
-
-    support: np.ndarray  # The values, increasing
-    reference: np.ndarray  # reference, samples: Documents of each value
-    samples: np.ndarray
-
-
-def compare_histograms(
-    support: np.ndarray, reference: np.ndarray, samples: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Compute means and distances of two histograms.
-
-    `support`: Values; `reference`, `samples`: documents of each value.
-
-    Returns ``mean`` (of the samples), ``mean_reference``, ``mean_difference`` (samples minus
-    reference) and ``ks``; NaN where a side has no document.
-    """
-    with np.errstate(invalid="ignore"):
-        mean_reference = reference @ support / reference.sum(axis=-1)
-        mean = samples @ support / samples.sum(axis=-1)
-        return {
-            "mean": mean,
-            "mean_reference": mean_reference,
-            "mean_difference": mean - mean_reference,
-            "ks": ks(reference, samples),
-        }
-
-
 def blocks(n: int, width: int) -> Iterator[range]:
     """Cut items 0 to n - 1 into blocks whose arrays of `width` numbers each fit in memory."""
     step = max(1, _HELD // max(width, 1))
@@ -66,30 +33,22 @@ def blocks(n: int, width: int) -> Iterator[range]:
         yield range(start, min(start + step, n))
 
 
-def _gather(
-    n: int, width: int, evaluate: Callable[[range], dict[str, np.ndarray]]
+def permute(
+    counts: tuple[np.ndarray, np.ndarray], evaluate: Evaluate, n: int, seed: int, purpose: str
 ) -> dict[str, np.ndarray]:
-    return joined_draws(evaluate(items) for items in blocks(n, width))
+    """Compute measures of two histograms (C,) under n permutations of their documents: (n,) each.
 
-
-def permute(paired: PairedHistogram, n: int, seed: int, purpose: str) -> dict[str, np.ndarray]:
-    """Compute the statistics of `compare_histograms` under permutations of the documents.
-
-    `paired`: the data; `n`: Permutations, at least 1; `seed`, `purpose`: permutation b draws from
-    the stream (`seed`, `purpose`, b).
-
-    Returns the statistics of `compare_histograms`.
+    `evaluate` takes histograms of both sides, (r, C), and returns arrays (r,) by name; permutation
+    b draws from the stream (`seed`, `purpose`, b).
     """
-    pooled = paired.reference + paired.samples
-    size = int(paired.reference.sum())
+    pooled, size = counts[0] + counts[1], int(counts[0].sum())
 
-    def evaluate(items: range) -> dict[str, np.ndarray]:
-        drawn = np.stack(
-            [stream(seed, purpose, b).multivariate_hypergeometric(pooled, size) for b in items]
-        )  # (b, C)
-        return compare_histograms(paired.support, drawn, pooled - drawn)
+    def draws(items: range) -> dict[str, np.ndarray]:
+        rngs = (stream(seed, purpose, b) for b in items)
+        drawn = np.stack([rng.multivariate_hypergeometric(pooled, size) for rng in rngs])
+        return evaluate(drawn, pooled - drawn)
 
-    return _gather(n, len(pooled), evaluate)
+    return joined_draws(map(draws, blocks(n, len(pooled))))
 
 
 def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.ndarray:
@@ -119,41 +78,16 @@ def resample(counts: np.ndarray, items: range, seed: int, purpose: str) -> np.nd
     return np.stack([stream(seed, purpose, r).multinomial(total, shares) for r in items])
 
 
-def document_resampler(counts: np.ndarray, seed: int, purpose: str) -> Resampler:
-    """Return what draws `resample` of these documents by the numbers of the replicates."""
-    return partial(resample, counts, seed=seed, purpose=purpose)
-
-
 def bootstrap_both(
-    drawers: Sequence[Resampler],
-    width: int,
-    evaluate: Evaluate,
-    n: int,
+    drawers: Sequence[Resampler], width: int, evaluate: Evaluate, n: int
 ) -> dict[str, np.ndarray]:
-    """Compute statistics under resampling of both bodies.
+    """Compute measures under n resamplings of both bodies: (n,) each.
 
-    `drawers`: draw histograms (r, `width`) of the reference and of the samples by the numbers of r
-    replicates; `width`: Cells; `evaluate`: takes resamples of both and returns arrays of shape (r,)
-    by name; `n`: Replicates, at least 1.
-
-    Returns what `evaluate` returns, of all replicates.
+    `drawers` draw histograms (r, `width`) of the reference and of the samples by the numbers of r
+    replicates.
     """
-
-    def replicates(items: range) -> dict[str, np.ndarray]:
-        reference, samples = (draw(items) for draw in drawers)
-        return evaluate(reference, samples)
-
-    return _gather(n, width, replicates)
-
-
-class DocumentCells(NamedTuple):
-    """The cell of every document of two texts in one histogram."""
-
-    n: int  # Cells C
-    # The cell of each document of the reference and of the samples; -1 for none
-    places: tuple[np.ndarray, np.ndarray]
-    # Computes measures, (r,) each, from the histograms of both sides, (r, C) each
-    evaluate: Evaluate
+    parts = ([draw(items) for draw in drawers] for items in blocks(n, width))
+    return joined_draws(evaluate(first, second) for first, second in parts)
 
 
 def count_cells(places: np.ndarray, units: np.ndarray, n: int, n_units: int) -> csr_matrix:
@@ -166,23 +100,27 @@ def count_cells(places: np.ndarray, units: np.ndarray, n: int, n_units: int) -> 
 
 
 def exchanged_cells(
-    cells: DocumentCells, units: ExchangedUnits, n: int, seed: int
+    places: tuple[np.ndarray, np.ndarray],
+    width: int,
+    evaluate: Evaluate,
+    units: ExchangedUnits,
+    n: int,
+    seed: int,
 ) -> dict[str, np.ndarray]:
-    """Compute the measures of histograms under randomizations of units.
+    """Compute measures of histograms under n randomizations of units; see `ExchangedUnits.labels`.
 
-    `cells`: the data; `units`: what is exchanged; `n`, `seed`: randomizations and their seed; see
-    `ExchangedUnits.labels`.
+    `places` have the cell of each document of both texts, -1 for none, of `width` cells.
     """
     counted = None
-    for places, codes, weight in zip(cells.places, units.codes, units.weights, strict=True):
-        part = count_cells(places, codes, cells.n, sum(units.n)).astype(float) * weight
+    for own, codes, weight in zip(places, units.codes, units.weights, strict=True):
+        part = count_cells(own, codes, width, sum(units.n)).astype(float) * weight
         counted = part if counted is None else counted + part
     assert counted is not None
     pooled = np.asarray(counted.sum(axis=1)).ravel()
 
     def measured(labels: np.ndarray) -> dict[str, np.ndarray]:
         first = (counted @ labels.astype(float)).T  # (w, C)
-        return cells.evaluate(first, pooled - first)
+        return evaluate(first, pooled - first)
 
     return joined_draws(map(measured, units.labels(n, seed)))
 
@@ -207,7 +145,136 @@ def group_resampler(
     counted = count_cells(places, groups, n, n_groups)
 
     def draw(items: range) -> np.ndarray:
-        drawn: np.ndarray = (counted @ group_weights(n_groups, items, seed, purpose)).T
-        return drawn
+        return (counted @ group_weights(n_groups, items, seed, purpose)).T
 
     return draw
+
+
+class DocumentLabels:
+    """Labels of one permutation, block after block: `n_ones` ones, all subsets equally likely."""
+
+    def __init__(self, rng: np.random.Generator, n_ones: int, n_zeros: int) -> None:
+        self._rng = rng
+        self._ones = n_ones
+        self._zeros = n_zeros
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Label the next n documents: bool, shape (n,)."""
+        rng = self._rng
+        ones = int(rng.hypergeometric(self._ones, self._zeros, n))
+        bias = round(256 * ones / n)
+        self._ones -= ones
+        self._zeros -= n - ones
+        # Coins of nearly the right bias, a bit each for one half, else a byte; then documents of
+        # the surplus side, chosen at random, are turned until the number is right. Given their
+        # number all subsets are equally likely: so is the result.
+        if bias == 128:
+            packed = np.frombuffer(rng.bytes((n + 7) // 8), np.uint8)
+            labels = np.unpackbits(packed, count=n).view(bool)
+        else:
+            labels = np.frombuffer(rng.bytes(n), np.uint8) < bias
+        while surplus := int(np.count_nonzero(labels)) - ones:
+            places = rng.integers(n, size=4 * abs(surplus) + 8)
+            turned = places[labels[places] == (surplus > 0)][: abs(surplus)]
+            labels[turned] = surplus < 0
+        return labels
+
+
+class DocumentGroups:
+    """Cut a random order of documents into nested subsets, block after block.
+
+    `rng`: the order is drawn from it; `sizes`: documents of the subsets, increasing; the last is
+    the number of all documents.
+    """
+
+    def __init__(self, rng: np.random.Generator, sizes: Sequence[int]) -> None:
+        self._rng = rng
+        self._left = np.diff(sizes, prepend=0)
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Say in which subset each of the next n documents is first: int64, shape (n,)."""
+        here = self._rng.multivariate_hypergeometric(self._left, n)
+        self._left = self._left - here
+        return self._rng.permutation(np.repeat(np.arange(len(here)), here))
+
+
+class DocumentResample:
+    """How often a bootstrap replicate draws each of n documents, block after block."""
+
+    def __init__(self, rng: np.random.Generator, n: int) -> None:
+        self._rng = rng
+        self._draws = n
+        self._left = n
+
+    def next_block(self, n: int) -> np.ndarray:
+        """Draw the next n documents: int64, shape (n,)."""
+        if not n:
+            return np.zeros(0, np.int64)
+        here = int(self._rng.binomial(self._draws, n / self._left))
+        self._draws -= here
+        self._left -= n
+        return np.bincount(self._rng.integers(n, size=here), minlength=n)
+
+
+def documents_within(lengths: np.ndarray, tokens: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw documents in random order, leaving out each that does not fit any more.
+
+    `lengths`: tokens of each document; `tokens`: how many all that are drawn may have together;
+    `rng`: the order is drawn from it, so that the order of a file does not matter.
+
+    Returns no further document would fit.
+    """
+    if lengths.sum(dtype=np.int64) <= tokens:
+        return np.ones(len(lengths), bool)
+    kept = np.zeros(len(lengths), bool)
+    order = rng.permutation(len(lengths))
+    while len(order):  # a few rounds: in each all documents are taken up to one that does not fit
+        held = np.cumsum(lengths[order], dtype=np.int64)
+        n = int(np.searchsorted(held, tokens, side="right"))
+        kept[order[:n]] = True
+        tokens -= int(held[n - 1]) if n else 0
+        rest = order[n:]
+        order = rest[lengths[rest] <= tokens]
+    return kept
+
+
+def draw_labels(drawers: Sequence[DocumentLabels]) -> Callable[[int], np.ndarray]:
+    """Return what draws the labels of the next n documents from each: uint16, (n, w)."""
+
+    def draw(n: int) -> np.ndarray:
+        labels = np.stack([drawer.next_block(n) for drawer in drawers])
+        return labels.T.astype(np.uint16, order="C")
+
+    return draw
+
+
+def draw_weights(
+    drawers: Sequence[DocumentResample], dtype: type[np.floating], kept: np.ndarray
+) -> Callable[[int], np.ndarray]:
+    """Return what draws the weights of the next n documents from each: (n, w).
+
+    Only documents that are `kept` (bool, (D,)) are drawn; the others weigh nothing.
+    """
+    start = 0
+
+    def draw(n: int) -> np.ndarray:
+        nonlocal start
+        start += n
+        here = np.flatnonzero(kept[start - n : start])
+        weights = np.zeros((n, len(drawers)), dtype)
+        weights[here] = np.stack([drawer.next_block(len(here)) for drawer in drawers]).T
+        return weights
+
+    return draw
+
+
+def take_rows(table: np.ndarray, codes: np.ndarray) -> Callable[[int], np.ndarray]:
+    """Return what gives the rows of a table (U, w) that the next n of codes (D,) name: (n, w)."""
+    start = 0
+
+    def take(n: int) -> np.ndarray:
+        nonlocal start
+        start += n
+        return table[codes[start - n : start]]
+
+    return take

@@ -1,4 +1,9 @@
-"""Permutation tests of two samples of documents, also where the documents come in groups."""
+"""Distances of distributions, and permutation tests of two samples that may come in groups.
+
+A distance takes counts with any number of leading axes (permutations, resamples) and works on the
+last one, an ordered or an unordered support. Source: "Language Model Evaluation Beyond Perplexity"
+(2021), eq. 10 and 11.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +12,91 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import (
+    SIZE_RATIO,
     ExchangedUnits,
-    GroupDraws,
     Groups,
     Scheme,
     alike_groups,
     exchanged_units,
+    group_draws,
     scheme_of,
     single_documents,
     unlike_groups,
 )
-from beyond_perplexity.inference.histogram_draws import DocumentCells, exchanged_cells
+from beyond_perplexity.inference.histogram_draws import exchanged_cells
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.thresholds import SIZE_RATIO
+
+
+def _shares(counts: np.ndarray) -> np.ndarray:
+    return counts / np.sum(counts, axis=-1, keepdims=True)
+
+
+def ks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compute the Kolmogorov-Smirnov metric sup |F1 - F2| of two histograms.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (..., C)
+        Counts over the same ordered support.
+
+    Returns
+    -------
+    numpy.ndarray, shape (...)
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> float(ks(np.array([2, 1, 1]), np.array([1, 1, 2])))
+    0.25
+    """
+    return ks_to_cdf(first, np.cumsum(_shares(second), axis=-1))
+
+
+def ks_to_cdf(counts: np.ndarray, cdf: np.ndarray) -> np.ndarray:
+    """Compute sup |F - G| of a histogram and a distribution function on the same support.
+
+    Parameters
+    ----------
+    counts : numpy.ndarray, shape (..., C)
+        Counts over an ordered support.
+    cdf : numpy.ndarray, shape (C,) or (..., C)
+        G at the points of the support.
+
+    Returns
+    -------
+    numpy.ndarray, shape (...)
+        Between 0 and 1.
+    """
+    return np.max(np.abs(np.cumsum(_shares(counts), axis=-1) - cdf), axis=-1)
+
+
+def rank_ks(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compute sup |F1 - F2| of two rank-frequency distributions.
+
+    Parameters
+    ----------
+    first, second : numpy.ndarray, shape (..., K1) and (..., K2)
+        Counts by rank, most frequent first, over the ranks that are compared.
+
+    Returns
+    -------
+    numpy.ndarray, shape (...)
+        The shorter one is continued with zeros.
+
+    Examples
+    --------
+    >>> float(rank_ks(np.array([8, 2]), np.array([5, 3, 2])).round(6))
+    0.3
+    """
+    width = max(first.shape[-1], second.shape[-1])
+    return ks(_pad(first, width), _pad(second, width))
+
+
+def _pad(counts: np.ndarray, width: int) -> np.ndarray:
+    missing = width - counts.shape[-1]
+    return np.pad(counts, [(0, 0)] * (counts.ndim - 1) + [(0, missing)]) if missing else counts
+
 
 # Takes the support (C,) and how much weighs on each value on either side, (..., C); returns (...,).
 Statistic = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
@@ -81,8 +156,7 @@ def mean_difference(support: np.ndarray, first: np.ndarray, second: np.ndarray) 
     0.25
     """
     means = [side @ support / side.sum(axis=-1) for side in (first, second)]
-    found: np.ndarray = means[1] - means[0]
-    return found
+    return means[1] - means[0]
 
 
 def permutation_test(
@@ -171,16 +245,16 @@ def permutation_test(
     first, second = (
         None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
     )
-    held = alike_groups((first, second), (len(x), len(y)))
-    if sizes := unlike_groups(held, (len(x), len(y))):
+    sizes = len(x), len(y)
+    held = alike_groups((first, second), sizes)
+    if unlike := unlike_groups(held, sizes):
         raise ValueError(
-            f"{sizes[0]:.1f} documents a group of x and {sizes[1]:.1f} of y: groups whose sizes "
+            f"{unlike[0]:.1f} documents a group of x and {unlike[1]:.1f} of y: groups whose sizes "
             f"differ by more than a factor of {SIZE_RATIO} are not exchangeable"
         )
     scheme = scheme_of(held)
     if scheme == "draws":
-        assert held[1] is not None
-        draws = GroupDraws(held[1], len(x), seed)
+        draws = group_draws(held, sizes, seed)
         parts = [(np.sort(own), np.sort(other)) for own, other in draws]
         units = [draws.units(drawn) for drawn in draws]
         found = [
@@ -188,7 +262,7 @@ def permutation_test(
             for (own, other), unit in zip(parts, units, strict=True)
         ]
     else:
-        unit = exchanged_units(held, (len(x), len(y)), seed) or single_documents((len(x), len(y)))
+        unit = exchanged_units(held, sizes, seed) or single_documents(sizes)
         found = [_randomized(x, y, unit, statistic, permutations, seed)]
     both = np.mean(found, axis=0)
     observed, null = float(both[-1]), both[:-1]
@@ -212,7 +286,6 @@ def _randomized(
     def evaluate(first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
         return {"found": statistic(support, first, second)}
 
-    cells = DocumentCells(len(support), places, evaluate)
-    null = exchanged_cells(cells, units, permutations, seed)
+    null = exchanged_cells(places, len(support), evaluate, units, permutations, seed)
     counts = [np.bincount(place, minlength=len(support)) for place in places]
     return np.append(null.get("found", []), evaluate(*counts)["found"])

@@ -15,7 +15,7 @@ from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.option_sets import option
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
-from beyond_perplexity.storage.ranges import FileRanges
+from beyond_perplexity.storage.shards import FileRanges
 
 _DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})
 

@@ -24,7 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.option_sets import check_options, described
 from beyond_perplexity.storage.accounts import accounts
-from beyond_perplexity.storage.held_tables import HeldTable
+from beyond_perplexity.storage.table_files import HeldTable
 
 _P = ParamSpec("_P")
 _O = TypeVar("_O")

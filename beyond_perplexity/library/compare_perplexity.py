@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-    from beyond_perplexity.storage.held_tables import HeldTable
+    from beyond_perplexity.storage.table_files import HeldTable
 
 
 @library_function(PairOptions)
@@ -64,7 +64,9 @@ def compare_perplexity(given: PairOptions) -> Result:
             "count_eos": not given.no_count_eos,
             "leave_out_infinite": given.leave_out_infinite,
         }
-        record = run_record("scripts/compare_perplexity.py", flags, seed=given.seed)
+        record = run_record(
+            "beyond_perplexity/commands/compare_perplexity.py", flags, seed=given.seed
+        )
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
     return Result(
         "compare_perplexity",

@@ -37,7 +37,7 @@ from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary
 
 if TYPE_CHECKING:
-    from beyond_perplexity.models.checkpoint import OpenedModel
+    from beyond_perplexity.models.registry import OpenedModel
 
 _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
@@ -84,7 +84,7 @@ def contrast(given: ContrastOptions) -> Result:
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
     if given.output:
-        written = run_record("scripts/contrast.py", flags, **record)
+        written = run_record("beyond_perplexity/commands/contrast.py", flags, **record)
         write_shard(given.output, PAIR_CONTRASTS, table, written)
     summary = _means(table, given.originals)
     text = "\n".join([_describe(table), *_said_of_means(summary)])
@@ -92,7 +92,7 @@ def contrast(given: ContrastOptions) -> Result:
 
 
 def _open(model: str, device: str) -> OpenedModel:
-    from beyond_perplexity.models.checkpoint import OpenedModel, choose_device, open_any
+    from beyond_perplexity.models.registry import OpenedModel, choose_device, open_any
 
     if not os.path.isfile(model):
         return open_any(model, device)

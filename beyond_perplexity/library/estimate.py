@@ -31,10 +31,10 @@ from beyond_perplexity.library.call_options import EstimateOptions
 from beyond_perplexity.library.calls import library_function, table_sources
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.storage.held_tables import HeldTable
 from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.storage.table_files import HeldTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +129,7 @@ def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]
         with atomic_path(path) as temporary:
             pyarrow.csv.write_csv(_without_formulas(table), temporary)
         return
-    record = run_record("scripts/estimate.py", flags, seed=reduction.inputs.seed)
+    record = run_record("beyond_perplexity/commands/estimate.py", flags, seed=reduction.inputs.seed)
     write_shard(path, schema, table, record)
 
 

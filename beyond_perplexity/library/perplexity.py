@@ -90,7 +90,7 @@ def _text(summary: Mapping[str, Any]) -> str:
 
 
 def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
-    """Turn what `scripts.perplexity` and the workflow write of a model into rows.
+    """Turn what `beyond-perplexity perplexity` and the workflow write of a model into rows.
 
     Parameters
     ----------

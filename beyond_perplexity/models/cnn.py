@@ -14,14 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import (
-    FactoredNetwork,
-    FullSoftmax,
-    drop,
-    drop_words,
-    skips_layer,
-)
+from beyond_perplexity.models.contract import State, TensorState
+from beyond_perplexity.models.factored import TiedNetwork, skips_layer
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
 
@@ -71,33 +65,14 @@ class CNNOptions(Limited):
 
 
 @dataclass(frozen=True)
-class CNNState(State):
-    """The last inputs of each convolution for B prefixes.
+class CNNState(TensorState):
+    """The last inputs of each convolution for B prefixes: (B, K − 1, C), C its input width.
 
-    `buffers`: (B, K − 1, C) for each convolution, C its input width, zero before the first token;
-    `weights`: its matrix (K C, 2 C'), normalized once and not at each step.
+    They are zero before the first token. `weights`: its matrix (K C, 2 C'), normalized once and not
+    at each step.
     """
 
-    buffers: tuple[Tensor, ...]
     weights: tuple[Tensor, ...]
-
-    def select(self, rows: Tensor) -> CNNState:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
-        return CNNState(tuple(part.index_select(0, rows) for part in self.buffers), self.weights)
-
-    def reset(self, rows: Tensor) -> CNNState:
-        """Return the state with the given rows put back to the empty prefix."""
-        return CNNState(tuple(part.index_fill(0, rows, 0) for part in self.buffers), self.weights)
-
-    def restart(self, mask: Tensor) -> CNNState:
-        """Put the rows of a mask (B,) back to the empty prefix, in place."""
-        for part in self.buffers:
-            part.masked_fill_(mask[:, None, None], 0)
-        return self
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Return the buffers."""
-        return self.buffers
 
 
 class GatedConvolution(nn.Module):
@@ -149,7 +124,7 @@ class GatedConvolution(nn.Module):
         return functional.glu(both, -1)  # (..., C')
 
 
-class CNN(FactoredNetwork):
+class CNN(TiedNetwork):
     """Embedding, gated convolutions with residual connections, output layer.
 
     Any length of prefix.
@@ -165,52 +140,36 @@ class CNN(FactoredNetwork):
         self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
         nn.init.normal_(self.embedding.weight)
         self.blocks = nn.ModuleList(self._block(layer) for layer in range(options.layers))
-        tied = options.tie_weights
-        same = not tied or options.embedding_size == options.width
-        self.narrow = None if same else nn.Linear(options.width, options.embedding_size)
-        width = options.embedding_size if tied else options.width
-        self.output = FullSoftmax(width, self.vocabulary_size, True, self.open_vocabulary)
-        nn.init.zeros_(self.output.bias)
-        if tied:
+        self._make_output(options.width)
+        if options.tie_weights:
             # One matrix serves both ends: as input it is scaled up to variance 1.
             nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
-            self.output.weight = self.embedding.weight
 
     def _block(self, layer: int) -> nn.ModuleList:
         options = self.options
-        kernel, middle, normalized = (
-            options.kernel_size,
-            options.bottleneck,
-            options.weight_normalization,
-        )
-        if layer == 0:
-            first = GatedConvolution(
-                options.embedding_size, options.width, kernel, normalized, gain=1.0
-            )
-            return nn.ModuleList([first])
+        width, middle, kernel = options.width, options.bottleneck, options.kernel_size
         # All residual blocks together shall add about the variance of the stream.
         gain = options.layers**-0.5
-        if middle is None:
-            only = GatedConvolution(options.width, options.width, kernel, normalized, gain)
-            return nn.ModuleList([only])
-        return nn.ModuleList(
-            [
-                GatedConvolution(options.width, middle, 1, normalized, gain=1.0),
-                GatedConvolution(middle, middle, kernel, normalized, gain=1.0),
-                GatedConvolution(middle, options.width, 1, normalized, gain),
+        if layer == 0:
+            sizes = [(options.embedding_size, width, kernel, 1.0)]
+        elif middle is None:
+            sizes = [(width, width, kernel, gain)]
+        else:
+            sizes = [
+                (width, middle, 1, 1.0),
+                (middle, middle, kernel, 1.0),
+                (middle, width, 1, gain),
             ]
+        normalized = options.weight_normalization
+        return nn.ModuleList(
+            GatedConvolution(inputs, outputs, size, normalized, own)
+            for inputs, outputs, size, own in sizes
         )
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or D), for tokens (B, T)."""
         options = self.options
-        stream = drop_words(
-            self._embed(tokens),
-            tokens,
-            self.vocabulary_size,
-            options.embedding_dropout,
-            self.training,
-        )  # (B, T, E)
+        stream = self._drop_words(self._embed(tokens), tokens)  # (B, T, E)
         for layer, block in enumerate(self.blocks):
             if layer and skips_layer(options.layer_dropout, self.training):
                 continue
@@ -234,7 +193,7 @@ class CNN(FactoredNetwork):
         """Advance B prefixes by the tokens (B,): features (B, E or D), and the new state."""
         assert isinstance(state, CNNState)
         stream = self._embed(tokens)  # (B, E)
-        known = iter(zip(state.buffers, state.weights, strict=True))
+        known = iter(zip(state.parts, state.weights, strict=True))
         buffers = []
         for layer, block in enumerate(self.blocks):
             assert isinstance(block, nn.ModuleList)
@@ -252,10 +211,3 @@ class CNN(FactoredNetwork):
     def _embed(self, tokens: Tensor) -> Tensor:
         embedded: Tensor = self.embedding(tokens)  # (..., E)
         return embedded * self.options.embedding_size**0.5 if self.options.tie_weights else embedded
-
-    def _to_features(self, hidden: Tensor) -> Tensor:
-        return hidden if self.narrow is None else self.narrow(hidden)  # (..., E or D)
-
-    def _drop(self, values: Tensor) -> Tensor:
-        options = self.options
-        return drop(values, options.dropout, self.training, options.locked_dropout)

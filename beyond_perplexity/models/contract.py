@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.token_batches import IGNORED
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.losses import chosen_log_probs
 from beyond_perplexity.options import parse_options
 
 
@@ -63,22 +64,40 @@ class State(ABC):
     def tensors(self) -> tuple[Tensor, ...] | None:
         """Return what a step changes, always in the same order; None: not known.
 
-        Where it is known, steps can be recorded (`decoding.devices`) and a row's memory be told.
+        Where it is known, steps can be recorded (`decoding.rooms`) and a row's memory be told.
         """
         return None
 
 
-def check_finite(model: nn.Module, where: object) -> None:
-    """Refuse weights that are no finite numbers; buffers may hold infinities, as masks do."""
-    for name, tensor in model.state_dict(keep_vars=True).items():
-        if bool(tensor.sum().isfinite()):  # a tenth of the time; what is not finite would show
-            continue
-        wrong = ~tensor.isfinite() if isinstance(tensor, nn.Parameter) else tensor.isnan()
-        if wrong.any():
-            raise InputError(
-                f"{where}: {int(wrong.sum())} of the {tensor.numel()} numbers of '{name}' are NaN "
-                "or infinite; train or fetch the model again"
-            )
+@dataclass(frozen=True)
+class TensorState(State):
+    """A state that is `parts` alone, tensors whose axis `axis` is of the B prefixes.
+
+    A row of an empty prefix is `blank` all over.
+    """
+
+    axis: ClassVar[int] = 0
+    blank: ClassVar[int] = 0
+    parts: tuple[Tensor, ...]
+
+    def select(self, rows: Tensor) -> Self:
+        """Return the state whose row i is row ``rows[i]`` of this one."""
+        return replace(self, parts=tuple(p.index_select(self.axis, rows) for p in self.parts))
+
+    def reset(self, rows: Tensor) -> Self:
+        """Return the state with the given rows put back to the empty prefix."""
+        parts = tuple(part.index_fill(self.axis, rows, self.blank) for part in self.parts)
+        return replace(self, parts=parts)
+
+    def restart(self, mask: Tensor) -> Self:
+        """Put the rows of a mask (B,) back to the empty prefix, in place."""
+        for part in self.parts:
+            part.masked_fill_(mask.view(-1, *[1] * (part.dim() - self.axis - 1)), self.blank)
+        return self
+
+    def tensors(self) -> tuple[Tensor, ...] | None:
+        """Return the parts."""
+        return self.parts
 
 
 def _differences(expected: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> Iterator[str]:
@@ -130,23 +149,22 @@ class TrainedModel(nn.Module, ABC):
 
     @classmethod
     def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Self:
-        """Rebuild a trained model from its `config` and its state dict, which have to fit.
+        """Rebuild a trained model from its `config` and its state dict, which have to fit."""
+        model = cls(**{key: value for key, value in config.items() if key != "family"})
+        model.take_tensors(tensors)
+        return model
 
-        A family whose shapes are not a matter of its config alone (counted tables) overrides
-        this.
-        """
-        arguments = {key: value for key, value in config.items() if key != "family"}
-        model = cls(**arguments)
-        if wrong := list(_differences(model.state_dict(), tensors)):
+    def take_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take a state dict; families whose shapes follow from more than the config override it."""
+        if wrong := list(_differences(self.state_dict(), tensors)):
             others = f", and {len(wrong) - 1} more like it" if len(wrong) > 1 else ""
             raise InputError(f"{wrong[0]}{others}")
-        model.load_state_dict(dict(tensors))
-        return model
+        self.load_state_dict(dict(tensors))
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
-        return next(self.parameters()).device
+        """Where the parameters are, or the tables of counts."""
+        return next(chain(self.parameters(), self.buffers())).device
 
     def parameter_count(self) -> int:
         """Count the trained parameters, tied ones once."""
@@ -298,3 +316,54 @@ class LanguageModel(TrainedModel):
                     logits, state = self.step(token[None], state)  # (1, V)
                     columns.append(logits)
                 yield torch.cat(columns)
+
+
+class ConfiguredLanguageModel(ConfiguredModel, LanguageModel):
+    """A language model that is made from the options of its family; see `ConfiguredModel`."""
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> None:
+        shapes = {"open_vocabulary": open_vocabulary}
+        super().__init__(vocabulary_size, {} if architecture is None else architecture, shapes)
+
+    @property
+    def open_vocabulary(self) -> bool:
+        """Whether the vocabulary is open."""
+        return bool(self.shapes["open_vocabulary"])
+
+
+class CountedModel(ConfiguredLanguageModel):
+    """A language model that is estimated from the counts of a text, without gradients."""
+
+    @classmethod
+    def fit(
+        cls,
+        batches: Iterable[Sequence[np.ndarray]],
+        vocabulary_size: int,
+        architecture: Mapping[str, Any] | None = None,
+        open_vocabulary: bool = False,
+    ) -> Self:
+        """Estimate a model from a stream of documents, which is not held.
+
+        Token ids, int32, without ``<s>`` and ``</s>``.
+        """
+        model = cls(vocabulary_size, architecture, open_vocabulary)
+        if not model.count(batches):
+            raise InputError("the training text has no document; give a longer one")
+        return model
+
+    @abstractmethod
+    def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
+        """Estimate the model from a stream of documents; tell whether there is one."""
+
+
+def chosen_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
+    """Return log p, float64, (N,), of targets (N,) under logits (N, V); −inf where impossible."""
+    chosen = logits.gather(1, targets[:, None])[:, 0].double()  # (N,)
+    total = logits.logsumexp(1).double()  # (N,)
+    # Where nothing is possible the difference would be NaN; an impossible token has log p = −inf.
+    return torch.where(chosen == -torch.inf, chosen, chosen - total)

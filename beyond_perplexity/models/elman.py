@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.models.class_softmax import class_ends
-from beyond_perplexity.models.contract import State
+from beyond_perplexity.models.contract import State, chosen_log_probs
 from beyond_perplexity.models.factored import (
     FactoredNetwork,
     FullSoftmax,
     OutputLayer,
+    class_ends,
     drop,
     float_product,
     impossible_ids,
+    summed_cross_entropy,
 )
-from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
 from beyond_perplexity.models.recurrent_layers import RecurrentState, SigmoidLayer
 from beyond_perplexity.options import Count, Dropout, Limited, Width
 from beyond_perplexity.vocabulary import BOS, EOS, UNK
@@ -93,7 +93,7 @@ class RNN(FactoredNetwork):
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Advance B prefixes by the tokens (B,): units (B, H), and the new state."""
         assert isinstance(state, RecurrentState)
-        (before,) = state.memory  # (1, B, H)
+        (before,) = state.parts  # (1, B, H)
         units = self.layer.step(self.embedding(tokens), before[0])  # (B, H)
         return units, RecurrentState((units[None],))
 

@@ -19,10 +19,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import State, check_finite
+from beyond_perplexity.models.contract import State
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.models.huggingface_model import HuggingFace, describe_config
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
+from beyond_perplexity.models.registry import check_finite
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.vocabulary import BOS

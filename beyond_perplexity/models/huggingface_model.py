@@ -23,8 +23,12 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredModel, OutputLayer, float_product
-from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
+from beyond_perplexity.models.factored import (
+    FactoredModel,
+    OutputLayer,
+    float_product,
+    summed_cross_entropy,
+)
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 try:
@@ -185,10 +189,6 @@ class Head(OutputLayer):
         """Return logits, float32, (..., V), for features (..., D)."""
         logits = self._rows(features).index_select(-1, self.theirs)  # (..., V)
         return logits.index_fill_(-1, self.impossible, -torch.inf)
-
-    def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
-        """Return log p, float64, (N,), of targets (N,), for features (N, D)."""
-        return chosen_log_probs(self.logits(features), targets)
 
     def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
         """Return −Σ log p of targets (N,), nats, for features (N, D)."""

@@ -11,20 +11,19 @@ B rows, T positions, V ids, R prefixes, M n-grams of a level, N the order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.counted import CountedModel
+from beyond_perplexity.models.contract import CountedModel, State, TensorState
 from beyond_perplexity.ngrams.backoff import BackoffModel
 from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
 from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
-from beyond_perplexity.options import Limit, Limited, parse_options
+from beyond_perplexity.options import Limit, Limited
 from beyond_perplexity.vocabulary import BOS, UNK
 
 
@@ -52,43 +51,28 @@ class KneserNeyOptions(Limited):
             raise ValueError(str(error)) from error
 
 
-@dataclass(frozen=True)
-class NGramState(State):
+class NGramState(TensorState):
     """Contexts of each prefix: their places on the levels 1 to N − 1, int64, (B, N − 1).
 
     It does not name its tensors: the shapes of a step depend on values, so none can be recorded.
     """
 
-    places: Tensor
+    blank = -1
 
-    def select(self, rows: Tensor) -> NGramState:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
-        return NGramState(self.places[rows])
-
-    def reset(self, rows: Tensor) -> NGramState:
-        """Return the state with the given rows put back to the empty prefix."""
-        return NGramState(self.places.index_fill(0, rows, -1))
-
-    def restart(self, mask: Tensor) -> NGramState:
-        """Return the state with the rows of a mask (B,) put back to the empty prefix."""
-        return NGramState(self.places.masked_fill(mask[:, None], -1))
+    def tensors(self) -> None:
+        """Return nothing."""
+        return
 
 
 class KneserNey(CountedModel):
     """A back-off model in tensors; see the module."""
 
-    family: ClassVar[str] = "kneser-ney"
+    family = "kneser-ney"
+    options_kind = KneserNeyOptions
+    options: KneserNeyOptions
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any] | None = None,
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__()
-        self.options = parse_options(KneserNeyOptions, architecture or {}, "architecture")
-        self.vocabulary_size = vocabulary_size
-        self.open_vocabulary = open_vocabulary
+    def build(self) -> None:
+        """Make no tables yet."""
         self.order = 0
 
     @classmethod
@@ -107,9 +91,10 @@ class KneserNey(CountedModel):
             tensors[f"log_probs_{order}"] = level.log_probs
             if order < model.order:
                 tensors[f"backoffs_{order}"] = level.backoffs
-        self._set_tensors({name: torch.from_numpy(array) for name, array in tensors.items()})
+        self.take_tensors({name: torch.from_numpy(array) for name, array in tensors.items()})
 
-    def _set_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+    def take_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the tables of a state dict."""
         for name, tensor in tensors.items():
             self.register_buffer(name, tensor)
         self.order = sum(name.startswith("log_probs") for name in tensors)
@@ -124,49 +109,16 @@ class KneserNey(CountedModel):
                 self._buffers[name] = tensor.to(moved.device)
         return self
 
-    @classmethod
-    def fit(
-        cls,
-        batches: Iterable[Sequence[np.ndarray]],
-        vocabulary_size: int,
-        architecture: Mapping[str, Any] | None = None,
-        open_vocabulary: bool = False,
-    ) -> KneserNey:
-        """Estimate a model from a stream of documents, which is not held."""
-        model = cls(vocabulary_size, architecture, open_vocabulary)
-        counts = count_parts(join_sentences(batches), model.options.order)
+    def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
+        """Estimate the model from a stream of documents."""
+        counts = count_parts(join_sentences(batches), self.options.order)
         if counts is None:
-            raise InputError("the training text has no document; give a longer one")
-        possible = np.arange(vocabulary_size) != BOS
-        possible[UNK] = not open_vocabulary
-        found = estimate_backoff(
-            extend_words(counts, vocabulary_size), possible, model.options.prune
-        )
-        model._set_levels(found.model)
-        return model
-
-    @classmethod
-    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> KneserNey:
-        """Rebuild a model from its `config` and its state dict."""
-        arguments = {key: value for key, value in config.items() if key != "family"}
-        model = cls(**arguments)
-        model._set_tensors(tensors)
-        return model
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": asdict(self.options),
-            "open_vocabulary": self.open_vocabulary,
-        }
-
-    @property
-    def device(self) -> torch.device:
-        """Where the tables are."""
-        return self._table("log_probs", 1).device
+            return False
+        possible = np.arange(self.vocabulary_size) != BOS
+        possible[UNK] = not self.open_vocabulary
+        extended = extend_words(counts, self.vocabulary_size)
+        self._set_levels(estimate_backoff(extended, possible, self.options.prune).model)
+        return True
 
     def _table(self, name: str, order: int) -> Tensor:
         return self.get_buffer(f"{name}_{order}")
@@ -229,16 +181,16 @@ class KneserNey(CountedModel):
 
     def initial_state(self, batch_size: int, maximum_length: int) -> NGramState:
         """Return the state of B empty prefixes."""
-        return NGramState(torch.full((batch_size, self.order - 1), -1, device=self.device))
+        return NGramState((torch.full((batch_size, self.order - 1), -1, device=self.device),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, NGramState]:
         """Advance B prefixes by the tokens (B,): log probabilities, float32, (B, V), and state."""
         assert isinstance(state, NGramState)
         columns = [tokens][: self.order - 1]
         for order in range(2, self.order):
-            columns.append(self._find(order, state.places[:, order - 2], tokens))  # (B,)
-        places = torch.stack(columns, 1) if columns else state.places  # (B, N − 1)
-        return self._dense(places), NGramState(places)
+            columns.append(self._find(order, state.parts[0][:, order - 2], tokens))  # (B,)
+        places = torch.stack(columns, 1) if columns else state.parts[0]  # (B, N − 1)
+        return self._dense(places), NGramState((places,))
 
     def target_log_probs(self, inputs: Tensor, targets: Tensor, most: int) -> Iterator[Tensor]:
         """Yield log p of each target, float64, flat; no distribution is made for it."""

@@ -1,8 +1,10 @@
-"""The contract of latent language models p(x, z) and of their proposals q(z | x).
+"""The contracts of models whose likelihood is estimated.
 
-x are the words of an instance (a sentence or a document), z its latent variables: a parse, who is
-mentioned where. B instances, R rows (samples, each of one instance), W entries of a row of z,
-U random numbers a row, A temperatures.
+There are models that score sentences up to a constant, latent language models p(x, z) and their
+proposals q(z | x). x are the words of an instance (a sentence or a document), z its latent
+variables: a parse, who is mentioned where. B instances, R rows (samples, each of one instance), W
+entries of a row of z, U random numbers a row, A temperatures. Of sentences that are scored: B
+sentences, T words of the longest.
 
 A row of z is a vector of int64 in a canonical form: equal rows are equal latents and no two rows
 are the same latent. Rows shorter than W are filled up with `FILLING` at their end.
@@ -10,6 +12,7 @@ are the same latent. Rows shorter than W are filled up with `FILLING` at their e
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
@@ -18,10 +21,61 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import ConfiguredModel
+from beyond_perplexity.models.contract import ConfiguredModel, State
 from beyond_perplexity.vocabulary import Vocabulary
 
 FILLING = -1
+
+
+class UnnormalizedModel(ConfiguredModel):
+    """A model whose probabilities are known up to the partition function Z, which is not.
+
+    It scores whole sentences and generates none. Parameters and errors are those of
+    `ConfiguredModel`; the words are the ids above ``</s>``, ``<unk>`` among them.
+    """
+
+    normalized = False
+
+    @abstractmethod
+    def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+        """Return log p of sentences, nats, up to −log Z, float64, (B,).
+
+        Words are int64, (B, T), without ``<s>`` and ``</s>``, any valid id behind the end;
+        lengths (B,). On a CPU a sentence's score does not depend on the others in its batch.
+        """
+
+    @abstractmethod
+    def initial_state(self, batch_size: int) -> State:
+        """Return the state of B empty sentences, on the model's device."""
+
+    @abstractmethod
+    def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+        """Put a word, of (B,), to the end of each sentence.
+
+        Change of log score, float64, and state.
+        """
+
+    @abstractmethod
+    def scale_vectors(self) -> None:
+        """Scale the vectors of words to length 1, in place."""
+
+    def margins(self, batch: Any) -> Tensor:
+        """Return log scores of sentences less those of their distortions, nats, float64, (B,)."""
+        tokens, lengths = batch.both()  # (2 B, T), (2 B,)
+        true, distorted = self.sentence_log_scores(tokens, lengths).chunk(2)
+        return true - distorted
+
+    def loss(self, batch: Any, epoch: float = math.inf) -> Tensor:
+        """Return the hinge loss Σ max(0, 1 − margin) of a `ContrastBatch`, float64 scalar.
+
+        With energies S = −log score the margin is S(Ŵ) − S(W). The paper prints equation 17 with
+        the signs the other way around, against its equations 15 and 16 and the authors' program.
+
+        References
+        ----------
+        Arora & Rangarajan (2016). Contrastive entropy, section 4.
+        """
+        return (1 - self.margins(batch)).clamp(min=0).sum()
 
 
 class LatentModule(ConfiguredModel):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, drop, drop_words
+from beyond_perplexity.models.factored import TiedNetwork
 from beyond_perplexity.models.recurrent_layers import RecurrentState
 from beyond_perplexity.options import Dropout, Layers, Limited, Width
 
@@ -54,7 +54,7 @@ class RecurrentOptions(Limited):
     initialization: Literal["torch", "xavier"] = "torch"
 
 
-class RecurrentModel(FactoredNetwork):
+class RecurrentModel(TiedNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
     `kind` is torch's class of the layers, `memories` the tensors that a state consists of; the
@@ -69,7 +69,6 @@ class RecurrentModel(FactoredNetwork):
     def build(self) -> None:
         """Make the layers, untrained."""
         options = self.options
-        width = options.embedding_size if options.tie_weights else options.hidden_size
         self.embedding = nn.Embedding(self.vocabulary_size, options.embedding_size)
         self.layers = self.kind(
             options.embedding_size,
@@ -78,13 +77,8 @@ class RecurrentModel(FactoredNetwork):
             dropout=options.dropout if options.layers > 1 else 0.0,
             batch_first=True,
         )
-        same = width == options.hidden_size
-        self.narrow = None if same else nn.Linear(options.hidden_size, width)
-        self.output = FullSoftmax(width, self.vocabulary_size, True, self.open_vocabulary)
+        self._make_output(options.hidden_size)
         nn.init.normal_(self.embedding.weight, std=options.embedding_size**-0.5)
-        nn.init.zeros_(self.output.bias)
-        if options.tie_weights:
-            self.output.weight = self.embedding.weight
         if options.initialization == "xavier":
             self._initialize_xavier()
 
@@ -101,13 +95,7 @@ class RecurrentModel(FactoredNetwork):
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, E or H), for tokens (B, T)."""
         options = self.options
-        stream = drop_words(
-            self.embedding(tokens),
-            tokens,
-            self.vocabulary_size,
-            options.embedding_dropout,
-            self.training,
-        )  # (B, T, E)
+        stream = self._drop_words(self.embedding(tokens), tokens)  # (B, T, E)
         stream = self._drop(stream)  # (B, T, E)
         if options.locked_dropout and self.training:
             return self._to_features(self._layer_by_layer(stream))  # (B, T, E or H)
@@ -127,7 +115,7 @@ class RecurrentModel(FactoredNetwork):
         stream = self.embedding(tokens)  # (B, E)
         after = []
         for layer, weights in enumerate(self.layers.all_weights):
-            before = tuple(part[layer] for part in state.memory)  # each (B, H)
+            before = tuple(part[layer] for part in state.parts)  # each (B, H)
             after.append(self._cell(stream, before, weights))  # each (B, H)
             stream = after[-1][0]  # (B, H)
         memory = tuple(torch.stack(parts) for parts in zip(*after, strict=True))  # each (L, B, H)
@@ -151,13 +139,6 @@ class RecurrentModel(FactoredNetwork):
             zeros = stream.new_zeros(1, len(stream), self.options.hidden_size)  # (1, B, H)
             stream = self._drop(self._fused(stream, (zeros,) * self.memories, weights))  # (B, T, H)
         return stream
-
-    def _to_features(self, hidden: Tensor) -> Tensor:
-        return hidden if self.narrow is None else self.narrow(hidden)  # (..., E or H)
-
-    def _drop(self, values: Tensor) -> Tensor:
-        options = self.options
-        return drop(values, options.dropout, self.training, options.locked_dropout)
 
 
 class LSTM(RecurrentModel):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.counted import UnnormalizedModel
+from beyond_perplexity.models.latent import UnnormalizedModel
 from beyond_perplexity.models.recurrent_layers import RecurrentState, SigmoidLayer
 from beyond_perplexity.options import Limited, Width
 
@@ -83,7 +83,7 @@ class SentenceRNN(UnnormalizedModel):
     def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Put a word, of (B,), to the end of each sentence: −y(t), float64, (B,), and the state."""
         assert isinstance(state, RecurrentState)
-        (before,) = state.memory  # (1, B, H)
+        (before,) = state.parts  # (1, B, H)
         units = self.layer.step(self.embedding(tokens), before[0])  # (B, H)
         return self._terms(units), RecurrentState((units[None],))
 

@@ -21,7 +21,6 @@ from beyond_perplexity.models.factored import (
     FactoredNetwork,
     FullSoftmax,
     OutputLayer,
-    drop_words,
     skips_layer,
 )
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
@@ -321,16 +320,9 @@ class Transformer(FactoredNetwork):
         return features, after
 
     def _embed(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        embedded = drop_words(
-            self.embedding(tokens) * math.sqrt(self.options.width),
-            tokens,
-            self.vocabulary_size,
-            self.options.embedding_dropout,
-            self.training,
-        )  # (B, T, D)
-        return functional.dropout(
-            embedded + positions, self.options.dropout, self.training
-        )  # (B, T, D)
+        scaled = self.embedding(tokens) * math.sqrt(self.options.width)  # (B, T, D)
+        stream = self._drop_words(scaled, tokens) + positions  # (B, T, D)
+        return functional.dropout(stream, self.options.dropout, self.training)
 
 
 def sinusoids(length: int, width: int) -> Tensor:

@@ -21,8 +21,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.factored import OutputLayer, float_product, impossible_ids
-from beyond_perplexity.models.losses import chosen_log_probs, summed_cross_entropy
+from beyond_perplexity.models.contract import chosen_log_probs
+from beyond_perplexity.models.factored import (
+    OutputLayer,
+    float_product,
+    impossible_ids,
+    summed_cross_entropy,
+)
 from beyond_perplexity.models.transformer import Transformer, TransformerOptions
 from beyond_perplexity.vocabulary import N_SPECIAL
 

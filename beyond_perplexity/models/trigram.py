@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.counted import SparseCountedModel
+from beyond_perplexity.models.contract import CountedModel, State, TensorState
 from beyond_perplexity.ngrams.counts import (
     count_parts,
     join_sentences,
@@ -29,53 +27,40 @@ from beyond_perplexity.vocabulary import BOS
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
 
 
-@dataclass(frozen=True)
-class TrigramState(State):
+class TrigramState(TensorState):
     """The second newest token of each prefix, int64, (B,)."""
 
-    previous: Tensor
-
-    def select(self, rows: Tensor) -> TrigramState:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
-        return TrigramState(self.previous[rows])
-
-    def reset(self, rows: Tensor) -> TrigramState:
-        """Return the state with the given rows put back to the empty prefix."""
-        return TrigramState(self.previous.index_fill(0, rows, BOS))
-
-    def restart(self, mask: Tensor) -> TrigramState:
-        """Return the state with the rows of a mask (B,) put back to the empty prefix."""
-        return TrigramState(self.previous.masked_fill(mask, BOS))
-
-    def tensors(self) -> tuple[Tensor, ...]:
-        """Return the tokens."""
-        return (self.previous,)
+    blank = BOS
 
 
-class Trigram(SparseCountedModel):
-    """Trigram counts, in the tables of `SparseCountedModel`; see the module.
+@dataclass(frozen=True)
+class TrigramOptions:
+    """There are none."""
 
-    `contexts`, int64, (C,), rising: u V + v. It has no options.
+
+class Trigram(CountedModel):
+    """Trigram counts, with a sparse distribution in each context; see the module.
+
+    C contexts, `contexts`, int64, (C,), rising: u V + v. N entries (distinct trigrams), in the
+    order of their contexts: those of context c are ``offsets[c]`` to ``offsets[c + 1] - 1``, int64,
+    (C + 1,). `successors`, int32, (N,): the last token of each, rising in each context; `counts`,
+    int64, (N,): how often each was seen.
     """
 
-    family: ClassVar[str] = "trigram"
+    family = "trigram"
+    options_kind = TrigramOptions
     contexts: Tensor
+    offsets: Tensor
+    successors: Tensor
+    counts: Tensor
 
-    def __init__(
-        self,
-        vocabulary_size: int,
-        architecture: Mapping[str, Any] | None = None,
-        open_vocabulary: bool = False,
-    ) -> None:
-        super().__init__()
-        if architecture:
-            raise InputError(f"architecture.{next(iter(architecture))}: a trigram has no options")
-        if vocabulary_size > LARGEST:
+    def build(self) -> None:
+        """Make empty tables."""
+        if self.vocabulary_size > LARGEST:
             raise InputError(
-                f"vocabulary: has {vocabulary_size} ids, a trigram takes {LARGEST} at most; cut it"
+                f"vocabulary: has {self.vocabulary_size} ids, a trigram takes {LARGEST} at most; "
+                "cut it"
             )
-        self.vocabulary_size = vocabulary_size
-        self.open_vocabulary = open_vocabulary
         empty = torch.zeros(0, dtype=torch.int64)
         self._set_counts(empty, empty)
 
@@ -90,45 +75,16 @@ class Trigram(SparseCountedModel):
         self.register_buffer("successors", (keys % self.vocabulary_size).int())  # (N,)
         self.register_buffer("counts", counts)
 
-    @classmethod
-    def fit(
-        cls,
-        batches: Iterable[Sequence[np.ndarray]],
-        vocabulary_size: int,
-        architecture: Mapping[str, Any] | None = None,
-        open_vocabulary: bool = False,
-    ) -> Trigram:
+    def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
         """Count the trigrams of a stream of documents; memory grows with the distinct ones."""
-        model = cls(vocabulary_size, architecture, open_vocabulary)
-        keys, counts = _count_stream(batches, vocabulary_size)  # (N,), (N,)
-        if not len(keys):
-            raise InputError("the training text has no document; give a longer one")
-        model._set_counts(torch.from_numpy(keys), torch.from_numpy(counts))
-        return model
+        keys, counts = _count_stream(batches, self.vocabulary_size)  # (N,), (N,)
+        self._set_counts(torch.from_numpy(keys), torch.from_numpy(counts))
+        return len(keys) > 0
 
-    @classmethod
-    def from_tensors(cls, config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Trigram:
-        """Rebuild a model from its `config` and its state dict."""
-        arguments = {key: value for key, value in config.items() if key != "family"}
-        model = cls(**arguments)
+    def take_tensors(self, tensors: Mapping[str, Tensor]) -> None:
+        """Take the tables of a state dict."""
         for name in ("contexts", "offsets", "successors", "counts"):
-            model.register_buffer(name, tensors[name])
-        return model
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """Keyword arguments that build the same model, with ``family``."""
-        return {
-            "family": self.family,
-            "vocabulary_size": self.vocabulary_size,
-            "architecture": {},
-            "open_vocabulary": self.open_vocabulary,
-        }
-
-    @property
-    def device(self) -> torch.device:
-        """Where the counts are."""
-        return self.counts.device
+            self.register_buffer(name, tensors[name])
 
     def parameter_count(self) -> int:
         """Count the distinct trigrams: each has one estimated probability."""
@@ -143,7 +99,7 @@ class Trigram(SparseCountedModel):
     def find_contexts(self, tokens: Tensor, state: State) -> tuple[Tensor, TrigramState]:
         """Advance B seen prefixes by the tokens (B,): their contexts, and the state."""
         assert isinstance(state, TrigramState)
-        return self.context_index(tokens, state.previous)[0], TrigramState(tokens)
+        return self.context_index(tokens, state.parts[0])[0], TrigramState((tokens.clone(),))
 
     def _log_probs(self, entries: Tensor, rows: Tensor) -> Tensor:
         """Return log p of entries in their contexts, float64."""
@@ -195,13 +151,13 @@ class Trigram(SparseCountedModel):
 
     def initial_state(self, batch_size: int, maximum_length: int) -> TrigramState:
         """Return the state of B empty prefixes."""
-        return TrigramState(torch.full((batch_size,), BOS, device=self.device))
+        return TrigramState((torch.full((batch_size,), BOS, device=self.device),))
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, TrigramState]:
         """Advance B prefixes by the tokens (B,): log probabilities, float32, (B, V), and state."""
         assert isinstance(state, TrigramState)
-        rows, seen = self.context_index(tokens, state.previous)  # (B,), (B,)
-        return self._dense(rows, seen), TrigramState(tokens)
+        rows, seen = self.context_index(tokens, state.parts[0])  # (B,), (B,)
+        return self._dense(rows, seen), TrigramState((tokens.clone(),))
 
 
 def _count_stream(

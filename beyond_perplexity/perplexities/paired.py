@@ -15,16 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.holm_adjustment import draw_warning, holm
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.p_values import (
+    draw_warning,
+    holm,
+    sign_flip_p_values,
+    student_quantile,
+)
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.score_files import FileScores, same_documents
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
@@ -83,14 +86,9 @@ def compare_scores(
     pairs = [row for row in rows if row["second"] is not None and row["low"] is not None]
     for row, adjusted in zip(pairs, holm([row["p_value"] for row in pairs]), strict=True):
         row["p_adjusted"] = float(adjusted)
-        row["note"] = joined_facts(row["note"], flip_warning(len(pairs), options.flips))
+        row["note"] = joined_facts(row["note"], draw_warning(len(pairs), options.flips, "flips"))
     ordered = sorted(rows, key=lambda row: row["second"] is not None)
     return pa.Table.from_pylist(ordered, PERPLEXITY_DIFFERENCES)
-
-
-def flip_warning(tests: int, flips: int) -> str:
-    """Say which stars so few flips cannot give to so many tests; empty when all can appear."""
-    return draw_warning(tests, flips, "flips")
 
 
 def _by_text(files: Sequence[FileScores]) -> dict[str, list[FileScores]]:

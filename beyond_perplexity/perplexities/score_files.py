@@ -10,7 +10,7 @@ other texts), ``unknown``, ``log_likelihood_spelled`` (then taken), ``scored_tex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import NoReturn
@@ -99,31 +99,33 @@ def _keys(column: pa.Array) -> np.ndarray:
     return np.array([*keys, 0], np.int64)[places]
 
 
-def _streamed(file: TableFile, name: str, kind: pa.DataType) -> Iterator[pa.Array]:
+def _column(file: TableFile, name: str, kind: pa.DataType) -> pa.Array:
+    """Read a column as it is, with what is empty; of CSV as the given type."""
     try:
-        for batch in file.columns({name: kind}):
-            yield batch.column(0)
+        parts = [batch.column(0) for batch in file.columns({name: kind})]
     except (OSError, pa.ArrowException) as error:
         text = " ".join(str(error).split())[:200]
         raise InputError(f"{file.path}: column '{name}' cannot be read ({text})") from error
+    return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], kind)
+
+
+def _missing(column: pa.Array) -> np.ndarray:
+    found: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
+    return found
 
 
 def _read_keys(file: TableFile, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Read a column of names: their keys, and where there is none."""
-    parts = list(_streamed(file, name, pa.string()))
+    column = _column(file, name, pa.string())
     try:
-        keys = [_keys(part) for part in parts]
+        return _keys(column), _missing(column)
     except pa.ArrowException as error:
         raise InputError(f"{file.path}: column '{name}' is no text or whole number") from error
-    empty = [part.is_null().to_numpy(zero_copy_only=False) for part in parts]
-    return np.concatenate([np.empty(0, np.int64), *keys]), np.concatenate(
-        [np.empty(0, bool), *empty]
-    )
 
 
 def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str, np.ndarray]:
     """Read columns of numbers, of which none may be missing."""
-    parts: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in names}
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in names}
     for group in range(file.n_groups):
         for batch in file.batches(names, group):
             check = partial(file.check, batch)
@@ -136,35 +138,31 @@ def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str
                 else:
                     check(name, column < 0, "a count")
                 parts[name].append(column)
-    return {
-        name: np.concatenate([part for part in parts[name] if len(part)] or parts[name])
-        for name in names
-    }
+    return {name: np.concatenate(held or [np.empty(0)]) for name, held in parts.items()}
 
 
 def _read_spelled(file: TableFile) -> bool:
     """Tell whether a file has log-likelihoods with spellings: in all rows or in none."""
     if _SPELLED not in file.names:
         return False
-    first = filled = 0
-    for part in _streamed(file, _SPELLED, pa.float64()):
-        filled += len(part) - part.null_count
-        if 0 < filled < first + len(part):
-            row = first + int(np.argmax(part.is_null().to_numpy(zero_copy_only=False)))
-            row = row if part.null_count else 0
-            raise InputError(
-                f"{file.place(row)}: {_SPELLED} is empty or NaN; give it in all rows or none"
-            )
-        first += len(part)
-    return filled > 0
+    missing = _missing(_column(file, _SPELLED, pa.float64()))
+    if missing.any() and not missing.all():
+        raise InputError(
+            f"{file.place(int(np.argmax(missing)))}: {_SPELLED} is empty or NaN; give it in all "
+            "rows or none"
+        )
+    return not missing.all()
+
+
+def _read_texts(file: TableFile, name: str) -> pa.Array:
+    return pc.fill_null(_column(file, name, pa.string()).cast(pa.string()), "")
 
 
 def _read_ended(file: TableFile) -> bool | None:
     """Tell whether log-likelihoods have the end of each document: those of all rows, or of none."""
     if _ENDED not in file.names:
         return None
-    parts = [part.cast(pa.string()) for part in _streamed(file, _ENDED, pa.string())]
-    column = pc.utf8_lower(pc.fill_null(pa.chunked_array(parts, pa.string()), ""))
+    column = pc.utf8_lower(_read_texts(file, _ENDED))
     values = column.unique().to_pylist()
     if values in (["true"], ["false"]):
         return values == ["true"]
@@ -231,9 +229,7 @@ def _read_kinds(file: TableFile, count: int) -> tuple[np.ndarray, list[str]]:
     """Read which text each row is of, as codes of names."""
     if _KIND not in file.names:
         return np.zeros(count, np.int64), [""]
-    parts = [part.cast(pa.string()) for part in _streamed(file, _KIND, pa.string())]
-    coded = pc.fill_null(pa.chunked_array(parts, pa.string()), "").combine_chunks()
-    encoded = coded.dictionary_encode()
+    encoded = _read_texts(file, _KIND).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
 

@@ -1,38 +1,182 @@
-"""Perplexity in every definition that it is quoted in, never one number alone.
+"""A row a document: what was scored, and what the model says of it.
 
-PP = exp(−log P / N) (001; base-free). What differs between programs is N and P: so each perplexity
-stands beside its N, what N counts, the share of unknown words, and the context.
+Three hooks let a scoring be of another text or another vocabulary; the rest need not know:
+
+- *where texts come from*: whatever gives `ScoredText`, such as `texts_of_split`;
+- *which string is scored*: ``text="cleaned"`` (tokens joined by one blank) or ``text="raw"`` (the
+  string as it is), for counts and hash as well. One file may hold rows of both (a document once
+  a text): its column ``scored_text`` says which a row is of, and rows are compared with rows of the
+  same text alone;
+- *how unknown words are spelled*: ``spell(texts, unknown)``, for each text ln p of the spellings of
+  those words that a closed vocabulary reads as ``<unk>`` (`speller.speller.Speller.spell`), given
+  how many the model read so. Its sum with log P is ``log_likelihood_spelled``.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     group_key,
     ratio_interval,
     sum_groups,
 )
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import check_window
-from beyond_perplexity.perplexities.documents import (
-    DocumentRow,
-    ScoredText,
-    Spell,
-    TextKind,
-    score_rows,
-)
-from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary
+from beyond_perplexity.models.likelihoods import POOL, DocumentScore, check_window, score_documents
+from beyond_perplexity.schemas.corpora import DOCUMENTS, RAW
+from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.storage.provenance import hash_bytes
+from beyond_perplexity.storage.shards import read_batches
+from beyond_perplexity.vocabulary import ClosedVocabulary, Vocabulary, split_words
+
+TextKind = Literal["cleaned", "raw"]
+Spell = Callable[[Sequence[str], Sequence[int]], Iterable[float]]
+READ = 8_192  # documents that are read at once
+
+
+class ScoredText(NamedTuple):
+    """A document that is to be scored; `group`, such as its page, is what it belongs to."""
+
+    doc_id: int
+    text: str
+    group: str | None = None
+
+
+class DocumentRow(NamedTuple):
+    """What a model says of a document: the columns of schema ``document_scores``."""
+
+    doc_id: int
+    scored_text: str  # Which string was scored
+    group: str | None  # None: the document is a group of its own
+    # ln P of the tokens and, if `ended`, ``</s>``; −inf when one of them is impossible
+    log_likelihood: float
+    # The same with the spelling of each unknown word; None without a speller
+    log_likelihood_spelled: float | None
+    tokens: int  # Tokens of the model, without ``<s>`` and ``</s>``
+    words: int  # words, characters, bytes: Of the scored string; bytes are those of UTF-8
+    characters: int
+    bytes: int
+    unknown: int  # unknown, impossible: ``<unk>`` tokens, and predictions of probability zero
+    impossible: int
+    text_hash: int  # 64 bits of the BLAKE2b digest of the scored bytes, signed
+    ended: bool = True  # Whether the log-likelihoods have the end of the document
+
+
+def texts_of_split(
+    path: str, split: str, *, grouped: bool = False, raw: str | None = None
+) -> Iterator[ScoredText]:
+    """Stream the documents of a split of a file of schema ``documents``.
+
+    `grouped`: whether the documents of a title are a group; `raw`: file of schema ``raw``, of the
+    same extraction: give the text before cleaning.
+    """
+    columns = ["doc_id", "split", "title"] if raw else ["doc_id", "split", "title", "text"]
+    batches = read_batches(path, DOCUMENTS, columns, READ)
+    for batch in _add_raw(batches, path, raw) if raw else batches:
+        for row in batch.filter(pc.equal(batch.column("split"), split)).to_pylist():
+            group = row["title"] or None if grouped else None
+            yield ScoredText(row["doc_id"], row["text"], group)
+
+
+def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
+    """Add the texts before cleaning, which lie in the order of the documents."""
+    strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
+    waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
+    for batch in batches:
+        while len(waiting) < len(batch) and (more := next(strings, None)) is not None:
+            waiting = pa.concat_tables([waiting, pa.Table.from_batches([more])])
+        found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
+        documents = pa.Table.from_batches([batch])
+        if not found.column("doc_id").equals(documents.column("doc_id")):
+            raise _other_documents(path, raw)
+        yield documents.append_column("text", found.column("text"))
+    if len(waiting) or next(strings, None) is not None:
+        raise _other_documents(path, raw)
+
+
+def _other_documents(path: str, raw: str) -> InputError:
+    words = f"{raw}: does not hold the documents of {path} in their order"
+    return InputError(f"{words}; extract the corpus again")
+
+
+def _row(
+    item: ScoredText, kind: TextKind, score: DocumentScore, spelling: float | None, ended: bool
+) -> DocumentRow:
+    if math.isnan(score.log_prob):
+        raise InputError(
+            f"doc_id {item.doc_id}: the model gives it the log-probability NaN; its weights are "
+            "damaged or its numbers overflow: train or bring the model again"
+        )
+    content = item.text.encode()
+    return DocumentRow(
+        item.doc_id,
+        kind,
+        item.group,
+        score.log_prob,
+        None if spelling is None else score.log_prob + float(spelling),
+        score.tokens,
+        len(split_words(item.text) if kind == "cleaned" else item.text.split()),
+        len(item.text),
+        len(content),
+        score.unknown,
+        score.impossible,
+        hash_bytes(content),
+        ended,
+    )
+
+
+def score_rows(
+    model: LanguageModel,
+    vocabulary: Vocabulary,
+    texts: Iterable[ScoredText | str],
+    *,
+    text: TextKind = "cleaned",
+    spell: Spell | None = None,
+    count_eos: bool = True,
+    **options: Any,
+) -> Iterator[list[DocumentRow]]:
+    """Score a stream of documents without holding it, in batches in the order of the texts.
+
+    `model`, `vocabulary`: from `models.registry.load_model`; `texts`: a plain string is a
+    document without a group; its place, from 0, is its ``doc_id``; `text`: whether repeated blanks
+    are one and blanks at the ends none, or the string is scored as is; `spell`: see the module;
+    `count_eos`: whether log-likelihoods have the end of each document; `**options`: as in
+    `likelihoods.score_encoded`.
+
+    Raises InputError when a score is no number: that is no infinite perplexity, but a broken model.
+    """
+    given = (
+        ScoredText(place, item) if isinstance(item, str) else item
+        for place, item in enumerate(texts)
+    )
+    if text == "cleaned":
+        given = (item._replace(text=" ".join(split_words(item.text))) for item in given)
+    while part := list(islice(given, POOL)):
+        strings = [item.text for item in part]
+        scores = list(score_documents(model, vocabulary, strings, count_eos=count_eos, **options))
+        spellings: Iterable[float | None] = [None] * len(part)
+        if spell:
+            spellings = spell(strings, [score.unknown for score in scores])
+        of_each = zip(part, scores, spellings, strict=True)
+        yield [_row(item, text, score, spelling, count_eos) for item, score, spelling in of_each]
+
+
+def rows_table(rows: list[DocumentRow]) -> pa.Table:
+    """Turn rows into a table of schema ``document_scores``."""
+    return pa.table([*zip(*rows, strict=True)], DOCUMENT_SCORES)
+
 
 UNITS = ("token", "word", "character", "byte")
 
@@ -67,24 +211,16 @@ class Totals:
     def add(self, row: DocumentRow) -> None:
         """Add one document."""
         spelled = row.log_likelihood_spelled
-        values = (
-            row.log_likelihood,
-            math.nan if spelled is None else spelled,
-            row.tokens,
-            row.words,
-            row.characters,
-            row.bytes,
-        )
-        for column, value in zip(self.scores.values(), values, strict=True):
+        own = {
+            "log_prob": row.log_likelihood,
+            "log_prob_spelled": math.nan if spelled is None else spelled,
+            **{f"{unit}s": getattr(row, f"{unit}s") for unit in UNITS},
+        }
+        for column, (name, value) in zip(self.scores.values(), own.items(), strict=True):
             column.append(value)
+            setattr(self, name, getattr(self, name) + value)
         self.groups.append(group_key(row.group, self.documents))
-        self.log_prob += values[0]
-        self.log_prob_spelled += values[1]
         self.documents += 1
-        self.tokens += row.tokens
-        self.words += row.words
-        self.characters += row.characters
-        self.bytes += row.bytes
         self.unknown += row.unknown
         self.impossible_tokens += row.impossible
         self.impossible_documents += row.impossible > 0
@@ -100,13 +236,17 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def _perplexities(log_prob: float, n: Mapping[str, int]) -> dict[str, float | None]:
+    return {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()}
+
+
 def _spelled(totals: Totals, n: dict[str, int]) -> dict[str, Any]:
     log_prob, bits = totals.log_prob_spelled, -totals.log_prob_spelled / math.log(2)
     spelling = (totals.log_prob - log_prob) / math.log(2) / max(1, totals.unknown)
     return {
         "log_prob": _number(log_prob),
         "bits": {unit: _number(bits / n[unit]) for unit in ("character", "byte")},
-        "perplexity": {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()},
+        "perplexity": _perplexities(log_prob, n),
         "bits_per_unknown_word": _number(spelling),
     }
 
@@ -181,18 +321,12 @@ def summarize(
     Raises InputError when there are no documents, or N is zero.
     """
     extra = totals.documents * (count_eos + count_bos)
-    n = {
-        "token": totals.tokens + extra,
-        "word": totals.words + extra,
-        "character": totals.characters + extra,
-        "byte": totals.bytes + extra,
-    }
+    n: dict[str, int] = {unit: getattr(totals, f"{unit}s") + extra for unit in UNITS}
     if not totals.documents or not n["token"]:
         raise InputError("there is nothing to score: no documents, or all of them are empty")
-    values = {unit: perplexity_of(totals.log_prob, count) for unit, count in n.items()}
     counted = [name for name, on in (("</s>", count_eos), ("<s>", count_bos)) if on]
     summary: dict[str, Any] = {
-        "perplexity": {unit: _number(value) for unit, value in values.items()},
+        "perplexity": _perplexities(totals.log_prob, n),
         "infinite": not math.isfinite(totals.log_prob),
         "bits": {
             unit: _number(-totals.log_prob / n[unit] / math.log(2))
@@ -216,7 +350,7 @@ def summarize(
         summary["unknown_penalized"] = {
             "unknown_types": vocabulary.unknown_types,
             "log_prob": _number(penalized),
-            "perplexity": {unit: _number(perplexity_of(penalized, n[unit])) for unit in n},
+            "perplexity": _perplexities(penalized, n),
         }
         if not math.isnan(totals.log_prob_spelled):
             summary["spelled"] = _spelled(totals, n)
@@ -230,7 +364,7 @@ def measure(
     *,
     text: TextKind = "cleaned",
     spell: Spell | None = None,
-    write: Callable[[list[DocumentRow]], None] | None = None,
+    write: Callable[[pa.Table], object] | None = None,
     context_length: int | None = None,
     stride: int | None = None,
     count_eos: bool = True,
@@ -238,7 +372,7 @@ def measure(
 ) -> dict[str, Any]:
     """Score a stream of texts and summarize it.
 
-    `write` is given the rows of the documents, batch by batch; other options are those of
+    `write` is given the rows of the documents as tables, batch by batch; other options are those of
     `documents.score_rows`, `likelihoods.check_window` and `summarize`. Without ``</s>`` neither
     N nor log P has it. The result is that of `summarize`, with ``text``, ``context_length`` and
     ``stride`` (null: no limit).
@@ -251,6 +385,6 @@ def measure(
         for row in rows:
             totals.add(row)
         if write:
-            write(rows)
+            write(rows_table(rows))
     summary = summarize(totals, vocabulary, count_eos=count_eos, count_bos=count_bos)
     return {**summary, "text": text, "context_length": context, "stride": step}

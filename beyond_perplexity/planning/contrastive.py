@@ -12,26 +12,25 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.latent_checks import require
-from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
+from beyond_perplexity.planning.models import Models, SentenceSection, check_scored
+from beyond_perplexity.planning.parameters import (
+    Config,
+    as_json,
+    block_names,
+    block_range,
+    documents_are_sentences,
+)
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 _FOLDER = "<results>/contrastive"
 DIFFERENCES = "differences"  # the name of a file among those of models
 
 
-class ContrastivePlan:
+class ContrastivePlan(SentenceSection):
     """The contrastive entropy of a validated configuration."""
 
     def __init__(self, config: Config, models: Models) -> None:
-        self._config = config
-        self._models = models
-        self.options: Mapping[str, Any] = config["contrastive"]
-
-    def models(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored (of those trained on a corpus)."""
-        names: list[str] = self.options["models"]
-        return [name for name in names if corpus in (None, self._models.corpus(name))]
+        super().__init__(config, models, "contrastive")
 
     def normalized(self) -> list[str]:
         """List those that have a likelihood, and so a perplexity."""
@@ -41,10 +40,6 @@ class ContrastivePlan:
         """List those that have none, where it is estimated."""
         known = self.normalized() if self.options["partition"]["proposal"] else self.models()
         return [name for name in self.models() if name not in known]
-
-    def corpora(self) -> list[str]:
-        """List the corpora whose texts are distorted."""
-        return list(dict.fromkeys(self._models.corpus(name) for name in self.models()))
 
     def describe(self) -> str:
         """Say in words how much is scored."""
@@ -69,33 +64,12 @@ class ContrastivePlan:
     def versions(self, draws: str) -> str:
         """Return the first draw and their number of every level in a block of draws, as JSON."""
         size = self.options["draws_per_shard"]
-        first = int(draws) * size
         found = {
-            str(level): [first, min(size, number - first)]
+            str(level): block_range(draws, number, size)
             for level, number in self._draws().items()
-            if number > first
+            if number > int(draws) * size
         }
-        return as_json(found if first else {"0.0": [0, 1], **found})
-
-    def sentence_range(self, units: str) -> list[int]:
-        """Return the first sentence of a block, and how many they are."""
-        size = self.options["sentences_per_shard"]
-        first = int(units) * size
-        return [first, min(size, self.options["sentences"] - first)]
-
-    def limit(self, units: str) -> list[int]:
-        """Return the number of all sentences, for the last block, which may not go beyond it."""
-        total: int = self.options["sentences"]
-        return [total] if sum(self.sentence_range(units)) == total else []
-
-    def whole_flag(self, model: str) -> list[str]:
-        """Return the flag that says that documents are sentences, where they are."""
-        whole = documents_are_sentences(self._config, "contrastive", self._models.corpus(model))
-        return ["--whole"] if whole else []
-
-    def distortion(self) -> str:
-        """Return what happens to a word that is hit, as JSON."""
-        return as_json(self.options["distortion"])
+        return as_json(found if int(draws) else {"0.0": [0, 1], **found})
 
     def substitutes(self, model: str) -> list[str]:
         """List the vocabulary that substitutes come from; none where they are those of the text."""
@@ -109,19 +83,10 @@ class ContrastivePlan:
 
     def score_files(self, model: str) -> list[str]:
         """List the shards of a model, blocks of sentences by blocks of draws."""
-        given = self.options
-        units = -(-given["sentences"] // given["sentences_per_shard"])
-        draws = -(-max(self._draws().values(), default=1) // given["draws_per_shard"])
+        number = max(self._draws().values(), default=1)
+        draws = block_names(number, self.options["draws_per_shard"])
         folder = f"{_FOLDER}/{self._models.corpus(model)}/scores/{model}"
-        return [
-            f"{folder}/{block:05d}-{part:05d}.parquet"
-            for block in range(units)
-            for part in range(draws)
-        ]
-
-    def all_score_files(self, corpus: str) -> list[str]:
-        """List the shards of all models of a corpus, model by model."""
-        return [file for name in self.models(corpus) for file in self.score_files(name)]
+        return [f"{folder}/{block}-{part}.parquet" for block in self.blocks() for part in draws]
 
     def files(self) -> list[str]:
         """List all that is measured: of models, of their differences, and of pairs."""
@@ -183,8 +148,14 @@ def check_contrastive(config: Config) -> None:
     given = config["contrastive"]
     _share_sentences(config)
     from_text = _from_text(given)
+    check_scored(config, "contrastive", [DIFFERENCES], [given["split"]])
     for name in given["models"]:
-        _check_model(name, config)
+        family = config["models"][name]["family"]
+        if FAMILIES[family].kind == "latent":
+            raise InputError(
+                f"contrastive.models: '{name}' ({family}) has latent variables, its scores are "
+                "estimates; remove it"
+            )
     if given["vocabulary"] is not None:
         key, name = "contrastive.vocabulary", given["vocabulary"]
         require(key, name, config["vocabularies"], "vocabulary")
@@ -206,23 +177,6 @@ def check_contrastive(config: Config) -> None:
             "contrastive.levels"
         )
     _check_proposal(config)
-
-
-def _check_model(name: str, config: Config) -> None:
-    require("contrastive.models", name, config["models"], "model")
-    model, split = config["models"][name], config["contrastive"]["split"]
-    if FAMILIES[model["family"]].kind == "latent":
-        raise InputError(
-            f"contrastive.models: '{name}' ({model['family']}) has latent variables, its scores "
-            "are estimates; remove it"
-        )
-    if name == DIFFERENCES:
-        raise InputError(f"contrastive.models: '{name}' is the name of a file; rename the model")
-    if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
-        raise InputError(
-            f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is scored on it "
-            "(contrastive.split)"
-        )
 
 
 def _check_proposal(config: Config) -> None:

@@ -11,7 +11,7 @@ from beyond_perplexity.importance.estimator_registry import estimator_code
 from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json, caps
+from beyond_perplexity.planning.parameters import as_json, block_names, block_range, caps
 
 REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
 # A flag for every way to draw, for the command of a rule whose parameters have these names.
@@ -154,9 +154,6 @@ class ImportancePlan:
         count: int = held[what]
         return count
 
-    def _n_blocks(self, what: str, draw: str) -> int:
-        return -(-self._count(what, draw) // self.options[f"{what}_per_shard"])
-
     def instance_range(self, draw: str, block: str) -> list[int]:
         """Return the first place of a block of instances, and how many they are.
 
@@ -174,9 +171,10 @@ class ImportancePlan:
         return self._range(what, draw, block) if what else []
 
     def _range(self, what: str, draw: str, block: str) -> list[int]:
-        size = self.options[f"{what}_per_shard"]
-        first = int(block) * size
-        return [first, min(size, self._count(what, draw) - first)]
+        return block_range(block, self._count(what, draw), self.options[f"{what}_per_shard"])
+
+    def _blocks(self, what: str, draw: str) -> list[str]:
+        return block_names(self._count(what, draw), self.options[f"{what}_per_shard"])
 
     def split_of(self, folder: str) -> str:
         """Return the split that the draws of a folder are from: for choosing, another one."""
@@ -189,11 +187,11 @@ class ImportancePlan:
             return []  # simulated documents are of no split
         folder = f"<results>/{folder}/{draw}/{self.model_of(proposal)}/{proposal}"
         return [
-            f"{folder}/{setting}/{instances:05d}-{samples:05d}.parquet"
+            f"{folder}/{setting}/{instances}-{samples}.parquet"
             for setting in self.settings(draw, proposal)
-            for instances in range(self._n_blocks("instances", draw))
+            for instances in self._blocks("instances", draw)
             for what in [DRAWS[draw].cut_by(setting)]
-            for samples in range(self._n_blocks(what, draw) if what else 1)
+            for samples in (self._blocks(what, draw) if what else ["00000"])
         ]
 
     # ---- beside ----

@@ -5,29 +5,46 @@ What a job asks for is enough for most, and twice as much after every failure.
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+import platform
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from beyond_perplexity.planning.work import Wildcards, Work
+from beyond_perplexity.models.families import FAMILIES
+from beyond_perplexity.planning.parameters import with_defaults
+from beyond_perplexity.planning.run import Run
 from beyond_perplexity.storage.benchmarks import read_benchmark
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
+from beyond_perplexity.storage.inputs import read_json
+from beyond_perplexity.storage.outputs import write_json
+
+Wildcards = Mapping[str, str]
 
 PLAN_FILE = "plan.json"  # in the folder of the results
 # Wildcards that only say which part of the work a job is; draws of another split cost the same.
-_PARTS = ("shard", "block", "units", "draws", "instances", "samples", "resample")
-CUTS = frozenset({*_PARTS, "drawn", "reduced"})
+CUTS = ("shard", "block", "units", "draws", "instances", "samples", "resample", "drawn", "reduced")
 _CHANCE = 0.2  # of the time of a job: other work on the machine, a slow file system
 DAY = 1440  # minutes
 SHORTEST = 30  # minutes: less is no help to a scheduler, and a file system may be slow
 TIME_MARGIN = 3  # of what a job is expected to take
-START = 20  # seconds, guessed
+START = 20  # seconds, guessed, of a job: imports, and reading a model
 UNKNOWN_MINUTES = 0.2  # of jobs of which nothing is known: most of these only tabulate or compare
 _GPU_RATE = 5e12  # operations a second that small batches reach on a GPU
 _ENDS = 100  # MB: requests that differ by less are of no use either
 _COUNTED_BYTES = 40  # of memory for each token of a corpus whose n-grams are counted
 _MOST_COUNTED = 64_000  # MB that they ask for at first
+ASSUMED_TOKENS = 100_000_000  # of a corpus of which no file is there yet
+EMBEDDED_TOKENS = 500_000  # of the excerpts that pip brings
+ASSUMED_WORDS = 100_000  # of a closed vocabulary without a limit, which is known when it is built
+ASSUMED_BYTES = 2_000_000_000  # of a model that is brought by a name, not in a folder
+# Tokens in a byte of a source: of text, and of what bzip2 and gzip make of it, markup and all.
+TOKENS_PER_BYTE, PACKED_TOKENS_PER_BYTE = 0.15, 0.4
 
 
 class Effort(NamedTuple):
@@ -63,6 +80,172 @@ NEEDS = {
     "reduce_weights": Effort(1500, bytes_per_unit=100, seconds=1e-5),
     "extract_corpus": Effort(2000, seconds=1.5e-5),
 }
+
+
+# ---- how much work a job is ----
+
+
+def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+    code = fingerprint(FAMILIES[family].reference)
+    what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
+    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
+
+
+def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    import torch
+
+    from beyond_perplexity.models import registry
+    from beyond_perplexity.models.latents.kglm_instances import SIZES
+
+    # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
+    # knowledge graph, of which nothing is trained.
+    given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
+    made = registry.find(family)
+    known = inspect.signature(made).parameters
+    shapes = {name: held for name, held in given.items() if name in known}
+    with torch.device("meta"):
+        model = made(vocabulary, architecture, **shapes)
+    return sum(weight.numel() for weight in model.parameters())
+
+
+class Work:
+    """The units of work of jobs (documents, tokens, draws), and the weights of their models."""
+
+    def __init__(self, run: Run) -> None:
+        self.run, self.config, self.models = run, run.config, run.models
+        self.corpus_tokens, self.weights = cache(self._count_tokens), cache(self._count_weights)
+        generation, importance = run.config["generation"], run.importance.options
+        self._units: dict[str, Callable[[Wildcards], float]] = {
+            "train": lambda w: self._trained_tokens(w["model"]),
+            "measure_perplexity": lambda w: self._split_tokens(
+                w["model"], run.config["perplexity"]["split"]
+            ),
+            "generate": self._written,
+            "count_samples": self._counted_documents,
+            "measure_tendencies": lambda _: generation["documents"],
+            "draw": self._drawn,
+            "reduce_weights": lambda _: importance["instances"] * importance["samples"],
+            "score_contrast": self._contrasted,
+            "predict_words": self._predicted,
+            "score_semantics": self._predicted,
+            "extract_corpus": lambda w: self.corpus_tokens(w["corpus"]),
+        }
+
+    def units(self, rule: str, wildcards: Wildcards) -> float:
+        """Return how many units a job has; 1 where its work is always the same."""
+        found = self._units.get(rule)
+        return max(1.0, float(found(wildcards))) if found else 1.0
+
+    def job_weights(self, wildcards: Wildcards) -> int:
+        """Return the weights of the models that a job runs, as its wildcards name them."""
+        known = {**self.config["models"], **self.config["proposals"]}
+        held = (wildcards.get(key, "") for key in ("model", "proposal", "beside"))
+        return sum(self.weights(name) for name in held if name in known)
+
+    def _count_weights(self, name: str) -> int:
+        """Count the weights of a model or proposal; 0 of one that only counts words.
+
+        Of one whose file is there, or that is brought, a weight for every four of its bytes.
+        """
+        model, row = self.models.find(name), self.models.row(name)
+        if row.kind == "counted" or row.reference is None:
+            return 0
+        if row.kind == "brought":
+            files = [file for file in self.models.brought_files(name) if "safetensors" in file]
+            return (sum(Path(file).stat().st_size for file in files) or ASSUMED_BYTES) // 4
+        if trained := self._model_bytes(name):
+            return trained // 4
+        vocabulary = self.config["vocabularies"][model["vocabulary"]]
+        ids = vocabulary.get("size") or vocabulary.get("maximum_size") or ASSUMED_WORDS
+        return count_weights(model["family"], model["architecture"], int(ids))
+
+    def _model_bytes(self, name: str) -> int:
+        file = Path(self.run.results) / "models" / name / "model.safetensors"
+        return file.stat().st_size if file.exists() else 0
+
+    def counted_bytes(self, wildcards: Wildcards) -> int:
+        """Return the bytes of a model of counts that a job reads; 0 before there is one."""
+        name = wildcards.get("model", "")
+        known = name in self.config["models"]
+        return self._model_bytes(name) if known and self.models.row(name).kind == "counted" else 0
+
+    def training(self, name: str) -> dict[str, Any]:
+        """Return the options of a model's training with all defaults."""
+        model = self.models.find(name)
+        kind = FAMILIES[model["family"]].training.rpartition(":")[2]
+        return with_defaults(kind, model["training"] or {})
+
+    def _count_tokens(self, corpus: str) -> float:
+        """Return the tokens of a corpus: counted, or about those that its files hold."""
+        counted = Path(self.run.results) / "corpora" / corpus / "extraction.json"
+        if counted.exists():
+            return float(json.loads(counted.read_text(encoding="utf-8"))["tokens"])
+        files = [Path(file) for file in self.run.corpora.source_files(corpus)]
+        if not files:
+            return EMBEDDED_TOKENS
+        rates = TOKENS_PER_BYTE, PACKED_TOKENS_PER_BYTE
+        packed = (".bz2", ".gz", ".xz", ".zst")
+        sizes = (rates[f.suffix in packed] * f.stat().st_size for f in files if f.exists())
+        return sum(sizes) or ASSUMED_TOKENS
+
+    def _split_tokens(self, name: str, split: str) -> float:
+        corpus = self.models.corpus(name)
+        given: Mapping[str, float] = self.config["corpora"][corpus].get("split", {})
+        return self.corpus_tokens(corpus) * float(given.get(split, 1.0))
+
+    def _trained_tokens(self, name: str) -> float:
+        """Return the tokens that a training reads: a counted model's once."""
+        if self.models.raw_texts(name):
+            return 1.0  # it comes trained
+        once = self._split_tokens(name, "train")
+        if not self.models.learns(name):
+            return once
+        training = self.training(name)
+        steps, wake = training.get("maximum_steps"), training.get("wake_steps") or 0
+        epochs = once * (training.get("maximum_epochs") or 1)
+        wake *= (training.get("wake_batch_tokens") or 0) * (training.get("wake_samples") or 1)
+        return (min(epochs, steps * training["batch_tokens"]) if steps else epochs) + wake
+
+    def _written(self, wildcards: Wildcards) -> float:
+        """Return the documents of a shard; of a beam, its hypotheses of them."""
+        beam = self.config["decodings"][wildcards["decoding"]].get("size") or 1
+        return float(self.run.samples.shard_range(wildcards["shard"])[1] * beam)
+
+    def _counted_documents(self, wildcards: Wildcards) -> float:
+        generation = self.config["generation"]
+        if not wildcards.get("block"):  # of a reference
+            return float(generation["documents"])
+        names = wildcards["model"], wildcards["decoding"], wildcards["block"]
+        return float(len(self.run.samples.block_files(*names)) * generation["documents_per_shard"])
+
+    def _drawn(self, wildcards: Wildcards) -> float:
+        """Return samples by instances; of other draws, particles by runs or beams by them.
+
+        How many candidates options ask for: lists of sizes add up.
+        """
+        plan, draw, setting = self.run.importance, wildcards["draw"], wildcards["setting"]
+        cut = plan.sample_range(draw, setting, wildcards["samples"])
+        units = plan.instance_range(draw, wildcards["instances"])[1] * (cut[1] if cut else 1)
+        for key, value in plan.settings(draw, wildcards["proposal"]).get(setting, {}).items():
+            if isinstance(value, list | tuple) and all(isinstance(x, int) for x in value):
+                units *= max(1, sum(value))
+            elif key in ("particles", "samples") and isinstance(value, int):
+                units *= max(1, value)
+        return float(units)
+
+    def _contrasted(self, wildcards: Wildcards) -> float:
+        versions = json.loads(self.run.contrastive.versions(wildcards["draws"]))
+        sentences = self.run.contrastive.sentence_range(wildcards["units"])[1]
+        return float(sentences * sum(number for _, number in versions.values()))
+
+    def _predicted(self, wildcards: Wildcards) -> float:
+        given = self.config["semantics"]
+        sentences = self.run.semantics.sentence_range(wildcards["block"])[1]
+        return float(sentences * len(given["splits"]) * (1 + given["samples"]))
+
+
+# ---- what jobs took ----
 
 
 class Timing(NamedTuple):
@@ -111,19 +294,21 @@ def kind_of(rule: str, wildcards: Mapping[str, str]) -> str:
     return "/".join([rule, *(value for name, value in wildcards.items() if name not in CUTS)])
 
 
-def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
+def fit_timing(jobs: Sequence[Finished]) -> Timing:
     """Tell the start of jobs of one kind from the time of a unit, by the smallest and the largest.
 
-    Where all are of one size, `start` seconds are the start at most. A difference of less than a
-    fifth of the time is chance: the time of a unit is then that of a difference of a fifth, which
-    it hardly exceeds.
+    Where all are of one size, two thirds are the start, or `START`: whatever it is, a job four
+    times as large takes half to twice of what that says. A difference of less than a fifth of the
+    time is chance: the time of a unit is then that of a difference of a fifth, which it hardly
+    exceeds.
     """
     small, large = min(jobs), max(jobs)
     written = sum(job.output_bytes for job in jobs) / sum(job.units for job in jobs)
     megabytes = max(job.megabytes for job in jobs)
     if large.units == small.units:
-        begun = min(start, large.seconds)
-        return Timing(begun, (large.seconds - begun) / large.units, megabytes, written)
+        seconds = statistics.fmean(job.seconds for job in jobs)
+        begun = min(START, 2 / 3 * seconds)
+        return Timing(begun, (seconds - begun) / large.units, megabytes, written)
     least, grown = _CHANCE * large.seconds, large.seconds - small.seconds
     each = max(grown, least) / (large.units - small.units)
     each = min(each, large.seconds / large.units)
@@ -132,49 +317,65 @@ def fit_timing(jobs: Sequence[Finished], start: float = 5.0) -> Timing:
 
 
 def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
-    """Return what the jobs that have ended took, by their kind; the shortest is hardly a start."""
-    found: dict[str, list[Finished]] = {}
+    """Return what the jobs that have ended took, by their kind."""
+    found = defaultdict(list)
     for job in jobs:
         held = read_benchmark(job.benchmark) if job.benchmark else None
         made = [Path(file) for file in job.outputs]
         if held and all(file.exists() for file in made):
             written = sum(file.stat().st_size for file in made)
-            found.setdefault(job.kind, []).append(Finished(job.units, *held, written))
-    start = min((job.seconds for held in found.values() for job in held), default=0.0)
-    return {kind: fit_timing(held, start) for kind, held in found.items()}
+            found[job.kind].append(Finished(job.units, *held, written))
+    return {kind: fit_timing(held) for kind, held in found.items()}
 
 
-def read_plan(path: str | Path) -> dict[str, Timing]:
-    """Read what `plan` has measured, by `kind_of`; a file that is no plan is left aside."""
-    try:
-        held = json.loads(Path(path).read_text(encoding="utf-8"))["timings"]
-        rows = {kind: Timing(**{k: float(v) for k, v in row.items()}) for kind, row in held.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+def read_plan(path: Path) -> dict[str, Timing]:
+    """Read what `plan` has measured, by `kind_of`; nothing where there is no plan."""
+    if not path.exists():
         return {}
-    return {k: row for k, row in rows.items() if all(math.isfinite(v) and v >= 0 for v in row)}
+    held = read_json(path, "plan", "make it again with beyond-perplexity plan")["timings"]
+    return {kind: Timing(**row) for kind, row in held.items()}
 
 
-def plan_content(timings: Mapping[str, Timing], machine: str) -> dict[str, object]:
-    """Return what is to be written for `read_plan`."""
-    return {"machine": machine, "timings": {k: held._asdict() for k, held in timings.items()}}
+def write_plan(path: str | Path, timings: Mapping[str, Timing]) -> None:
+    """Write what `read_plan` reads, with the name of this machine."""
+    rows = {kind: held._asdict() for kind, held in timings.items()}
+    write_json(path, {"machine": platform.node(), "timings": rows})
+
+
+def expect(
+    to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
+) -> list[PlannedJob]:
+    """Say how long jobs take and what they write, by others of their kind that ran.
+
+    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
+    job itself, which may have been of another size.
+    """
+    known = {**fit_finished(to_do), **planned, **fit_finished(done)}
+    found = []
+    for job in to_do:
+        if held := known.get(job.kind):
+            minutes, written = held.total(job.units) / 60, held.output_bytes * job.units
+            job = job._replace(minutes=minutes, measured=True, output_bytes=written)
+        found.append(job)
+    return found
+
+
+# ---- what jobs ask for ----
 
 
 class JobCosts:
     """What the jobs of a run take and ask for; `planned` is what `plan` has measured."""
 
     def __init__(self, work: Work, planned: Mapping[str, Timing] | None = None) -> None:
-        self.work = work
-        self.planned = planned or {}
+        self.work, self.planned = work, planned or {}
 
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the MB that a job of a rule in `NEEDS` asks for, doubled with every attempt."""
         need, work = NEEDS[rule], self.work
-        found, weights = need.megabytes, 0
+        found = need.megabytes + need.bytes_per_unit * work.units(rule, wildcards) / 1e6
+        weights = work.job_weights(wildcards) if need.bytes_per_weight else 0
         if need.bytes_per_weight:
-            weights = work.job_weights(wildcards)
             found += (need.bytes_per_weight * weights + 2 * work.counted_bytes(wildcards)) / 1e6
-        if need.bytes_per_unit:
-            found += need.bytes_per_unit * work.units(rule, wildcards) / 1e6
         if rule == "train" and not weights:
             counts = _COUNTED_BYTES * work.units(rule, wildcards) / 1e6
             found = min(found + counts, max(found, _MOST_COUNTED))
@@ -196,41 +397,16 @@ class JobCosts:
         first = min(max(SHORTEST, math.ceil(expected / 10) * 10), longest)
         return first * 2 ** (attempt - 1)
 
-    def describe_job(
-        self,
-        rule: str,
-        wildcards: Wildcards,
-        resources: Mapping[str, Any],
-        benchmark: object,
-        outputs: Iterable[object],
-    ) -> PlannedJob:
+    def describe_job(self, rule: str, job: Any) -> PlannedJob:
         """Describe a job of Snakemake's plan, its minutes guessed."""
-        memory = resources.get("mem_mb", 0)
+        wildcards, memory = job.wildcards_dict, job.resources.get("mem_mb", 0)
         return PlannedJob(
             rule,
             kind_of(rule, wildcards),
             self.work.units(rule, wildcards),
-            gpus=int(resources.get("gpu", 0)),
+            gpus=int(job.resources.get("gpu", 0)),
             minutes=self.seconds(rule, wildcards) / 60 if rule in NEEDS else UNKNOWN_MINUTES,
             megabytes=memory if isinstance(memory, int | float) else 0,  # else known later
-            benchmark=str(benchmark or ""),
-            outputs=tuple(map(str, outputs)),
+            benchmark=str(job.benchmark or ""),
+            outputs=tuple(map(str, job.output)),
         )
-
-
-def expect(
-    to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
-) -> list[PlannedJob]:
-    """Say how long jobs take and what they write, by others of their kind that ran.
-
-    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
-    job itself, which may have been of another size.
-    """
-    known = {**fit_finished(to_do), **planned, **fit_finished(done)}
-    found = []
-    for job in to_do:
-        if held := known.get(job.kind):
-            minutes, written = held.total(job.units) / 60, held.output_bytes * job.units
-            job = job._replace(minutes=minutes, measured=True, output_bytes=written)
-        found.append(job)
-    return found

@@ -17,7 +17,7 @@ from beyond_perplexity.importance.ways_to_draw import (
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
 from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
-from beyond_perplexity.semantics.options import ContinuationOptions, MeasureOptions
+from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
 from beyond_perplexity.tendencies.options import (
     EmbeddingOptions,
     MeasurementOptions,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import (
     FAMILIES,
     Family,
@@ -15,9 +16,13 @@ from beyond_perplexity.models.families import (
     training_modules,
 )
 from beyond_perplexity.planning.importance import ImportancePlan
+from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.parameters import (
     Config,
     as_json,
+    block_names,
+    block_range,
+    documents_are_sentences,
     split_unit,
     with_defaults,
     without_defaults,
@@ -164,3 +169,64 @@ class Models:
     def perplexity_files(self, corpus: str) -> list[str]:
         """List the scores of documents of the models of a corpus."""
         return [f"<results>/perplexity/{name}.parquet" for name in self.scored(corpus)]
+
+
+class SentenceSection:
+    """A section of a configuration whose models are asked about sentences, in blocks."""
+
+    def __init__(self, config: Config, models: Models, section: str) -> None:
+        self._config, self._models, self._section = config, models, section
+        self.options: Mapping[str, Any] = config[section]
+
+    def models(self, corpus: str | None = None) -> list[str]:
+        """List the models that are asked (of those trained on a corpus)."""
+        names: list[str] = self.options["models"]
+        return [name for name in names if corpus in (None, self._models.corpus(name))]
+
+    def corpora(self) -> list[str]:
+        """List the corpora whose sentences are asked about."""
+        return list(dict.fromkeys(self._models.corpus(name) for name in self.models()))
+
+    def blocks(self) -> list[str]:
+        """List the blocks of sentences."""
+        return block_names(self.options["sentences"], self.options["sentences_per_shard"])
+
+    def sentence_range(self, block: str) -> list[int]:
+        """Return the first sentence of a block (in each split), and how many they are."""
+        return block_range(block, self.options["sentences"], self.options["sentences_per_shard"])
+
+    def limit(self, block: str) -> list[int]:
+        """Return the number of all sentences, for the last block, which may not go beyond it."""
+        total: int = self.options["sentences"]
+        return [total] if sum(self.sentence_range(block)) == total else []
+
+    def whole_flag(self, corpus: str) -> list[str]:
+        """Return the flag that says that documents are sentences, where they are."""
+        return ["--whole"] if documents_are_sentences(self._config, self._section, corpus) else []
+
+    def whole_flag_of_model(self, model: str) -> list[str]:
+        """Do as `whole_flag` does, for the corpus of a model."""
+        return self.whole_flag(self._models.corpus(model))
+
+    def score_files(self, model: str) -> list[str]:
+        """List the scores of a model."""
+        raise NotImplementedError
+
+    def all_score_files(self, corpus: str) -> list[str]:
+        """List the scores of all models of a corpus, model by model."""
+        return [file for name in self.models(corpus) for file in self.score_files(name)]
+
+
+def check_scored(config: Config, section: str, names: Iterable[str], splits: Iterable[str]) -> None:
+    """Check that the models of a section are there, and their corpora have the splits."""
+    for name in config[section]["models"]:
+        require(f"{section}.models", name, config["models"], "model")
+        model = config["models"][name]
+        if name in names:
+            raise InputError(f"{section}.models: '{name}' is the name of a file; rename the model")
+        for split in splits:
+            if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
+                raise InputError(
+                    f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is scored "
+                    f"on it (section {section})"
+                )

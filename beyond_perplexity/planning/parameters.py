@@ -21,6 +21,17 @@ def as_json(value: object) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
 
 
+def block_names(total: int, size: int) -> list[str]:
+    """Name the blocks of so many; in a larger run those that were whole are the same."""
+    return [f"{block:05d}" for block in range(-(-total // size))]
+
+
+def block_range(block: str, total: int, size: int) -> list[int]:
+    """Return the first of a block, and how many they are."""
+    first = int(block) * size
+    return [first, min(size, total - first)]
+
+
 def base_corpus(config: Config, corpus: str) -> str:
     """Return the corpus that sentences are of, or a corpus itself."""
     return corpus if corpus in config["corpora"] else corpus.removesuffix(SENTENCES)

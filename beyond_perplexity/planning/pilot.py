@@ -10,40 +10,47 @@ from __future__ import annotations
 import copy
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.planning.configuration_file import read_configuration
+from beyond_perplexity.planning.corpora import STOP_WORD_LISTS
 from beyond_perplexity.planning.job_costs import (
     PLAN_FILE,
     PlannedJob,
     Timing,
     fit_finished,
-    plan_content,
+    write_plan,
 )
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.run_summary import JOBS_VARIABLE, SUMMARY_TITLE
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.inputs import read_utf8
-from beyond_perplexity.storage.outputs import write_json
 
 PILOT_FOLDER = "plan"  # in that of the results
 SHARED = ("corpora", "vocabularies", "downloads", "compared_words")
+# What is cut, by the section.
+_CUT = {
+    "generation": "documents",
+    "importance": "instances",
+    "contrastive": "sentences",
+    "semantics": "sentences",
+}
 _LARGER = {"documents": 15, "sentences": 15, "instances": 3}  # the larger shard by the smaller
 MINUTES = 30  # of the shards that are advised
-# The key that says how large the shards of a rule are.
+# The section and the key that say how large the shards of a rule are.
 KEYS = {
     "generate": ("generation", "documents_per_shard"),
     "draw": ("importance", "instances_per_shard"),
@@ -84,7 +91,7 @@ def run_plan(
     if not finished:
         _snakemake(file, *options, "--keep-going", *wanted)
     timings = fit_finished(jobs)
-    write_json(output or Path(run.results) / PLAN_FILE, plan_content(timings, platform.node()))
+    write_plan(output or Path(run.results) / PLAN_FILE, timings)
     whole = _planned_jobs(folder / "jobs.json", configfile, ["--forceall"])
     printed = _snakemake(configfile, "--dry-run", "--quiet", shown=False)
     advice = advise_shards(run, timings, whole)
@@ -122,54 +129,47 @@ def shrink(config: Mapping[str, Any], run: Run, size: Mapping[str, int]) -> dict
     ``samples`` of an instance at most, and the ``steps`` of models that are not trained yet.
     """
     small = copy.deepcopy(dict(config))
-    results = {"results": f"{run.results}/{PILOT_FOLDER}/run"}
-    kept = {k: v for k, v in small.get("pathvars", {}).items() if k not in ("logs", "benchmarks")}
-    small["pathvars"] = {**kept, **results}
-    cuts = {"generation": "documents", "importance": "instances"}
-    cuts |= {"contrastive": "sentences", "semantics": "sentences"}
-    for section, key in cuts.items():
+    held = small.get("pathvars", {})
+    small["pathvars"] = {k: v for k, v in held.items() if k not in ("logs", "benchmarks")}
+    small["pathvars"]["results"] = f"{run.results}/{PILOT_FOLDER}/run"
+    for section, key in _CUT.items():
         if section in small:
             number, times = size.get(key, size["documents"]), _LARGER[key]
             small[section] |= {key: (times + 1) * number, f"{key}_per_shard": times * number}
     if "importance" in small:
-        held, samples = (
-            small["importance"],
-            min(size["samples"], run.config["importance"]["samples"]),
-        )
+        held = small["importance"]
+        samples = min(size["samples"], run.config["importance"]["samples"])
         held |= {"samples": samples, "samples_per_shard": samples, "choose": "none"}
         few = {"replicate_samples": max(1, samples // 2)}
         held["reduction"] = {**held.get("reduction", {}), **few}
         if held.get("bidirectional"):
             held["bidirectional"]["documents"] = held["instances"]
-    _shorten(small, run, size["steps"])
+    for model in _to_be_shortened(small, run):
+        given = model.get("training") or {}
+        model["training"] = {**given, "maximum_steps": size["steps"], "warmup_steps": 0}
+        if given.get("wake_steps"):
+            model["training"]["wake_steps"] = 1
     return small
 
 
-def _shorten(small: Mapping[str, Any], run: Run, steps: int) -> None:
-    """Train what is not there yet for some steps, in place; what only counts has none."""
+def _to_be_shortened(small: Mapping[str, Any], run: Run) -> list[dict[str, Any]]:
+    """List the models and evaluators that are trained in steps and are not there yet."""
+    found = {}
     for name, model in {**small.get("models", {}), **small.get("proposals", {})}.items():
         row = run.models.row(name)
         if row.reference and row.kind not in ("counted", "brought"):
-            _shorten_training(model, Path(run.results, "models", name, "model.json"), steps)
+            found[f"models/{name}/model.json"] = model
     for name, evaluator in small.get("evaluators", {}).items():
         if run.evaluators.is_trained(name) and run.evaluators.row(name).network:
-            made = Path(run.results, "evaluators", name, "evaluator.json")
-            _shorten_training(evaluator, made, steps)
-
-
-def _shorten_training(held: dict[str, Any], made: Path, steps: int) -> None:
-    if not made.exists():
-        given = held.get("training") or {}
-        held["training"] = {**given, "maximum_steps": steps, "warmup_steps": 0}
-        if given.get("wake_steps"):
-            held["training"]["wake_steps"] = 1
+            found[f"evaluators/{name}/evaluator.json"] = evaluator
+    return [held for file, held in found.items() if not Path(run.results, file).exists()]
 
 
 def prerequisites(run: Run) -> list[str]:
     """List what a pilot cannot do in small: corpora, vocabularies, and models of counts."""
-    names = [*run.config["models"]]
-    files = [f"<results>/corpora/{run.models.corpus(m)}/documents.parquet" for m in names]
-    for name in names:
+    files = []
+    for name in run.config["models"]:
+        files.append(run.models.documents(name))
         files += run.models.vocabulary_files(name)
         if run.models.row(name).kind == "counted":
             files.append(f"<results>/models/{name}/model.json")
@@ -194,24 +194,18 @@ def link_finished(run: Run) -> Path:
 
 def targets(pilot: Run) -> list[str]:
     """List the shards that a pilot makes: of every rule that cuts its work, for every model."""
-    return [file.replace("<results>", pilot.results) for file in _shards(pilot)]
-
-
-def _shards(pilot: Run) -> Iterator[str]:
+    files = []
     for source in pilot.samples.sources():
         model, decoding = source.split("/")
-        if model != EXTERNAL:
-            for shard in pilot.samples.shards(model):
-                yield f"<results>/samples/{source}/{shard}.parquet"
-        yield from pilot.samples.counted_files(model, decoding)
+        files += pilot.samples.shard_files(model, decoding) if model != EXTERNAL else []
+        files += pilot.samples.counted_files(model, decoding)
     for proposal in pilot.importance.proposals():
-        for files in pilot.importance.draws_of(proposal).values():
-            yield from files
+        files += chain.from_iterable(pilot.importance.draws_of(proposal).values())
     for model in pilot.contrastive.models():
-        yield from pilot.contrastive.score_files(model)
+        files += pilot.contrastive.score_files(model)
     for model in pilot.semantics.models():
-        yield from pilot.semantics.prediction_files(model)
-        yield from pilot.semantics.score_files(model)
+        files += [*pilot.semantics.prediction_files(model), *pilot.semantics.score_files(model)]
+    return [file.replace("<results>", pilot.results) for file in files]
 
 
 def round_size(number: float) -> int:
@@ -251,3 +245,74 @@ def advise_shards(run: Run, timings: Mapping[str, Timing], jobs: Sequence[Planne
         now = run.config[section][name]
         lines.append(f"  {section}.{name}: {median:,}; {slowest:,}  (now {now:,})")
     return lines
+
+
+SUMMARY_TITLE = "This run"
+JOBS_VARIABLE = "BEYOND_PERPLEXITY_JOBS"  # names the file that a dry run writes its jobs to
+
+
+def missing_files(run: Run) -> list[str]:
+    """List the local files that the configuration names and that are not there."""
+    locations = dict.fromkeys(place for place in run.corpora.locations() if isinstance(place, str))
+    brought = (f for f in locations if not f.startswith(EMBEDDED) and f not in STOP_WORD_LISTS)
+    return [file for file in brought if not Path(file).exists()]
+
+
+def summarize_run(run: Run, jobs: Sequence[PlannedJob]) -> str:
+    """Say what a run is about, what its jobs still to be done take, and what is missing."""
+    lines = [f"  {name:<12} {words}" for name, words in _subjects(run).items()]
+    by_rule = defaultdict(list)
+    for job in jobs:
+        by_rule[job.rule].append(job)
+    lines.append(f"  jobs         {len(jobs):,} to do")
+    width = max(map(len, by_rule), default=0)
+    for rule, held in sorted(by_rule.items()):
+        minutes = sum(job.minutes for job in held) / len(held)
+        known = "" if all(job.measured for job in held) else "  guessed"
+        lines.append(f"    {len(held):>8,}  {rule:<{width}}  {minutes:>8,.1f} min each{known}")
+    lines += [f"  {name:<12} {words}" for name, words in _costs(jobs).items()]
+    if missing := missing_files(run):
+        lines.append(f"  missing      {len(missing)} of the files that it reads")
+        lines += [f"    {file}" for file in missing[:20]]
+        lines += [f"    and {len(missing) - 20:,} more"] if len(missing) > 20 else []
+    return "\n".join([SUMMARY_TITLE, *lines])
+
+
+def _subjects(run: Run) -> dict[str, str]:
+    generation = run.config["generation"]
+    generated = len(run.samples.sources()) - len(run.config["external_samples"])
+    documents = generated * generation["documents"]
+    latent = run.importance.models()
+    others = [*generation["models"], *run.contrastive.models(), *run.semantics.models()]
+    models = list(dict.fromkeys([*others, *latent]))
+    words = f" ({len(latent)} of them with latent variables)" if latent else ""
+    return {
+        "corpora": ", ".join(run.config["corpora"]),
+        "models": f"{len(models)}{words}: {', '.join(models) or 'none'}",
+        "decodings": ", ".join(generation["decodings"]) or "none",
+        "documents": f"{documents:,} ({generated} bodies of {generation['documents']:,})",
+        "brought": ", ".join(run.config["external_samples"]) or "none",
+        "embedded": run.embeddings.describe(),
+        "weighed": run.importance.describe(),
+        "contrasted": run.contrastive.describe(),
+        "understood": run.semantics.describe(),
+    }
+
+
+def _costs(jobs: Sequence[PlannedJob]) -> dict[str, str]:
+    on_gpus = sum(job.gpus * job.minutes for job in jobs) / 60
+    elsewhere = sum(job.minutes for job in jobs if not job.gpus) / 60
+    total = sum(job.minutes for job in jobs)
+    measured = sum(job.minutes for job in jobs if job.measured)
+    share = f"{100 * measured / total:.0f}% of the time" if total else "nothing to do"
+    words = {
+        "GPU-hours": f"{on_gpus:,.1f}",
+        "CPU-hours": f"{elsewhere:,.1f} of jobs without a GPU",
+        "known by": f"jobs that ran: {share}; `beyond-perplexity plan` measures the rest",
+    }
+    if jobs:
+        most = max(jobs, key=lambda job: job.megabytes)
+        words["memory"] = f"{most.megabytes:,.0f} MB in a job at most ({most.rule})"
+    if written := sum(job.output_bytes for job in jobs):
+        words["disk"] = f"{written / 1e9:,.1f} GB of what was measured"
+    return words

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
 from datetime import datetime
-
-_STARTED = re.compile(r"(?:local)?(?:rule|checkpoint) (\w+):$")
-_FINISHED = re.compile(r"Finished jobid: (\d+) \(Rule: (\w+)\)$")
-_FAILED = re.compile(r"Error in rule (\w+):$")
-_COUNT = re.compile(r"(\w+) +(\d{1,12})$")
+from typing import NamedTuple
 
 
-@dataclass
-class RunProgress:
-    """Jobs by rule, attempts in `failed` and `started`; the log's first and latest time."""
+class RunProgress(NamedTuple):
+    """Jobs by rule, attempts in `failed` and `started`; all times that the log has."""
 
-    planned: Counter[str] = field(default_factory=Counter)
-    finished: Counter[str] = field(default_factory=Counter)
-    failed: Counter[str] = field(default_factory=Counter)
-    started: Counter[str] = field(default_factory=Counter)
-    begin: datetime | None = None
-    latest: datetime | None = None
+    planned: Mapping[str, int]
+    finished: Counter[str]
+    failed: Counter[str]
+    started: Counter[str]
+    times: list[datetime]
 
     def under_way(self, rule: str) -> int:
         """Return how many jobs of a rule run or wait in the queue."""
@@ -40,36 +32,25 @@ class RunProgress:
         weights = {rule: seconds.get(rule, usual) for rule in self.planned}
         done = sum(weights[rule] * self.finished[rule] for rule in self.planned)
         whole = sum(weights[rule] * count for rule, count in self.planned.items())
-        if not done or self.begin is None or self.latest is None:
+        if not done or not self.times:
             return None
-        with suppress(OverflowError):  # beyond the calendar
-            return self.latest + (self.latest - self.begin) * ((whole - done) / done)
-        return None
+        return self.times[-1] + (self.times[-1] - self.times[0]) * ((whole - done) / done)
 
 
-def read_progress(lines: Iterable[str]) -> RunProgress:
-    """Read the lines of Snakemake's log of a run, which may still go on."""
-    found, in_table = RunProgress(), False
-    jobs: dict[str, set[str]] = defaultdict(set)  # a job that is told of twice counts once
-    for line in map(str.rstrip, lines):
-        if line == "Job stats:":
-            in_table = True
-        elif in_table:
-            in_table = line != ""
-            if (count := _COUNT.match(line)) and count[1] != "total":
-                found.planned[count[1]] = int(count[2])
-        elif line.startswith("["):
-            with suppress(ValueError):
-                found.latest = datetime.strptime(line, "[%a %b %d %H:%M:%S %Y]")
-                found.begin = found.begin or found.latest
-        elif match := _STARTED.match(line):
-            found.started[match[1]] += 1
-        elif match := _FINISHED.match(line):
-            jobs[match[2]].add(match[1])
-        elif match := _FAILED.match(line):
-            found.failed[match[1]] += 1
-    found.finished = Counter({rule: len(held) for rule, held in jobs.items()})
-    return found
+def read_progress(log: str) -> RunProgress:
+    """Read Snakemake's log of a run, which may still go on; a job told of twice counts once."""
+    tables = "".join(re.findall(r"^Job stats:\n(.*?)(?:\n\n|\Z)", log, re.M | re.S))
+    planned = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", tables, re.M)}
+    planned.pop("total", None)
+    finished = set(re.findall(r"^Finished jobid: (\d+) \(Rule: (\w+)\)$", log, re.M))
+    times = re.findall(r"^\[(\w+ \w+ +\d+ [\d:]+ \d+)\]$", log, re.M)
+    return RunProgress(
+        planned,
+        Counter(rule for _, rule in finished),
+        Counter(re.findall(r"^Error in rule (\w+):$", log, re.M)),
+        Counter(re.findall(r"^(?:local)?(?:rule|checkpoint) (\w+):$", log, re.M)),
+        [datetime.strptime(time, "%a %b %d %H:%M:%S %Y") for time in times],
+    )
 
 
 def describe_progress(found: RunProgress, seconds: Mapping[str, float]) -> str:

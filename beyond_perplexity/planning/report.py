@@ -7,7 +7,7 @@ from itertools import product
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beyond_perplexity.decoding.rows import DECODINGS
+from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES

@@ -1,4 +1,4 @@
-"""What the rules look up in a configuration: one object a stage."""
+"""What the rules look up for the relations of all measures: whose, and from which files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,93 @@ from pathlib import Path
 
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
-from beyond_perplexity.planning.embeddings import EmbeddingPlan
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
 from beyond_perplexity.planning.parameters import Config
-from beyond_perplexity.planning.relations import RelationPlan
 from beyond_perplexity.planning.report import Report
-from beyond_perplexity.planning.samples import Samples
+from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
+from beyond_perplexity.tendencies.options import MeasurementOptions
+
+_FOLDER = "<results>/relations"
+RELATIONS = ("measures", "correlations", "orders")
+_LEAST_MODELS = 2
+_LEVEL = 0.3  # where nothing is contrasted
+
+
+class RelationPlan:
+    """Which measures of a validated configuration are related."""
+
+    def __init__(
+        self,
+        config: Config,
+        models: Models,
+        embeddings: EmbeddingPlan,
+        contrastive: ContrastivePlan,
+        semantics: SemanticsPlan,
+    ) -> None:
+        self._config, self._models, self._embeddings = config, models, embeddings
+        self._contrastive, self._semantics = contrastive, semantics
+
+    def models(self, corpus: str) -> list[str]:
+        """List the models of a corpus that have a perplexity and another measure."""
+        found = [
+            *self._models.scored(corpus),
+            *(m for m in self._contrastive.normalized() if self._models.corpus(m) == corpus),
+            *self._semantics.models(corpus),
+        ]
+        return list(dict.fromkeys(found))
+
+    def names(self, corpus: str) -> list[str]:
+        """List all models that have a measure, also those without a perplexity."""
+        return list(dict.fromkeys([*self.models(corpus), *self._contrastive.models(corpus)]))
+
+    def corpora(self) -> list[str]:
+        """List the corpora on which several models have measures besides perplexity."""
+        found = {corpus: self.inputs(corpus) for corpus in self._config["corpora"]}
+        return [
+            corpus
+            for corpus, files in found.items()
+            if len(files.pop("perplexities")) >= _LEAST_MODELS and any(files.values())
+        ]
+
+    def inputs(self, corpus: str) -> dict[str, list[str]]:
+        """Return the files of every kind of measure of a corpus."""
+        return {
+            "perplexities": [
+                f"<results>/perplexity/{name}.parquet" for name in self.models(corpus)
+            ],
+            "tendencies": self._embeddings.measures(corpus),
+            "contrasts": self._contrastive.all_score_files(corpus),
+            "semantics": self._semantics.all_score_files(corpus),
+        }
+
+    @property
+    def split(self) -> str:
+        """The split of the semantic scores that are related."""
+        splits: list[str] = self._config["semantics"]["splits"]
+        return "test" if "test" in splits else splits[-1]
+
+    @property
+    def level(self) -> float:
+        """The level of contrastive entropy that is related: the middle one."""
+        levels = sorted(float(x) for x in self._config["contrastive"]["levels"] if x > 0)
+        return levels[len(levels) // 2] if levels else _LEVEL
+
+    @property
+    def confidence(self) -> float:
+        """That of the upper limits of tendencies."""
+        measurement = self._config["tendencies"]["measurement"]
+        return float(measurement.get("confidence", MeasurementOptions.confidence))
+
+    def file(self, corpus: str, kind: str) -> str:
+        """Return a file of a corpus, of a kind of `RELATIONS`."""
+        return f"{_FOLDER}/{corpus}/{kind}.parquet"
+
+    def files(self) -> list[str]:
+        """List all files."""
+        return [self.file(corpus, kind) for corpus in self.corpora() for kind in RELATIONS]
 
 
 class Run:

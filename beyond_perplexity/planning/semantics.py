@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.latent_checks import require
-from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config, as_json, documents_are_sentences
+from beyond_perplexity.planning.models import Models, SentenceSection, check_scored
+from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
@@ -21,26 +18,14 @@ _FOLDER = "<results>/semantics"
 _FILES = ("differences", "correlations")
 
 
-class SemanticsPlan:
+class SemanticsPlan(SentenceSection):
     """The semantic evaluation of a validated configuration."""
 
     def __init__(
         self, config: Config, models: Models, evaluators: EvaluatorPlan, corpora: Corpora
     ) -> None:
-        self._config = config
-        self._models = models
-        self._evaluators = evaluators
-        self._corpora = corpora
-        self.options: Mapping[str, Any] = config["semantics"]
-
-    def models(self, corpus: str | None = None) -> list[str]:
-        """List the models that are asked (of those trained on a corpus)."""
-        names: list[str] = self.options["models"]
-        return [name for name in names if corpus in (None, self._models.corpus(name))]
-
-    def corpora(self) -> list[str]:
-        """List the corpora whose sentences are predicted."""
-        return list(dict.fromkeys(self._models.corpus(name) for name in self.models()))
+        super().__init__(config, models, "semantics")
+        self._evaluators, self._corpora = evaluators, corpora
 
     def evaluators(self) -> list[str]:
         """List what compares texts: the words themselves first."""
@@ -56,41 +41,6 @@ class SemanticsPlan:
             f"{', '.join(given['splits'])} at most, by {', '.join(self.evaluators())}"
         )
         return "; ".join([words, *self._evaluators.notes()])
-
-    # ---- what a shard is ----
-
-    def blocks(self) -> list[str]:
-        """List the blocks of sentences."""
-        given = self.options
-        return [f"{n:05d}" for n in range(-(-given["sentences"] // given["sentences_per_shard"]))]
-
-    def sentence_range(self, block: str) -> list[int]:
-        """Return the first sentence of a block in each split, and how many they are."""
-        size = self.options["sentences_per_shard"]
-        first = int(block) * size
-        return [first, min(size, self.options["sentences"] - first)]
-
-    def limit(self, block: str) -> list[int]:
-        """Return the number of all sentences, for the last block, which may not go beyond it."""
-        total: int = self.options["sentences"]
-        return [total] if sum(self.sentence_range(block)) == total else []
-
-    def whole_flag(self, corpus: str) -> list[str]:
-        """Return the flag that says that documents are sentences, where they are."""
-        whole = documents_are_sentences(self._config, "semantics", corpus)
-        return ["--whole"] if whole else []
-
-    def whole_flag_of_model(self, model: str) -> list[str]:
-        """Do as `whole_flag` does, for the corpus of a model."""
-        return self.whole_flag(self._models.corpus(model))
-
-    def probed_sentences(self) -> int:
-        """Return how many sentences show what an evaluator notices."""
-        return min(self.options["sentences"], PROBED)
-
-    def measures(self) -> str:
-        """Return the constants of measures that are given, as JSON."""
-        return as_json(self.options["measures"])
 
     def prediction_options(self) -> str:
         """Return what models are asked, as JSON."""
@@ -147,33 +97,15 @@ class SemanticsPlan:
             for block in self.blocks()
         ]
 
-    def all_score_files(self, corpus: str) -> list[str]:
-        """List the scores of all models of a corpus, model by model."""
-        return [file for name in self.models(corpus) for file in self.score_files(name)]
-
-    def probe_files(self, corpus: str) -> list[str]:
-        """List what each evaluator notices in the sentences of a corpus."""
-        return [f"{_FOLDER}/{corpus}/probes/{name}.parquet" for name in self.evaluators()]
-
-    def people_files(self, corpus: str, pairs: bool = False) -> list[str]:
-        """List how each evaluator agrees with people, or its scores of their pairs."""
-        folder = "human_scores" if pairs else "human"
-        asked = self.evaluators() if self.options["human_scores"] else []
-        return [f"{_FOLDER}/{corpus}/{folder}/{name}.parquet" for name in asked]
-
-    def measure_files(self, corpus: str) -> list[str]:
-        """List the measures of the models of a corpus."""
-        return [f"{_FOLDER}/{corpus}/{name}.parquet" for name in self.models(corpus)]
-
-    def comparison_files(self, corpus: str) -> list[str]:
-        """List what compares the models of a corpus."""
-        several = len(self.models(corpus)) > 1
-        return [f"{_FOLDER}/{corpus}/{name}.parquet" for name in _FILES if several]
-
     def files(self) -> list[str]:
-        """List all that is measured."""
-        kinds = (self.measure_files, self.comparison_files, self.probe_files)
-        return [file for corpus in self.corpora() for kind in kinds for file in kind(corpus)]
+        """List all that is measured: of models, of their differences, and of evaluators."""
+        found = []
+        for corpus in self.corpora():
+            models = self.models(corpus)
+            names = [*models, *(_FILES if len(models) > 1 else ())]
+            names += [f"probes/{evaluator}" for evaluator in self.evaluators()]
+            found += [f"{_FOLDER}/{corpus}/{name}.parquet" for name in names]
+        return found
 
 
 def check_semantics(config: Config) -> None:
@@ -181,19 +113,10 @@ def check_semantics(config: Config) -> None:
     given = config["semantics"]
     for name in given["evaluators"]:
         require("semantics.evaluators", name, config["evaluators"], "evaluator")
+    check_scored(config, "semantics", _FILES, given["splits"])
     for name in given["models"]:
-        require("semantics.models", name, config["models"], "model")
-        model = config["models"][name]
-        if FAMILIES[model["family"]].kind in ("latent", "unnormalized"):
+        family = config["models"][name]["family"]
+        if FAMILIES[family].kind in ("latent", "unnormalized"):
             raise InputError(
-                f"semantics.models: '{name}' ({model['family']}) gives no next word a probability; "
-                "remove it"
+                f"semantics.models: '{name}' ({family}) gives no next word a probability; remove it"
             )
-        if name in _FILES:
-            raise InputError(f"semantics.models: '{name}' is the name of a file; rename the model")
-        for split in given["splits"]:
-            if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
-                raise InputError(
-                    f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is asked "
-                    "about it (semantics.splits)"
-                )

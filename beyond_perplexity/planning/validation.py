@@ -27,10 +27,10 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
-from beyond_perplexity.planning.embeddings import check_embedding
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
 from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.semantics import check_semantics
 from beyond_perplexity.tendencies.options import (
     MeasurementOptions,

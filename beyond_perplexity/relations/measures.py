@@ -1,9 +1,9 @@
-"""Every measure of every paper, side by side, and the pairs of models that perplexity misses."""
+"""Every measure of every paper, side by side: rank correlations, orders that perplexity misses."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -11,18 +11,112 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.inference.correlations import (
+    LEAST_ITEMS,
+    average_ranks,
+    correlation_matrix,
+    few_items_interval,
+)
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.relations.readers import (
     PERPLEXITY,
     DocumentSums,
     contrast_sums,
+    measure_row,
     perplexity_sums,
     resampled_values,
     semantic_sums,
     tendency_rows,
 )
-from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
+from beyond_perplexity.schemas.relations import (
+    RELATION_CORRELATIONS,
+    RELATION_MEASURES,
+    RELATION_ORDERS,
+)
+from beyond_perplexity.verdicts import joined_facts
 
+OVER_ROWS, WITHIN_DECODINGS = "rows", "within"
+_LEAST_ROWS = 3
+_Place = tuple[str, str | None]  # model, decoding
+_Values = Mapping[_Place, float]
+
+
+def _by_measure(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[_Place, float]]:
+    """Sort known values by measure, signed so that more is better."""
+    found: dict[str, dict[_Place, float]] = {}
+    for row in rows:
+        if row["value"] is not None:
+            held = found.setdefault(row["measure"], {})
+            held[row["model"], row["decoding"]] = row["direction"] * row["value"]
+    return found
+
+
+def _shared(first: _Values, second: _Values) -> dict[_Place, tuple[float, float]]:
+    """Pair the values of two measures: one of the model alone counts under every decoding."""
+    places = dict.fromkeys([*first, *second])
+    decoded = any(decoding for _, decoding in first) or any(decoding for _, decoding in second)
+    pairs = {}
+    for model, decoding in places:
+        if decoded and decoding is None and not model.startswith("external/"):
+            continue
+        one, two = (
+            held.get((model, decoding), held.get((model, None))) for held in (first, second)
+        )
+        if one is not None and two is not None:
+            pairs[model, decoding] = (one, two)
+    return pairs
+
+
+def _spearman(pairs: Sequence[tuple[float, float]]) -> float:
+    if len(pairs) < _LEAST_ROWS:
+        return math.nan
+    return float(correlation_matrix(average_ranks(np.array(pairs)))[0, 1])
+
+
+def _within(pairs: Mapping[_Place, tuple[float, float]]) -> float:
+    """Return the mean over decodings of the correlation over models."""
+    decodings = dict.fromkeys(decoding for _, decoding in pairs)
+    found = [_spearman([pair for (_, d), pair in pairs.items() if d == one]) for one in decodings]
+    known = [value for value in found if math.isfinite(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Correlate the ranks of all pairs of measures, over all rows and within decodings.
+
+    The rows of a model are not independent, so that an interval counts models and not rows: it is
+    that of as many independent items (`few_items_interval`), which is what rows of perfectly
+    dependent models would give, and too wide where they depend less. Decodings are taken as given:
+    over rows of several, a measure that tells decodings apart correlates with any other that does.
+    """
+    held = _by_measure(rows)
+    found = []
+    for first, second in combinations(held, 2):
+        pairs = _shared(held[first], held[second])
+        models = len({model for model, _ in pairs})
+        few = f"fewer than {LEAST_ITEMS} models: no interval" if models < LEAST_ITEMS else ""
+        for scope, value in (
+            (OVER_ROWS, _spearman([*pairs.values()])),
+            (WITHIN_DECODINGS, _within(pairs)),
+        ):
+            low, high = few_items_interval(value, models, ranks=True)
+            numbers = {"value": value, "low": low, "high": high}
+            unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)
+            found.append(
+                {
+                    "first": first,
+                    "second": second,
+                    "scope": scope,
+                    **{name: n if math.isfinite(n) else None for name, n in numbers.items()},
+                    "rows": len(pairs),
+                    "models": models,
+                    "note": joined_facts(few, "a measure does not vary" if unknown else ""),
+                }
+            )
+    return pa.Table.from_pylist(found, RELATION_CORRELATIONS)
+
+
+UNSCORED = "is not scored on the text that the others are scored on"
 FEW_DOCUMENTS = f"fewer than {EFFECTIVE_GROUPS} effective groups: no error, no probability"
 
 
@@ -73,29 +167,11 @@ def _document_rows(held: DocumentSums, draws: np.ndarray) -> Iterator[dict[str, 
     for place, model in enumerate(held.models):
         value, drawn = float(values[place]), draws[:, place]
         known = math.isfinite(value) and not few
-        yield {
-            "model": model,
-            "decoding": None,
-            "subject": held.subject,
-            "measure": held.measure,
-            "title": held.title,
-            "value": None if math.isnan(value) else value,
-            "error": float(np.std(drawn, ddof=1)) if known and len(drawn) > 1 else None,
-            "direction": 1 if held.higher else -1,
-            "note": FEW_DOCUMENTS if few else "",
-        }
-
-
-def _unscored(model: str) -> dict[str, Any]:
-    return {
-        **dict.fromkeys(RELATION_MEASURES.names),
-        "model": model,
-        "subject": PERPLEXITY,
-        "measure": PERPLEXITY,
-        "title": "Bits per byte",
-        "direction": -1,
-        "note": "is not scored on the text that the others are scored on",
-    }
+        error = float(np.std(drawn, ddof=1)) if known and len(drawn) > 1 else None
+        given = None if math.isnan(value) else value
+        note = FEW_DOCUMENTS if few else ""
+        names = held.subject, held.measure, held.title
+        yield measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
 
 
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
@@ -112,7 +188,8 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     ]
     draws = resampled_values(held, options.resamples, options.seed)
     rows = [row for one in held for row in _document_rows(one, draws[one.measure])]
-    rows += [_unscored(model) for model in others]
+    names, note = (PERPLEXITY, PERPLEXITY, "Bits per byte"), UNSCORED
+    rows += [measure_row(model, None, names, None, None, -1, note) for model in others]
     rows += tendency_rows(files.tendencies, options.confidence)
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)
 
@@ -139,67 +216,71 @@ class _Orders:
         }
         self.few = self.own.effective < EFFECTIVE_GROUPS
 
-    def pairs(self, models: Mapping[str, float]) -> Iterator[tuple[str, str]]:
-        """List pairs of models, that with fewer bits per byte first."""
-        shared = sorted((m for m in models if m in self.values), key=lambda m: self.values[m])
-        return combinations(shared, 2)
+    def compare(
+        self,
+        names: tuple[str, str | None],
+        known: Mapping[str, float],
+        few: bool,
+        sure: Callable[[str, str, float], float | np.ndarray],
+    ) -> Iterator[_Row]:
+        """Compare the order of a measure, `known`, of more is better, under a decoding or none.
 
-    def perplexity(self, first: str, second: str) -> tuple[float, np.ndarray]:
-        """Return what the second model has more of, and where the resamples agree in its sign."""
-        drawn = self.found.draws[PERPLEXITY]
-        one, two = (self.own.models.index(name) for name in (first, second))
-        value = self.values[second] - self.values[first]
-        return value, _agreeing(drawn[:, two] - drawn[:, one], value)
+        `sure` gives of a pair and its difference the probability of its sign, or, (R,), in which
+        resamples it has it.
+        """
+        drawn, place = self.found.draws[PERPLEXITY], self.own.models.index
+        shared = sorted((m for m in known if m in self.values), key=lambda m: self.values[m])
+        for first, second in combinations(shared, 2):
+            gap, value = self.values[second] - self.values[first], known[second] - known[first]
+            both = _agreeing(drawn[:, place(second)] - drawn[:, place(first)], gap)  # (R,)
+            own = sure(first, second, value)
+            joint = np.mean(both * own) if isinstance(own, np.ndarray) else both.mean() * own
+            chances = (float(both.mean()), float(np.mean(own)), float(joint))
+            pair, resampled = (first, second), isinstance(own, np.ndarray)
+            yield self._row(names, pair, (gap, value), few, chances, resampled)
 
     def resampled(self, held: DocumentSums) -> Iterator[_Row]:
         """Compare the order of a measure that is a sum over the same documents."""
-        sign = 1 if held.higher else -1
+        sign, place = 1 if held.higher else -1, held.models.index
         values = sign * held.values(np.ones((1, len(held.groups))))[0]
         known = {m: float(v) for m, v in zip(held.models, values, strict=True) if math.isfinite(v)}
         draws = sign * self.found.draws[held.measure]
-        few = self.few or held.effective < EFFECTIVE_GROUPS
-        for first, second in self.pairs(known):
-            gap, sure = self.perplexity(first, second)
-            value = known[second] - known[first]
-            one, two = (held.models.index(name) for name in (first, second))
-            own = _agreeing(draws[:, two] - draws[:, one], value)
-            chances = (sure.mean(), own.mean(), (sure * own).mean())
-            yield self._row(held.measure, None, (first, second), (gap, value), few, chances, True)
 
-    def written(
-        self, measure: str, decoding: str | None, rows: Mapping[str, _Row]
-    ) -> Iterator[_Row]:
+        def sure(first: str, second: str, value: float) -> np.ndarray:
+            return _agreeing(draws[:, place(second)] - draws[:, place(first)], value)
+
+        few = self.few or held.effective < EFFECTIVE_GROUPS
+        return self.compare((held.measure, None), known, few, sure)
+
+    def written(self, names: tuple[str, str | None], rows: Mapping[str, _Row]) -> Iterator[_Row]:
         """Compare the order of a measure of texts that models wrote, from its standard errors."""
-        known = {model: row["direction"] * row["value"] for model, row in rows.items()}
-        for first, second in self.pairs(known):
-            gap, sure = self.perplexity(first, second)
-            value = known[second] - known[first]
+
+        def sure(first: str, second: str, value: float) -> float:
             errors = [rows[name]["error"] for name in (first, second)]
             spread = math.hypot(*errors) if None not in errors else 0.0
-            own = 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
-            chances = (sure.mean(), own, sure.mean() * own)
-            place = (first, second)
-            yield self._row(measure, decoding, place, (gap, value), self.few, chances, False)
+            return 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
+
+        known = {model: row["direction"] * row["value"] for model, row in rows.items()}
+        return self.compare(names, known, self.few, sure)
 
     @staticmethod
     def _row(
-        measure: str,
-        decoding: str | None,
+        names: tuple[str, str | None],
         pair: tuple[str, str],
         differences: tuple[float, float],
         few: bool,
         chances: tuple[float, float, float],
         resampled: bool,
     ) -> _Row:
-        names = ("probability_perplexity", "probability", "probability_both")
+        columns = ("probability_perplexity", "probability", "probability_both")
         known = {
-            name: float(chance) if math.isfinite(chance) and not few else None
-            for name, chance in zip(names, chances, strict=True)
+            name: chance if math.isfinite(chance) and not few else None
+            for name, chance in zip(columns, chances, strict=True)
         }
         unknown = "the measure has no standard error" if math.isnan(chances[1]) else ""
         return {
-            "measure": measure,
-            "decoding": decoding,
+            "measure": names[0],
+            "decoding": names[1],
             "first": pair[0],
             "second": pair[1],
             "perplexity_difference": differences[0],
@@ -226,8 +307,8 @@ def compare_orders(found: RelatedMeasures) -> pa.Table:
         for measure, held in found.sums.items():
             if measure != PERPLEXITY:
                 rows += orders.resampled(held)
-        for (measure, decoding), own in _written(found).items():
-            rows += orders.written(measure, decoding, own)
+        for names, own in _written(found).items():
+            rows += orders.written(names, own)
     return pa.Table.from_pylist(rows, RELATION_ORDERS)
 
 

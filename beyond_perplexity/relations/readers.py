@@ -22,6 +22,7 @@ from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.inference.p_values import student_quantile
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
+from beyond_perplexity.schemas.relations import RELATION_MEASURES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.semantics.bleu import bleu_of
@@ -268,14 +269,21 @@ def _tendency_row(row: Mapping[str, Any], quantile: float) -> dict[str, Any]:
     if None not in (row["value"], row["high"]) and row["value"] < row["high"] < 1:
         error = (row["high"] - row["value"]) / quantile
     tendency = TENDENCIES[row["tendency"]]
-    return {
-        "model": model,
-        "decoding": decoding,
-        "subject": "tendencies",
-        "measure": f"tendencies/{row['tendency']}.{row['measure']}",
-        "title": f"{tendency.title} ({tendency.distance_name}), excess",
-        "value": row["excess"],
-        "error": error,
-        "direction": -1,
-        "note": "" if row["excess"] is not None else "the distance has no floor",
-    }
+    title = f"{tendency.title} ({tendency.distance_name}), excess"
+    names = "tendencies", f"tendencies/{row['tendency']}.{row['measure']}", title
+    note = "" if row["excess"] is not None else "the distance has no floor"
+    return measure_row(model, decoding, names, row["excess"], error, -1, note)
+
+
+def measure_row(
+    model: str,
+    decoding: str | None,
+    names: tuple[str, str, str],
+    value: float | None,
+    error: float | None,
+    direction: int,
+    note: str,
+) -> dict[str, Any]:
+    """Make a row of schema ``relation_measures``; `names`: its subject, measure and title."""
+    columns = (model, decoding, *names, value, error, direction, note)
+    return dict(zip(RELATION_MEASURES.names, columns, strict=True))

@@ -37,9 +37,13 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions, source_
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.definitions import SHARES, MeasureRow
 from beyond_perplexity.tendencies.human_baselines import reference_floors
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.measures import (
+    exchanged_told,
+    measure_rows,
+    measure_table,
+    star_warning,
+)
 from beyond_perplexity.tendencies.statistics import check_comparable
-from beyond_perplexity.tendencies.tested_rows import exchanged_told, star_warning
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
@@ -78,7 +82,8 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record("scripts/compare.py", {}, seed=options.seed)  # of working files
+    # of working files
+    record = run_record("beyond_perplexity/commands/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     embedding = EmbeddingComparison(options) if options.embedding else None
     if options.vocabulary and main == RAW_TEXT:

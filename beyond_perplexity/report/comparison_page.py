@@ -23,7 +23,7 @@ from beyond_perplexity.figures.numbers import (
     verdict,
     verdict_mark,
 )
-from beyond_perplexity.inference.holm_adjustment import needed_draws
+from beyond_perplexity.inference.p_values import needed_draws
 from beyond_perplexity.report.comparison_input import CompareOptions, Comparison
 from beyond_perplexity.report.layout import Column, Table, html_page, lay_out, render, to_html_table
 from beyond_perplexity.report.measured import TEXT_TITLES

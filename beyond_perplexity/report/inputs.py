@@ -17,8 +17,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.storage.inputs import read_json
-from beyond_perplexity.storage.ranges import from_ranges
-from beyond_perplexity.storage.shards import check_schema
+from beyond_perplexity.storage.shards import check_schema, from_ranges
 
 if TYPE_CHECKING:
     from beyond_perplexity.options import Rows

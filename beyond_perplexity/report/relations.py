@@ -11,7 +11,7 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import evaluator_title, relation_titles
 from beyond_perplexity.figures.numbers import shown
-from beyond_perplexity.relations.correlations import WITHIN_DECODINGS
+from beyond_perplexity.relations.measures import WITHIN_DECODINGS
 from beyond_perplexity.relations.readers import PERPLEXITY
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Column, Table

@@ -13,34 +13,34 @@ def columns(name: str, *groups: list[pa.Field], **types: pa.DataType) -> pa.Sche
     return pa.schema([*held, *types.items()], metadata={_NAME: name.encode()})
 
 
-def fields(kind: pa.DataType, *names: str) -> list[pa.Field]:
-    """Give columns of one type."""
-    return [pa.field(name, kind) for name in names]
+def fields(kind: pa.DataType, names: str) -> list[pa.Field]:
+    """Give columns of one type, whose names stand in one text."""
+    return [pa.field(name, kind) for name in names.split()]
 
 
-def strings(*names: str) -> list[pa.Field]:
+def strings(names: str) -> list[pa.Field]:
     """Give columns of text."""
-    return fields(pa.string(), *names)
+    return fields(pa.string(), names)
 
 
-def floats(*names: str) -> list[pa.Field]:
+def floats(names: str) -> list[pa.Field]:
     """Give columns of numbers, double precision."""
-    return fields(pa.float64(), *names)
+    return fields(pa.float64(), names)
 
 
-def int64s(*names: str) -> list[pa.Field]:
+def int64s(names: str) -> list[pa.Field]:
     """Give columns of whole numbers: ids, hashes, counts of a corpus."""
-    return fields(pa.int64(), *names)
+    return fields(pa.int64(), names)
 
 
-def int32s(*names: str) -> list[pa.Field]:
+def int32s(names: str) -> list[pa.Field]:
     """Give columns of whole numbers: counts of a document, places."""
-    return fields(pa.int32(), *names)
+    return fields(pa.int32(), names)
 
 
-def flags(*names: str) -> list[pa.Field]:
+def flags(names: str) -> list[pa.Field]:
     """Give columns of true and false."""
-    return fields(pa.bool_(), *names)
+    return fields(pa.bool_(), names)
 
 
 def schema_name(schema: pa.Schema) -> str:

@@ -18,16 +18,7 @@ CONTRAST_SCORES = columns(
     flags("sentence_level"),
     floats("level"),
     int32s("draw"),
-    int64s(
-        "words",
-        "sentences",
-        "one_word",
-        "unknown",
-        "substituted",
-        "transposed",
-        "deleted",
-        "inserted",
-    ),
+    int64s("words sentences one_word unknown substituted transposed deleted inserted"),
     floats("log_score"),
 )
 
@@ -36,9 +27,9 @@ CONTRAST_SCORES = columns(
 # divided by. A value that is not known is null, and the note says why.
 CONTRASTS = columns(
     "contrasts",
-    strings("model", "unit", "measure"),
-    floats("level", "base_level", "value", "low", "high", "deviation"),
-    int64s("draws", "words", "sentences", "groups"),
+    strings("model unit measure"),
+    floats("level base_level value low high deviation"),
+    int64s("draws words sentences groups"),
     floats("groups_effective"),
     flags("sentence_level"),
     strings("note"),
@@ -49,8 +40,8 @@ CONTRASTS = columns(
 # Table 1 for `first` against `second`.
 CONTRAST_DIFFERENCES = columns(
     "contrast_differences",
-    strings("first", "second", "unit", "measure"),
-    floats("level", "base_level", "value", "low", "high", "p_value", "p_adjusted"),
+    strings("first second unit measure"),
+    floats("level base_level value low high p_value p_adjusted"),
     strings("reading"),
     int64s("groups"),
     strings("note"),
@@ -59,18 +50,11 @@ CONTRAST_DIFFERENCES = columns(
 # One row per phenomenon of a file of (good, bad) pairs; identical ones are left out of all else.
 PAIR_CONTRASTS = columns(
     "pair_contrasts",
-    strings("model", "phenomenon"),
-    int64s("pairs", "identical", "undecided"),
+    strings("model phenomenon"),
+    int64s("pairs identical undecided"),
     floats(
-        "accuracy",
-        "accuracy_low",
-        "accuracy_high",
-        "contrastive_entropy",
-        "low",
-        "high",
-        "per_word",
-        "length_difference",
-        "good_shorter",
+        "accuracy accuracy_low accuracy_high contrastive_entropy low high per_word "
+        "length_difference good_shorter"
     ),
     strings("note"),
 )
@@ -78,9 +62,9 @@ PAIR_CONTRASTS = columns(
 # One row per length of a sentence: log Z of an unnormalized model, from samples of a proposal.
 PARTITIONS = columns(
     "partitions",
-    strings("model", "proposal"),
-    int64s("length", "sentences"),
-    floats("log_z", "log_z_debiased", "standard_error", "ess", "pareto_k"),
+    strings("model proposal"),
+    int64s("length sentences"),
+    floats("log_z log_z_debiased standard_error ess pareto_k"),
     int64s("samples"),
     strings("bound"),
 )

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
 
-DOCUMENTS = columns(
-    "documents", int64s("doc_id"), strings("split", "title", "text"), int32s("n_tokens")
-)
+DOCUMENTS = columns("documents", int64s("doc_id"), strings("split title text"), int32s("n_tokens"))
 
-MENTIONS = columns(
-    "mentions", int64s("doc_id"), int32s("start", "end"), strings("entity", "source")
-)
+MENTIONS = columns("mentions", int64s("doc_id"), int32s("start end"), strings("entity source"))
 
-KNOWLEDGE_GRAPH = columns("knowledge_graph", strings("subject", "relation", "object"))
+KNOWLEDGE_GRAPH = columns("knowledge_graph", strings("subject relation object"))
 
-ALIASES = columns("aliases", strings("entity", "alias"))
+ALIASES = columns("aliases", strings("entity alias"))
 
 # Constituency trees in Penn brackets, one a sentence, on one line; see corpus/penn.py.
 TREES = columns("trees", int64s("doc_id"), int32s("sentence"), strings("tree"))
@@ -31,6 +27,6 @@ TEXT_SAMPLES = columns(
     int64s("doc_id"),
     strings("text"),
     int32s("n_tokens"),
-    floats("log_prob", "log_prob_decoding"),
+    floats("log_prob log_prob_decoding"),
     flags("finished"),
 )

@@ -12,24 +12,24 @@ from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, s
 # "weights" says what it counts. Files of others may have the columns of `temperature_columns`.
 LOG_WEIGHTS = columns(
     "log_weights",
-    int64s("instance_id", "sample_id"),
-    int32s("n_tokens", "n_unknown"),
-    floats("log_p", "log_q"),
+    int64s("instance_id sample_id"),
+    int32s("n_tokens n_unknown"),
+    floats("log_p log_q"),
     int64s("latent_hash"),
 )
 
 # log q of the same samples at each temperature that some are drawn at: the columns of
 # `temperature_columns` come on top.
 LOG_Q = columns(
-    "log_q", int64s("instance_id", "sample_id"), floats("temperature"), int64s("latent_hash")
+    "log_q", int64s("instance_id sample_id"), floats("temperature"), int64s("latent_hash")
 )
 
 # The latents that a beam search of each size under the proposal ends with.
 BEAMS = columns(
     "beams",
     int64s("instance_id"),
-    int32s("beam_size", "rank", "n_tokens", "n_unknown"),
-    floats("log_p", "log_q"),
+    int32s("beam_size rank n_tokens n_unknown"),
+    floats("log_p log_q"),
     int64s("latent_hash"),
 )
 
@@ -38,8 +38,8 @@ BEAMS = columns(
 SMC = columns(
     "smc",
     int64s("instance_id"),
-    int32s("run", "n_particles", "n_tokens", "n_unknown"),
-    floats("log_likelihood", "ess_min"),
+    int32s("run n_particles n_tokens n_unknown"),
+    floats("log_likelihood ess_min"),
 )
 
 # One row per simulated document, way to estimate, number of samples or particles, and run: log p̂ of
@@ -50,10 +50,8 @@ BIDIRECTIONAL = columns(
     int64s("instance_id"),
     strings("method"),
     floats("temperature"),
-    int32s("n_samples", "run", "n_tokens"),
-    floats(
-        "log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q", "ess", "k_hat"
-    ),
+    int32s("n_samples run n_tokens"),
+    floats("log_forward log_reverse log_first_half log_second_half log_q ess k_hat"),
     strings("tail"),
 )
 
@@ -64,20 +62,20 @@ BIDIRECTIONAL = columns(
 # importance/posterior_latents.py.
 POSTERIOR = columns(
     "posterior",
-    strings("model", "proposal"),
+    strings("model proposal"),
     int64s("instance_id"),
-    strings("source", "structure", "method"),
+    strings("source structure method"),
     int32s("n_samples"),
-    floats("effective", "annotated", "found", "matched", "same_entity"),
-    int32s("n_words", "n_tokens", "n_inside"),
-    floats("log_likelihood", "log_likelihood_inside", "log_likelihood_end"),
+    floats("effective annotated found matched same_entity"),
+    int32s("n_words n_tokens n_inside"),
+    floats("log_likelihood log_likelihood_inside log_likelihood_end"),
 )
 
 
 # What a job that draws spent on each instance; see importance/drawing_job.py.
 DRAW_COSTS = columns(
     "draw_costs",
-    strings("draw", "model", "proposal"),
+    strings("draw model proposal"),
     floats("temperature"),
     int64s("instance_id"),
     floats("seconds"),
@@ -115,8 +113,8 @@ def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
 # latent model, and `log_likelihood` is of just that; words inside mentions and the end stand apart.
 INSTANCE_SCORES = columns(
     "instance_scores",
-    strings("model", "beside"),
-    int64s("instance_id", "group"),
-    int32s("n_words", "n_tokens", "n_unknown", "n_inside"),
-    floats("log_likelihood", "log_likelihood_inside", "log_likelihood_end"),
+    strings("model beside"),
+    int64s("instance_id group"),
+    int32s("n_words n_tokens n_unknown n_inside"),
+    floats("log_likelihood log_likelihood_inside log_likelihood_end"),
 )

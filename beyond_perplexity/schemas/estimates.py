@@ -29,83 +29,64 @@ from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, s
 #   K, of those where k̂ is defined; `k_hat_threshold` is null when the thresholds differ.
 ESTIMATES = columns(
     "estimates",
-    strings("model", "proposal"),
+    strings("model proposal"),
     floats("temperature"),
-    strings("method", "basis", "aggregation", "pairing"),
+    strings("method basis aggregation pairing"),
     int32s("beam_size"),
     strings("measure"),
-    floats("value", "log_likelihood"),
+    floats("value log_likelihood"),
     strings("bound"),
     floats(
-        "standard_error",
-        "standard_error_samples",
-        "standard_error_instances",
-        "low",
-        "high",
-        "standard_deviation",
+        "standard_error standard_error_samples standard_error_instances low high standard_deviation"
     ),
-    int64s("replicates", "n_samples", "n_instances", "n_infinite", "n_tokens"),
+    int64s("replicates n_samples n_instances n_infinite n_tokens"),
     strings("t_definition"),
-    int64s("n_unknown", "unknown_types"),
+    int64s("n_unknown unknown_types"),
     floats(
-        "ess_median",
-        "ess_min",
-        "ess_low_share",
-        "largest_weight_median",
-        "largest_weight_max",
-        "unique_share",
-        "k_hat_median",
-        "k_hat_max",
-        "k_hat_threshold",
+        "ess_median ess_min ess_low_share largest_weight_median largest_weight_max "
+        "unique_share k_hat_median k_hat_max k_hat_threshold"
     ),
-    int64s("k_hat_above", "k_hat_undefined"),
+    int64s("k_hat_above k_hat_undefined"),
     strings("note"),
 )
 
 # Perplexity against the number of samples, over random subsets without replacement.
 IMPORTANCE_CURVES = columns(
     "importance_curves",
-    strings("model", "proposal"),
+    strings("model proposal"),
     floats("temperature"),
     strings("aggregation"),
     int64s("n_samples"),
-    floats("mean", "low", "high"),
+    floats("mean low high"),
     int64s("replicates"),
     strings("bound"),
-    int64s("n_instances", "n_tokens"),
+    int64s("n_instances n_tokens"),
     strings("t_definition"),
 )
 
 # Perplexities of disjoint blocks of samples: independent replicates of one estimate.
 IMPORTANCE_REPLICATES = columns(
     "importance_replicates",
-    strings("model", "proposal"),
+    strings("model proposal"),
     floats("temperature"),
     strings("aggregation"),
-    int64s("n_samples", "replicate"),
+    int64s("n_samples replicate"),
     floats("value"),
     strings("bound"),
-    int64s("n_instances", "n_tokens"),
+    int64s("n_instances n_tokens"),
     strings("t_definition"),
 )
 
 # One row per instance and estimator: log p̂ of the instance and how far to trust it.
 IMPORTANCE_DIAGNOSTICS = columns(
     "importance_diagnostics",
-    strings("model", "proposal"),
+    strings("model proposal"),
     floats("temperature"),
     strings("method"),
-    int64s("instance_id", "n_samples", "n_tokens", "n_unknown"),
+    int64s("instance_id n_samples n_tokens n_unknown"),
     floats(
-        "log_likelihood",
-        "log_likelihood_jackknife",
-        "standard_error",
-        "standard_error_samples",
-        "ess",
-        "largest_weight",
-        "unique_share",
-        "k_hat",
-        "k_hat_threshold",
+        "log_likelihood log_likelihood_jackknife standard_error standard_error_samples "
+        "ess largest_weight unique_share k_hat k_hat_threshold"
     ),
     strings("tail"),
 )
@@ -127,10 +108,10 @@ IMPORTANCE_DIAGNOSTICS = columns(
 # ess_median, ess_low_share: as in `estimates`, of draws alone.
 IMPORTANCE_GAPS = columns(
     "importance_gaps",
-    strings("model", "proposal", "method"),
+    strings("model proposal method"),
     floats("temperature"),
-    int64s("n_samples", "runs", "n_documents", "n_cut", "n_missed", "n_tokens"),
-    floats("forward", "reverse", "gap", "gap_error", "bracket_low", "bracket_high"),
+    int64s("n_samples runs n_documents n_cut n_missed n_tokens"),
+    floats("forward reverse gap gap_error bracket_low bracket_high"),
     strings("bracket_bound"),
-    floats("at_most", "ess_median", "ess_low_share"),
+    floats("at_most ess_median ess_low_share"),
 )

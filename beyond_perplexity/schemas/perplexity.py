@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from beyond_perplexity.schemas.columns import columns, flags, floats, int64s, strings
 
-# One row per document and text that it is scored on; see perplexities/documents.py. Log-likelihoods
+# One row per document and text that it is scored on; see perplexities/summary.py. Log-likelihoods
 # are in nats and, if `ended`, have the end of the document; the counts never do.
 DOCUMENT_SCORES = columns(
     "document_scores",
     int64s("doc_id"),
-    strings("scored_text", "group"),
-    floats("log_likelihood", "log_likelihood_spelled"),
-    int64s("tokens", "words", "characters", "bytes", "unknown", "impossible", "text_hash"),
+    strings("scored_text group"),
+    floats("log_likelihood log_likelihood_spelled"),
+    int64s("tokens words characters bytes unknown impossible text_hash"),
     flags("ended"),
 )
 
@@ -19,9 +19,9 @@ DOCUMENT_SCORES = columns(
 # text; see perplexities/paired.py. All in bits per byte.
 PERPLEXITY_DIFFERENCES = columns(
     "perplexity_differences",
-    strings("scored_text", "first", "second"),
-    floats("value", "low", "high", "p_value", "p_adjusted", "detectable"),
-    int64s("documents", "groups"),
+    strings("scored_text first second"),
+    floats("value low high p_value p_adjusted detectable"),
+    int64s("documents groups"),
     floats("groups_effective"),
     flags("spelled"),
     strings("note"),

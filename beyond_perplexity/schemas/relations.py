@@ -12,8 +12,8 @@ from beyond_perplexity.schemas.columns import columns, fields, flags, floats, in
 # the note says why.
 RELATION_MEASURES = columns(
     "relation_measures",
-    strings("model", "decoding", "subject", "measure", "title"),
-    floats("value", "error"),
+    strings("model decoding subject measure title"),
+    floats("value error"),
     fields(pa.int8(), "direction"),
     strings("note"),
 )
@@ -23,9 +23,9 @@ RELATION_MEASURES = columns(
 # models). Spearman's, of values whose sign is such that more is better.
 RELATION_CORRELATIONS = columns(
     "relation_correlations",
-    strings("first", "second", "scope"),
-    floats("value", "low", "high"),
-    int64s("rows", "models"),
+    strings("first second scope"),
+    floats("value low high"),
+    int64s("rows models"),
     strings("note"),
 )
 
@@ -35,10 +35,10 @@ RELATION_CORRELATIONS = columns(
 # Probabilities are shares of resamples of the documents (`resampled`), or from standard errors.
 RELATION_ORDERS = columns(
     "relation_orders",
-    strings("measure", "decoding", "first", "second"),
-    floats("perplexity_difference", "difference"),
+    strings("measure decoding first second"),
+    floats("perplexity_difference difference"),
     flags("differs"),
-    floats("probability_perplexity", "probability", "probability_both"),
+    floats("probability_perplexity probability probability_both"),
     flags("resampled"),
     strings("note"),
 )

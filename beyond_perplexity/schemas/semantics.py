@@ -36,13 +36,13 @@ PREDICTIONS = columns(
     strings("split"),
     int64s("unit_id"),
     strings("group"),
-    int32s("sentence", "words"),
-    strings("target", "predicted"),
+    int32s("sentence words"),
+    strings("target predicted"),
     fields(pa.list_(pa.string()), "samples"),
     strings("continued"),
     int32s("given"),
     strings("partner"),
-    int32s("unknown_target", "unknown_predicted"),
+    int32s("unknown_target unknown_predicted"),
     floats("log_prob"),
     flags("aligned"),
 )
@@ -53,11 +53,11 @@ PREDICTIONS = columns(
 # measure is not defined: what models predict has no words aligned, or the target has no vector.
 SEMANTIC_SCORES = columns(
     "semantic_scores",
-    strings("model", "evaluator", "split"),
+    strings("model evaluator split"),
     int64s("unit_id"),
     strings("group"),
     int32s("sentence"),
-    strings("measure", "kind"),
+    strings("measure kind"),
     floats("value"),
     fields(pa.list_(pa.int64()), "statistics"),
 )
@@ -67,22 +67,13 @@ SEMANTIC_SCORES = columns(
 # `scaled` is the mean of equation 12, of measures between 0 and 1. Unknown words are shares.
 SEMANTICS = columns(
     "semantics",
-    strings("model", "split", "evaluator", "measure", "kind"),
+    strings("model split evaluator measure kind"),
     floats(
-        "value",
-        "low",
-        "high",
-        "floor",
-        "floor_low",
-        "floor_high",
-        "excess",
-        "excess_low",
-        "excess_high",
-        "sentence_mean",
-        "scaled",
+        "value low high floor floor_low floor_high excess excess_low excess_high "
+        "sentence_mean scaled"
     ),
-    int64s("sentences", "undefined", "groups"),
-    floats("groups_effective", "unknown_target", "unknown_predicted"),
+    int64s("sentences undefined groups"),
+    floats("groups_effective unknown_target unknown_predicted"),
     strings("note"),
 )
 
@@ -91,34 +82,24 @@ SEMANTICS = columns(
 # how much lower an unrelated sentence scores.
 PROBES = columns(
     "probes",
-    strings("evaluator", "measure", "probe"),
-    floats(
-        "value",
-        "low",
-        "high",
-        "noticed",
-        "noticed_low",
-        "noticed_high",
-        "effect",
-        "effect_low",
-        "effect_high",
-    ),
-    int64s("sentences", "undefined", "groups"),
+    strings("evaluator measure probe"),
+    floats("value low high noticed noticed_low noticed_high effect effect_low effect_high"),
+    int64s("sentences undefined groups"),
     strings("note"),
 )
 
 # One row per file of pairs with a human score, evaluator and measure.
 HUMAN_CORRELATIONS = columns(
     "human_correlations",
-    strings("evaluator", "measure", "file"),
-    int64s("pairs", "undefined"),
-    floats("pearson", "pearson_low", "pearson_high", "spearman", "spearman_low", "spearman_high"),
+    strings("evaluator measure file"),
+    int64s("pairs undefined"),
+    floats("pearson pearson_low pearson_high spearman spearman_low spearman_high"),
     strings("note"),
 )
 
 # One row per pair of such a file: what the correlations of two evaluators are compared by.
 HUMAN_SCORES = columns(
-    "human_scores", strings("evaluator", "measure", "file"), int64s("pair"), floats("gold", "value")
+    "human_scores", strings("evaluator measure file"), int64s("pair"), floats("gold value")
 )
 
 
@@ -127,9 +108,9 @@ HUMAN_SCORES = columns(
 # of predicted less that of partner. Left out are sentences on which some model has no value.
 SEMANTIC_DIFFERENCES = columns(
     "semantic_differences",
-    strings("split", "evaluator", "measure", "kind", "first", "second"),
-    floats("value", "low", "high", "p_value", "p_adjusted"),
-    int64s("sentences", "groups"),
+    strings("split evaluator measure kind first second"),
+    floats("value low high p_value p_adjusted"),
+    int64s("sentences groups"),
     floats("groups_effective"),
     strings("note"),
 )
@@ -138,16 +119,8 @@ SEMANTIC_DIFFERENCES = columns(
 # sentences (the mean of the models' correlations) or models. `n` counts those.
 SEMANTIC_CORRELATIONS = columns(
     "semantic_correlations",
-    strings(
-        "split",
-        "over",
-        "method",
-        "first_evaluator",
-        "first_measure",
-        "second_evaluator",
-        "second_measure",
-    ),
-    floats("value", "low", "high"),
-    int64s("n", "groups"),
+    strings("split over method first_evaluator first_measure second_evaluator second_measure"),
+    floats("value low high"),
+    int64s("n groups"),
     strings("note"),
 )

@@ -16,53 +16,51 @@ from beyond_perplexity.schemas.columns import (
 
 # One row per (statistic, key) with its number of occurrences; see tendencies/statistics.py.
 STATISTICS = columns(
-    "statistics", strings("statistic", "type"), int32s("length", "value"), int64s("count")
+    "statistics", strings("statistic type"), int32s("length value"), int64s("count")
 )
 
 # One row per measured tendency of one body of text against a reference; see tendencies/measures.py.
 TENDENCY_MEASURES = columns(
     "tendencies",
-    strings("source", "tendency", "measure"),
-    floats("value", "low", "high", "p_value"),
-    int64s("n_reference", "n_samples"),
-    floats("p_adjusted", "floor", "excess"),
+    strings("source tendency measure"),
+    floats("value low high p_value"),
+    int64s("n_reference n_samples"),
+    floats("p_adjusted floor excess"),
     int64s("groups_reference"),
     strings("note"),
-    floats("p_value_law", "floor_low", "floor_high", "value_all"),
-    strings("verdict", "reason", "exchanged"),
-    int64s("family", "draws"),
+    floats("p_value_law floor_low floor_high value_all"),
+    strings("verdict reason exchanged"),
+    int64s("family draws"),
     strings("vocabulary"),
 )
 
-# One row per measure of random subsets of n documents; see tendencies/sample_size.py.
+# One row per measure of random subsets of n documents; see tendencies/curves.py.
 SAMPLE_SIZE = columns(
     "sample_size",
-    strings("source", "tendency", "measure"),
-    int64s("n", "subsets"),
-    floats(
-        "value", "low", "high", "p_value", "p_low", "p_high", "floor", "floor_low", "floor_high"
-    ),
+    strings("source tendency measure"),
+    int64s("n subsets"),
+    floats("value low high p_value p_low p_high floor floor_low floor_high"),
 )
 
 # One row per test and number of documents; see tendencies/sensitivity.py.
 SENSITIVITY = columns(
     "sensitivity",
-    strings("source", "tendency", "measure", "unit"),
+    strings("source tendency measure unit"),
     int64s("n"),
-    floats("shift", "relative", "level", "power"),
+    floats("shift relative level power"),
     flags("groups"),
 )
 
 # What the figures draw, tidy: points of a named curve with a band and the documents behind.
-CURVES = columns("curves", strings("source", "curve"), floats("x", "y", "low", "high"), int64s("n"))
+CURVES = columns("curves", strings("source curve"), floats("x y low high"), int64s("n"))
 
 
 # One row per embedded document of a text in a reading; the last three columns are of the text, the
 # same in all of its rows. See tendencies/embedded_documents.py.
 EMBEDDINGS = columns(
     "embeddings",
-    strings("source", "vocabulary"),
+    strings("source vocabulary"),
     int32s("group"),
     fields(pa.list_(pa.float32()), "vector"),
-    int64s("documents", "cut", "left_out"),
+    int64s("documents cut left_out"),
 )

@@ -13,6 +13,6 @@ TRAINING = columns(
     int64s("step"),
     floats("epoch"),
     strings("split"),
-    floats("loss", "perplexity", "contrastive_entropy", "learning_rate", "seconds"),
+    floats("loss perplexity contrastive_entropy learning_rate seconds"),
     strings("phase"),
 )

@@ -13,10 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, effective_groups
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, RatioInterval
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.semantics.word_cosines import NO_WORD, Ids, WordIndex
 

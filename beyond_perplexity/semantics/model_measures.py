@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,12 +50,10 @@ from beyond_perplexity.semantics.word_cosines import Floats, exponential_scaling
 from beyond_perplexity.storage.shards import check_schema, read_batches
 from beyond_perplexity.verdicts import joined_facts
 
-_COUNT, _SUM, _SCALED, _WEIGHT, _WEIGHTED = range(5)
 _COLUMNS = ("split", "unit_id", "group", "measure", "kind", "value", "statistics")
 
 
-@dataclass(frozen=True)
-class KindSums:
+class KindSums(NamedTuple):
     """Sums of one kind of scores by group."""
 
     # float64, (G,): how many have a value, their values, and these put through equation 12
@@ -70,54 +67,35 @@ class KindSums:
 
 
 class _Growing:
-    """Sums of one split and kind, in rows of groups."""
+    """Sums of one split and kind, in rows of groups: five columns, then those of statistics."""
 
-    def __init__(self, scalable: bool) -> None:
-        self.sums = np.zeros((0, 5))
-        self.statistics: NDArray[np.int64] | None = None
-        self.undefined = 0
-        self._scalable = scalable
+    def __init__(self, scalable: bool, width: int) -> None:
+        self._scalable, self._sums, self._undefined = scalable, np.zeros((0, 5 + width)), 0
 
-    def reach(self, size: int, width: int) -> None:
+    def _reach(self, size: int) -> None:
         """Make room for so many groups."""
-        if self.statistics is None:
-            self.statistics = np.zeros((0, width), np.int64)
-        if len(self.sums) < size:
-            more = max(size, 2 * len(self.sums)) - len(self.sums)
-            self.sums = np.concatenate([self.sums, np.zeros((more, 5))])
-            grown = np.zeros((more, self.statistics.shape[1]), np.int64)
-            self.statistics = np.concatenate([self.statistics, grown])
+        more = max(size, 2 * len(self._sums)) - len(self._sums) if len(self._sums) < size else 0
+        self._sums = np.pad(self._sums, ((0, more), (0, 0)))
 
     def add(self, groups: NDArray[np.int64], values: Floats, statistics: NDArray[np.int64]) -> None:
         """Add sentences, one by one, so that sums do not depend on batches."""
         known = ~np.isnan(values)
-        self.undefined += int(len(values) - known.sum())
+        self._undefined += int(len(values) - known.sum())
         groups, values, statistics = groups[known], values[known], statistics[known]
-        assert self.statistics is not None
-        weighted = statistics.shape[1] == 1
-        weights = statistics[:, 0].astype(float) if weighted else np.ones(len(values))
-        columns = np.zeros((len(values), 5))
-        columns[:, _COUNT], columns[:, _SUM] = 1, values
-        columns[:, _SCALED] = exponential_scaling(values) if self._scalable else np.nan
-        columns[:, _WEIGHT], columns[:, _WEIGHTED] = weights, weights * values
-        np.add.at(self.sums, groups, columns)
-        if self.statistics.shape[1]:
-            np.add.at(self.statistics, groups, statistics)
+        self._reach(1 + int(groups.max(initial=-1)))
+        ones = np.ones(len(values))
+        scaled = exponential_scaling(values) if self._scalable else np.nan * ones
+        weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
+        columns = [ones, values, scaled, weights, weights * values, statistics]
+        np.add.at(self._sums, groups, np.column_stack(columns))
 
     def finish(self, groups: int) -> KindSums:
         """Return the sums of all groups."""
-        self.reach(groups, 0)
-        assert self.statistics is not None
-        columns = self.sums[:groups].T
-        return KindSums(
-            sentences=columns[_COUNT],
-            total=columns[_SUM],
-            scaled=columns[_SCALED],
-            weight=columns[_WEIGHT],
-            weighted=columns[_WEIGHTED],
-            statistics=self.statistics[:groups],
-            undefined=self.undefined,
-        )
+        self._reach(groups)
+        held = self._sums[:groups]
+        sentences, total, scaled, weight, weighted = held.T[:5]
+        statistics = held[:, 5:].astype(np.int64)
+        return KindSums(sentences, total, scaled, weight, weighted, statistics, self._undefined)
 
 
 def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
@@ -174,8 +152,8 @@ def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[s
             groups = np.array([known.setdefault(owners[row], len(known)) for row in here.tolist()])
             for kind in dict.fromkeys(kinds[here].tolist()):
                 part = kinds[here] == kind
-                growing = held[split].setdefault(kind, _Growing(MEASURES[measure].scalable))
-                growing.reach(len(known), statistics.shape[1])
+                empty = _Growing(MEASURES[measure].scalable, statistics.shape[1])
+                growing = held[split].setdefault(kind, empty)
                 growing.add(groups[part], values[here[part]], statistics[here[part]])
     return {
         split: {kind: one.finish(len(numbers[split])) for kind, one in kinds.items()}

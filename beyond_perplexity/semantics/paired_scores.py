@@ -56,6 +56,11 @@ class ScoreBlock(NamedTuple):
     groups: np.ndarray
     cells: dict[tuple[str, str], ScoreCells]
 
+    def values(self, measure: str, kind: str) -> np.ndarray:
+        """Return the values of a measure and kind, float64 (N,); NaN where there is none."""
+        cell = self.cells.get((measure, kind))
+        return np.full(len(self.keys), np.nan) if cell is None else cell.values
+
 
 def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
     coded = column.combine_chunks().dictionary_encode()
@@ -295,19 +300,16 @@ class _Collector:
         known: _Known,
     ) -> None:
         models = [m for m in blocks if all((key.measure, part) in known[m] for part in parts)]
-        held = [[blocks[m].cells.get((key.measure, part)) for part in parts] for m in models]
-        count = len(next(iter(blocks.values())).keys)
-        nothing = np.full(count, np.nan)
-        values = np.stack(
-            [np.stack([c.values if c else nothing for c in own], 1) for own in held], 1
-        )
+        values = [[blocks[m].values(key.measure, part) for part in parts] for m in models]
         counts = None
-        if MEASURES[key.measure].pooling != "sentences" and all(c for own in held for c in own):
-            tallies = [[c.counts for c in own if c and c.counts is not None] for own in held]
-            counts = np.stack([np.stack(own, 1) for own in tallies], 1)[rows]
+        if MEASURES[key.measure].pooling != "sentences":
+            cells = [[blocks[m].cells.get((key.measure, part)) for part in parts] for m in models]
+            found = [[c.counts for c in own if c and c.counts is not None] for own in cells]
+            if all(len(own) == len(parts) for own in found):
+                counts = _stacked(found)[rows]
         documents = next(iter(blocks.values())).keys[rows, 1]
         sums = _Sums(models, BLEU_NAMES.get(key.measure, 0), list(parts.values()))
-        self.sums.setdefault(key, sums).add(documents, values[rows], counts)
+        self.sums.setdefault(key, sums).add(documents, _stacked(values)[rows], counts)
 
     def _keep(
         self, split: str, evaluator: str, blocks: Mapping[str, ScoreBlock], rows: np.ndarray
@@ -318,28 +320,26 @@ class _Collector:
         keys = np.column_stack([first.keys[rows, 1:], first.groups[rows]])
         self.kept.setdefault((split, evaluator), []).append(keys)
         measures = {m: None for block in blocks.values() for m, kind in block.cells}
-        nothing = np.full(len(first.keys), np.nan)
+        empty = first._replace(cells={})
         for measure in measures:
-            columns = [
-                blocks[model].cells[measure, PREDICTED].values
-                if model in blocks and (measure, PREDICTED) in blocks[model].cells
-                else nothing
-                for model in self.models
-            ]
+            held = (blocks.get(model, empty) for model in self.models)
+            columns = [block.values(measure, PREDICTED) for block in held]
             parts = self.values.setdefault(split, {}).setdefault((evaluator, measure), [])
             parts.append(np.stack(columns, 1)[rows])
+
+
+def _stacked(columns: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
+    """Stack arrays (N, …) of each of M models and P parts, (N, M, P, …)."""
+    return np.stack([np.stack(own, 1) for own in columns], 1)
 
 
 def _compared(
     split: str, evaluator: str, known: _Known
 ) -> Iterator[tuple[ScoreKey, Mapping[str, float]]]:
     """List what there is to compare, with its parts, in the order of the table of measures."""
-    held = {pair for own in known.values() for pair in own}
     for measure in MEASURES:
         for kind, parts in KIND_PARTS.items():
-            if any(all((measure, part) in own for part in parts) for own in known.values()) and all(
-                (measure, part) in held for part in parts
-            ):
+            if any(all((measure, part) in own for part in parts) for own in known.values()):
                 yield ScoreKey(split, evaluator, measure, kind), parts
 
 

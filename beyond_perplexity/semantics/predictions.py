@@ -1,29 +1,255 @@
 """What a model predicts in sentences: texts that can be compared with what was written.
 
-A model is asked word by word in its document, with the context that its perplexity has. A brought
-model is asked about the tokens of the corpus as well, so that all models read the same text.
+A model is asked word by word in its document, with the context that its perplexity has, and to go
+on after the first words of a sentence. A brought model is asked about the tokens of the corpus as
+well, so that all models read the same text. As with scores of contrastive entropy, a text is filled
+up to a width that its own length decides, and batches have whole quanta of rows: on a CPU no
+prediction depends on the batch, shard or order that a text is in.
 
-n tokens of a document, S draws at each place.
+N texts, n tokens of a text, S draws at each place, B or R rows, T steps, V ids.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
+from beyond_perplexity.decoding.kernels import pick, unnormalized
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, round_up, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel
-from beyond_perplexity.models.likelihoods import LOGIT_ROWS
+from beyond_perplexity.models.factored import chosen_log_probs
+from beyond_perplexity.models.likelihoods import LOGIT_ROWS, ScoreWindow, check_window, cut_windows
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PREDICTIONS
-from beyond_perplexity.semantics.next_words import Prompt, continue_prompts, predict_tokens
-from beyond_perplexity.semantics.options import PredictionOptions
-from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
+from beyond_perplexity.semantics.measures import PredictionOptions
+from beyond_perplexity.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, ClosedVocabulary, Vocabulary
 
-_PURPOSE = "semantics/sample"  # of the random streams
+
+class NextWords(NamedTuple):
+    """What a model expects at every place of a text, given the true tokens before it."""
+
+    # int32, (n,): the likeliest token, that of the lowest id among equals; ``<unk>`` where the
+    # model gives nothing a probability, as a trigram after words that it has not seen
+    best: np.ndarray
+    drawn: np.ndarray  # int32, (n, S): independent draws; ``<unk>`` likewise
+    log_prob: np.ndarray  # float64, (n,): of the true token, nats
+
+
+class _Part(NamedTuple):
+    """A window of a text: its number, the place of the first prediction that counts."""
+
+    text: int
+    first: int
+    window: ScoreWindow
+
+
+@torch.no_grad()
+def predict_tokens(
+    model: LanguageModel,
+    texts: Sequence[np.ndarray],
+    numbers: Sequence[np.ndarray],
+    batch_positions: int = LOGIT_ROWS,
+) -> list[NextWords]:
+    """Predict every token of texts from those before it, in the windows of the perplexity.
+
+    `texts` are ids, int32 (n,), without ``<s>`` and ``</s>``; `numbers` uniform, float64 in [0, 1)
+    (n, S), one for each draw. On a CPU no prediction depends on `batch_positions`.
+    """
+    context, stride = check_window(model, None, None)
+    results = [
+        NextWords(np.empty(len(u), np.int32), np.empty(u.shape, np.int32), np.empty(len(u)))
+        for u in numbers
+    ]
+    waiting: dict[int, list[_Part]] = defaultdict(list)
+    for text, ids in enumerate(texts):
+        first = 0
+        for window in cut_windows(text, ids, context, stride):
+            width = padded_width(len(window.tokens) - 1)
+            width = width if context is None else min(width, context)
+            waiting[width].append(_Part(text, first, window))
+            first += window.counted
+            if len(waiting[width]) == rows_of_batch(width, batch_positions):
+                _run(model, waiting.pop(width), width, numbers, results)
+    for width, left in waiting.items():
+        _run(model, left, width, numbers, results)
+    return results
+
+
+def _run(
+    model: LanguageModel,
+    parts: Sequence[_Part],
+    width: int,
+    numbers: Sequence[np.ndarray],
+    results: Sequence[NextWords],
+) -> None:
+    """Predict the tokens of a batch, the last row repeated up to a whole number of quanta."""
+    inputs = np.full((-(-len(parts) // QUANTUM) * QUANTUM, width), EOS, np.int64)
+    flat: list[np.ndarray] = []  # the places of predictions that count in the batch
+    owners: list[tuple[int, slice]] = []  # and in the texts
+    for row, (text, first, window) in enumerate(parts):
+        size = len(window.tokens) - 1
+        inputs[row, :size] = window.tokens[:-1]
+        count = min(window.counted, len(results[text].best) - first)  # not </s>
+        start = row * width + size - window.counted
+        flat.append(np.arange(start, start + count))
+        owners.append((text, slice(first, first + count)))
+    inputs[len(parts) :] = inputs[len(parts) - 1]
+    places = np.concatenate(flat)
+    if not len(places):
+        return
+    true = [window.tokens[-window.counted :] for _, _, window in parts]
+    targets = np.concatenate([ids[: len(own)] for ids, own in zip(true, flat, strict=True)])
+    uniform = np.concatenate([numbers[text][own] for text, own in owners])
+    found = _choose_all(model, inputs, places, targets, uniform)
+    begin = 0
+    for text, part in owners:
+        own = slice(begin, begin := begin + part.stop - part.start)
+        for held, values in zip(results[text], found, strict=True):
+            held[part] = values[own]
+
+
+def _choose_all(
+    model: LanguageModel,
+    inputs: np.ndarray,
+    places: np.ndarray,
+    targets: np.ndarray,
+    numbers: np.ndarray,
+) -> NextWords:
+    """Predict at rising places of flat inputs: (P,) places, (P,) targets, (P, S) numbers."""
+    device, begin, found = model.device, 0, []
+    wanted = torch.from_numpy(targets).to(device)  # (P,)
+    uniform = torch.from_numpy(numbers).to(device)  # (P, S)
+    for logits in model.next_logits(torch.from_numpy(inputs).to(device), LOGIT_ROWS):
+        first, last = np.searchsorted(places, [begin, begin + len(logits)])
+        if first < last:
+            own = slice(first, last)
+            rows = torch.from_numpy(places[own] - begin).to(device)  # (R,)
+            found.append(_choose(logits, rows, wanted[own], uniform[own]))
+        begin += len(logits)
+    return NextWords(*(torch.cat(held).cpu().numpy() for held in zip(*found, strict=True)))
+
+
+def _choose(
+    logits: Tensor, rows: Tensor, targets: Tensor, numbers: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best (R,), the draws (R, S) and log p of the targets (R,) of rows of logits."""
+    count = len(rows)
+    held = logits[round_up(rows)]  # (R', V)
+    log_prob = chosen_log_probs(held, round_up(targets))[:count]  # (R,)
+    if log_prob.isnan().any():
+        raise InputError(
+            "the model gives a token the log-probability NaN; its weights are damaged or its "
+            "numbers overflow: train or bring the model again"
+        )
+    best = best_tokens(held)[:count].int()  # (R,)
+    if not numbers.shape[1]:
+        return best, numbers.int(), log_prob
+    weights, uniform = unnormalized(held), round_up(numbers)  # (R', S)
+    drawn = torch.stack([pick(weights, column) for column in uniform.unbind(1)], 1)  # (R', S)
+    return best, drawn[:count].int(), log_prob
+
+
+def best_tokens(logits: Tensor) -> Tensor:
+    """Return the likeliest id of each row, (R,), of logits (R, V), ties by id.
+
+    Where nothing is possible ``<unk>`` becomes so, in place.
+    """
+    logits[logits.amax(1) == -torch.inf, UNK] = 0
+    return logits.argmax(1)
+
+
+_ROWS = 8 * QUANTUM  # of a batch
+_CONTINUATION = "semantics/continuation"  # of the random streams
+
+
+class Prompt(NamedTuple):
+    """What is continued."""
+
+    ids: np.ndarray  # tokens from the beginning of the document, without ``<s>``
+    wanted: int  # tokens that are to follow, one at least
+    item: int  # key of the random stream
+
+
+@torch.no_grad()
+def continue_prompts(
+    model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
+) -> list[np.ndarray | None]:
+    """Let a model write as many tokens as are wanted; ``</s>`` is none of them.
+
+    Tokens are drawn where `sampled`, else each is the likeliest. Of a prompt longer than the
+    context only the end is read; None where the context has no room for what is wanted.
+    """
+    room = model.context_length
+    found: list[np.ndarray | None] = [None] * len(prompts)
+    possible = [k for k, prompt in enumerate(prompts) if room is None or prompt.wanted <= room]
+    # rows of like length together: a batch runs to the end of its longest
+    possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
+    for first in range(0, len(possible), _ROWS):
+        places = possible[first : first + _ROWS]
+        # the last token that is written is not read again
+        held = [
+            np.concatenate([[BOS], prompts[k].ids]).astype(np.int64)[
+                0 if room is None else -(room - prompts[k].wanted + 1) :
+            ]
+            for k in places
+        ]
+        written = _write(model, held, [prompts[k] for k in places], sampled, seed)
+        for place, ids in zip(places, written, strict=True):
+            found[place] = ids
+    return found
+
+
+def _write(
+    model: LanguageModel,
+    starts: Sequence[np.ndarray],
+    prompts: Sequence[Prompt],
+    sampled: bool,
+    seed: int,
+) -> list[np.ndarray]:
+    """Continue the rows of one batch, the last one repeated up to a whole number of quanta."""
+    missing = -len(starts) % QUANTUM
+    starts = [*starts, *[starts[-1]] * missing]
+    prompts = [*prompts, *[prompts[-1]] * missing]
+    lengths = np.array([len(ids) for ids in starts])
+    ends = lengths + np.array([prompt.wanted for prompt in prompts])
+    tokens = np.zeros((len(starts), ends.max()), np.int64)
+    numbers = np.zeros(tokens.shape if sampled else (0, 0))
+    for row, (ids, prompt) in enumerate(zip(starts, prompts, strict=True)):
+        tokens[row, : len(ids)] = ids
+        if sampled:
+            drawn = stream(seed, _CONTINUATION, prompt.item).random(prompt.wanted)
+            numbers[row, len(ids) : ends[row]] = drawn
+    device = model.device
+    held, uniform = torch.from_numpy(tokens).to(device), torch.from_numpy(numbers).to(device)
+    state = model.initial_state(len(tokens), int(ends.max()) - 1)
+    for place in range(1, int(ends.max())):
+        writing = torch.from_numpy((lengths <= place) & (place < ends)).to(device)  # (B,)
+        if not bool(writing.any()):
+            nothing = held.new_empty(0)
+            _, state = model.step_some(held[:, place - 1], state, nothing)
+            continue
+        logits, state = model.step(held[:, place - 1], state)  # (B, V)
+        logits[:, EOS] = -torch.inf
+        chosen = best_tokens(logits)  # (B,)
+        if sampled:
+            chosen = pick(unnormalized(logits), uniform[:, place])
+        held[:, place] = torch.where(writing, chosen, held[:, place])
+    written = held.cpu().numpy()
+    real = zip(written, lengths.tolist(), ends.tolist(), strict=True)
+    return [row[start:end] for row, start, end in real][: len(starts) - missing]
+
+
+# ---- sentences of documents ----
+
+_SAMPLE = "semantics/sample"  # of the random streams
 
 
 class _Place(NamedTuple):
@@ -57,25 +283,21 @@ def _place_sentences(
     units: Sequence[CutDocument], vocabulary: Vocabulary, prefix: int | None
 ) -> tuple[list[np.ndarray], list[_Place]]:
     """Encode documents: the ids of each, and where their sentences are."""
-    pieces, continued = [], []
+    pieces = []
     for unit in units:
-        long = [prefix is not None and len(words) > prefix for words in unit.sentences]
-        cut = [
-            (words[:prefix], words[prefix:]) if two else (words,)
-            for words, two in zip(unit.sentences, long, strict=True)
-        ]
-        pieces.append([" ".join(part) for parts in cut for part in parts])
-        continued.append(long)
+        cut = [(words[:prefix], words[len(words[:prefix]) :]) for words in unit.sentences]
+        pieces.append([" ".join(part) for parts in cut for part in parts if part])
     texts, places = [], []
-    encoded = vocabulary.encode_pieces(pieces)
-    for document, (unit, ids, long) in enumerate(zip(units, encoded, continued, strict=True)):
+    for document, (unit, ids) in enumerate(
+        zip(units, vocabulary.encode_pieces(pieces), strict=True)
+    ):
         texts.append(np.concatenate(ids))
         sizes = iter([len(part) for part in ids])
         end = 0
-        for sentence, (words, two) in enumerate(zip(unit.sentences, long, strict=True)):
+        for sentence, words in enumerate(unit.sentences):
             start, first = end, next(sizes)
-            end += first + (next(sizes) if two else 0)
-            given = first if two and start + first < end else None
+            end += first + (next(sizes) if len(words[:prefix]) < len(words) else 0)
+            given = first if start + first < end else None
             places.append(_Place(document, sentence, words, slice(start, end), given))
     return texts, places
 
@@ -93,7 +315,7 @@ def _numbers(
         item = sentence_item(units[place.document].unit_id, place.sentence)
         count = place.tokens.stop - place.tokens.start
         for draw in range(samples):
-            numbers = stream(seed, f"{_PURPOSE}/{draw}", item).random(count)
+            numbers = stream(seed, f"{_SAMPLE}/{draw}", item).random(count)
             found[place.document][place.tokens, draw] = numbers
     return found
 
@@ -107,19 +329,19 @@ def _continue(
     seed: int,
 ) -> list[np.ndarray | None]:
     """Return the ids of continued sentences, their first words included; None: not continued."""
-    asked = [(number, place) for number, place in enumerate(places) if place.given is not None]
-    prompts = []
-    for _, place in asked:
-        assert place.given is not None
-        begin = place.tokens.start + place.given
-        item = sentence_item(units[place.document].unit_id, place.sentence)
-        wanted = place.tokens.stop - begin
-        prompts.append(Prompt(texts[place.document][:begin], wanted, item))
+    prompts = {}
+    for number, place in enumerate(places):
+        if place.given is not None:
+            begin = place.tokens.start + place.given
+            item = sentence_item(units[place.document].unit_id, place.sentence)
+            wanted = place.tokens.stop - begin
+            prompts[number] = Prompt(texts[place.document][:begin], wanted, item)
     found: list[np.ndarray | None] = [None] * len(places)
-    written = continue_prompts(model, prompts, sampled, seed)
-    for (number, place), prompt, ids in zip(asked, prompts, written, strict=True):
+    written = continue_prompts(model, list(prompts.values()), sampled, seed)
+    for (number, prompt), ids in zip(prompts.items(), written, strict=True):
         if ids is not None:
-            found[number] = np.concatenate([prompt.ids[place.tokens.start :], ids])
+            start = places[number].tokens.start
+            found[number] = np.concatenate([prompt.ids[start:], ids])
     return found
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import (
     INTERVAL_LEVEL,
     RatioInterval,
@@ -22,7 +23,6 @@ from beyond_perplexity.inference.intervals import (
     sum_groups,
 )
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.semantics import PROBES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator

@@ -6,11 +6,12 @@ A block of pairs is in memory at a time, besides a number a pair.
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,13 @@ import pyarrow as pa
 from beyond_perplexity.corpus.external import read_filled_lines
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.correlations import correlation_difference, pearson, spearman
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
 from beyond_perplexity.schemas.semantics import HUMAN_CORRELATIONS, HUMAN_SCORES
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.word_cosines import Floats
 from beyond_perplexity.storage.accounts import NAMES, Account
+from beyond_perplexity.storage.inputs import PACKED, open_input, parse_object, refuse_foreign
 from beyond_perplexity.verdicts import joined_facts
 
 _BATCH = 512  # pairs that are scored at once
@@ -42,43 +44,37 @@ class ScoredPair(NamedTuple):
 def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[ScoredPair]:
     """Stream the pairs of a table with a line of names.
 
-    Parameters
-    ----------
-    path : path
-        Separated by tabs where the line of names has one, and then without quotes; else by commas,
-        with texts in double quotes where they have commas. Packed or not. The first
-        two columns are the texts; a quoted text keeps to its line.
-    gold : str, optional
-        Name of the column of scores; None: there is none.
+    `path`: separated by tabs where the line of names has one, and then without quotes; else by
+    commas, with texts in double quotes where they have commas. Packed or not. The first two columns
+    are the texts; a quoted text keeps to its line; `gold`: name of the column of scores; None:
+    there is none.
 
-    Raises
-    ------
-    InputError
-        When the file or a line cannot be read, a column is missing, a text is empty, or a score is
-        no finite number; names the line.
+    Raises InputError when the file or a line cannot be read, a column is missing, a text is empty,
+    or a score is no finite number; names the line.
     """
     path = Path(path)
     account = Account(path, "lines")
-    names: list[str] = []
-    tabs, column, pairs = False, 0, 0
-    for number, line in read_filled_lines(path, account):
+    lines = read_filled_lines(path, account)
+    nothing = InputError(f"{path}: has no pairs below the line of names; give some")
+    number, line = next(lines, (0, ""))
+    if not line:
+        raise nothing
+    place, tabs = f"{path}: line {number}", "\t" in line
+    names = [name.strip() for name in _fields(line, tabs, place)]
+    column = _gold_column(names, gold, place)
+    account.left_out[NAMES] = 1
+    number = 0
+    for number, line in lines:
         place = f"{path}: line {number}"
-        if not names:
-            tabs = "\t" in line
-            names = [name.strip() for name in _fields(line, tabs, place)]
-            column = _gold_column(names, gold, place)
-            account.left_out[NAMES] = 1
-            continue
         fields = _fields(line, tabs, place)
         if len(fields) != len(names):
             raise InputError(
                 f"{place}: has {len(fields)} fields, expected {len(names)} "
                 f"({', '.join(names)[:80]}), separated by {'tabs' if tabs else 'commas'}"
             )
-        pairs += 1
-        yield _pair(fields, names, column if gold is not None else None, place)
-    if not pairs:
-        raise InputError(f"{path}: has no pairs below the line of names; give some")
+        yield _pair(fields, names, column, place)
+    if not number:
+        raise nothing
 
 
 def _fields(line: str, tabs: bool, place: str) -> list[str]:
@@ -92,14 +88,14 @@ def _fields(line: str, tabs: bool, place: str) -> list[str]:
     return fields
 
 
-def _gold_column(names: list[str], gold: str | None, place: str) -> int:
+def _gold_column(names: list[str], gold: str | None, place: str) -> int | None:
     if len(names) < 2:
         raise InputError(
             f"{place}: has the one column {names[0][:80]!r}; the first line names the columns, "
             "separated by tabs or commas, and the first two are texts"
         )
     if gold is None:
-        return 0
+        return None
     if gold not in names[2:]:
         rest = ", ".join(names[2:])[:80]
         raise InputError(
@@ -115,11 +111,8 @@ def _pair(fields: list[str], names: list[str], column: int | None, place: str) -
             raise InputError(f"{place}: {name} is empty; give both texts")
     if column is None:
         return ScoredPair(fields[0], fields[1], math.nan)
-    try:
-        gold = float(fields[column])
-    except ValueError:
-        gold = math.nan
-    if not math.isfinite(gold):
+    gold = parse_number(fields[column])
+    if gold is None or not math.isfinite(gold):
         raise InputError(
             f"{place}: {names[column]} is {fields[column]!r:.80}, expected a finite number"
         )
@@ -220,3 +213,139 @@ def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
         allowed = ", ".join(evaluator.measures)
         raise InputError(f"measure: is {wanted!r}; this evaluator has {allowed}")
     return wanted
+
+
+# What the columns are called in the files of SNLI, MultiNLI and the STS benchmark.
+FIRST_NAMES = ("sentence1", "premise", "text1")
+SECOND_NAMES = ("sentence2", "hypothesis", "text2")
+LABEL_NAMES = ("gold_label", "label", "score", "similarity_score", "gold")
+_USUAL = (FIRST_NAMES, SECOND_NAMES, LABEL_NAMES)
+
+
+class LabelledTexts(NamedTuple):
+    """Two texts as they are in a file."""
+
+    line: int  # where the pair is in the file, from 1
+    first: str
+    second: str
+    label: str
+
+
+class PairColumns(NamedTuple):
+    """Names of columns; None: those of `FIRST_NAMES` …, or by their place."""
+
+    first: str | None = None
+    second: str | None = None
+    label: str | None = None
+
+
+def read_labelled_texts(
+    path: str | Path, columns: PairColumns, account: Account | None = None
+) -> Iterator[LabelledTexts]:
+    """Read pairs of texts with their labels.
+
+    `path`: ``.csv`` has commas and quotes; ``.jsonl`` and ``.json`` an object a line; everything
+    else tabs, a pair a line. Any of them may be packed. The first line of a table has the names of
+    its columns; it may be missing where the third column has a number in it and no column is asked
+    for by its name; `account`: where pairs are counted.
+
+    Raises InputError when the file cannot be read or has no such columns, a line has too few, or
+    there is no pair; names the line.
+    """
+    path = Path(path)
+    refuse_foreign(path)
+    account = account or Account(path, "pairs")
+    try:
+        # what ends a line in CSV is a matter of its reader
+        with io.TextIOWrapper(open_input(path), encoding="utf-8-sig", newline="") as file:
+            for pair in _read_pairs(path, file, columns):
+                account.read += 1
+                yield pair
+            account.close(None if file.read(1) else account.read)
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: is not UTF-8 ({error.reason}); convert it") from error
+    if not account.read:
+        raise InputError(f"{path}: holds no pair of texts")
+
+
+def _read_pairs(path: Path, file: IO[str], columns: PairColumns) -> Iterator[LabelledTexts]:
+    name = path.name.lower()
+    name = name.removesuffix(next((end for end in PACKED if name.endswith(end)), ""))
+    if name.endswith((".jsonl", ".json")):
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                place = f"{path}: line {number}:"
+                held = parse_object(line, place, "give an object with both texts")
+                parts = zip(_USUAL, columns, strict=True)
+                yield LabelledTexts(number, *(_value(place, held, *part) for part in parts))
+        return
+    rows = (_csv_rows if name.endswith(".csv") else _tab_rows)(path, file)
+    first = next(rows, None)
+    if first is None:
+        return
+    places = [0, 1, 2]
+    if any(columns) or len(first[1]) < 3 or parse_number(first[1][2]) is None:
+        places = _find_columns(path, first[1], columns)
+    else:  # it has no names
+        rows = chain([first], rows)
+    for number, row in rows:
+        if len(row) <= max(places):
+            wanted = f"expected {max(places) + 1} at least"
+            raise InputError(f"{path}: line {number}: has {len(row)} columns, {wanted}")
+        yield LabelledTexts(number, *(row[place] for place in places))
+
+
+def _tab_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
+    """Split lines; only what is quoted as a whole is unquoted: a text may begin with a quote."""
+    for number, line in enumerate(file, 1):
+        parts = line.rstrip("\r\n").split("\t") if line.strip() else []
+        for place, part in enumerate(parts):
+            inner = part[1:-1]
+            whole = len(part) > 1 and part[0] == part[-1] == '"'
+            if whole and '"' not in inner.replace('""', ""):
+                parts[place] = inner.replace('""', '"')
+        if parts:
+            yield number, parts
+
+
+def _csv_rows(path: Path, file: IO[str]) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(file, strict=True)
+    try:
+        for row in reader:
+            if any(row):
+                yield reader.line_num, row
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: is no CSV ({error})") from error
+
+
+def _find_columns(path: Path, names: list[str], columns: PairColumns) -> list[int]:
+    """Return where the columns are: by the names asked for, the usual ones, or their order."""
+    places = []
+    for place, (usual, asked) in enumerate(zip(_USUAL, columns, strict=True)):
+        wanted = usual if asked is None else (asked,)
+        found = [names.index(name) for name in wanted if name in names]
+        if asked is not None and not found:
+            raise InputError(f"{path}: has no column '{asked}'; there are {', '.join(names)}")
+        places.append(found[0] if found else place)
+    if len(names) <= max(places):
+        raise InputError(
+            f"{path}: its first line has {len(names)} columns, expected the names of two texts "
+            "and a label, separated by tabs (commas in a file named .csv)"
+        )
+    return places
+
+
+def _value(place: str, held: Mapping[str, Any], usual: tuple[str, ...], asked: str | None) -> str:
+    names = usual if asked is None else (asked,)
+    for name in names:
+        if isinstance(held.get(name), str | int | float):
+            return str(held[name])
+    raise InputError(f"{place} has no text or number '{' or '.join(names)}'")
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number that a text is; None: it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None

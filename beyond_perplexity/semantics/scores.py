@@ -140,37 +140,25 @@ SENTENCES_AT_ONCE = 256  # sentences that are scored at once
 _SPREAD = KINDS.index(SPREAD)
 _OWN = ("split", "unit_id", "group", "sentence")
 _Counts = NDArray[np.int64]
+_Columns = dict[str, Any]
 
 
-class _Columns:
-    """Rows that grow, measure by measure."""
-
-    def __init__(self, sentences: Sequence[Mapping[str, Any]]) -> None:
-        self._sentences = sentences
-        self._held: dict[str, list[Any]] = {name: [] for name in SEMANTIC_SCORES.names}
-
-    def add(
-        self,
-        measure: str,
-        owners: Sequence[int],
-        kinds: Sequence[str],
-        values: Floats,
-        statistics: Sequence[list[int] | None] | None = None,
-    ) -> None:
-        """Add rows of sentences `owners`; a value that is not defined is null."""
-        held = self._held
-        for name in _OWN:
-            held[name] += [self._sentences[owner][name] for owner in owners]
-        held["measure"] += [measure] * len(owners)
-        held["kind"] += kinds
-        held["value"] += [None if np.isnan(value) else value for value in values.tolist()]
-        held["statistics"] += [None] * len(owners) if statistics is None else statistics
-
-    def table(self, model: str, evaluator: str) -> pa.Table:
-        """Return the rows of a model and an evaluator."""
-        size = len(self._held["value"])
-        names = {"model": [model] * size, "evaluator": [evaluator] * size}
-        return pa.table(self._held | names, SEMANTIC_SCORES)
+def _rows(
+    sentences: Sequence[Mapping[str, Any]],
+    measure: str,
+    owners: Sequence[int],
+    kinds: Sequence[str],
+    values: Floats,
+    statistics: Sequence[list[int] | None] | None = None,
+) -> _Columns:
+    """Return the columns of a measure: rows of sentences `owners`; null is what is not defined."""
+    return {
+        **{name: [sentences[owner][name] for owner in owners] for name in _OWN},
+        "measure": [measure] * len(owners),
+        "kind": kinds,
+        "value": pa.array(values, from_pandas=True),
+        "statistics": statistics or [None] * len(owners),
+    }
 
 
 def _settle(
@@ -219,8 +207,8 @@ def _reduced(
 
 
 def _score_measures(
-    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], columns: _Columns
-) -> None:
+    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]]
+) -> Iterator[_Columns]:
     by_place = [name for name in evaluator.measures if MEASURES[name].by_place]
     texts = compare_texts(sentences, spread=bool(by_place))
     counts: _Counts | None = None
@@ -240,7 +228,7 @@ def _score_measures(
             statistics = sums[1].tolist()
         elif measure == ACCURACY:
             statistics = [[sentences[owner]["words"]] for owner in owners]
-        columns.add(measure, owners, kinds, sums[0] / sizes, statistics)
+        yield _rows(sentences, measure, owners, kinds, sums[0] / sizes, statistics)
 
 
 def score_sentences(
@@ -250,14 +238,18 @@ def score_sentences(
 
     The evaluator of words also gives the model's cross-entropy on the target, nats per word.
     """
-    columns = _Columns(sentences)
-    _score_measures(evaluator, sentences, columns)
+    parts = list(_score_measures(evaluator, sentences))
     if isinstance(evaluator, WordEvaluator):
         words = np.array([row["words"] for row in sentences])
         entropies = np.array([-row["log_prob"] for row in sentences]) / words
         owners, sizes = range(len(sentences)), [[count] for count in words.tolist()]
-        columns.add(CROSS_ENTROPY, owners, [PREDICTED] * len(sentences), entropies, sizes)
-    return columns.table(model, name)
+        kinds = [PREDICTED] * len(sentences)
+        parts.append(_rows(sentences, CROSS_ENTROPY, owners, kinds, entropies, sizes))
+    tables = []
+    for part in parts:
+        names = {"model": [model] * len(part["kind"]), "evaluator": [name] * len(part["kind"])}
+        tables.append(pa.table(part | names, SEMANTIC_SCORES))
+    return pa.concat_tables(tables)
 
 
 def score_predictions(

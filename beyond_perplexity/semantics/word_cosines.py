@@ -13,8 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.measures import NO_WORDS, MeasureOptions
 
 # Of what is no word: matches nothing, nor itself. Words without a vector are −2, −3, …
 NO_WORD = -1

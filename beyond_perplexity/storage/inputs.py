@@ -10,10 +10,12 @@ import lzma
 import os
 import re
 import reprlib
+import shutil
 import stat
 import sys
 import zipfile
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -23,8 +25,6 @@ from beyond_perplexity.errors import InputError
 
 INPUT_BYTES = 1 << 20
 PACKED = (".gz", ".bz2", ".xz", ".zst")  # endings of names of what is unpacked
-ARCHIVE_BYTES = 1 << 40
-WHOLE_BYTES = 1 << 30  # of what is held whole, such as a vocabulary
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # a path makes one slash of two
 _USER = re.compile(r"^(\w+://)[^/@]*@")
@@ -143,10 +143,7 @@ class _Unpacked(io.RawIOBase):
 
 def _unpack(path: Path, file: IO[bytes]) -> Any:
     """Say by its first bytes what a file is packed by, and unpack it."""
-    try:
-        start = cast(io.BufferedReader, file).peek(8)
-    except OSError as error:
-        raise unreadable(path, error) from error
+    start = cast(io.BufferedReader, file).peek(8)
     if start.startswith(b"BZh"):
         return bz2.BZ2File(file)
     if start.startswith(b"\x1f\x8b"):
@@ -170,14 +167,13 @@ def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.Buffe
     """
     check_input(path, again=again)
     try:
-        file = open(path, "rb", buffering=INPUT_BYTES)  # noqa: SIM115
+        with ExitStack() as stack:
+            file = stack.enter_context(open(path, "rb", buffering=INPUT_BYTES))
+            opened = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
+            stack.pop_all()
+            return opened
     except OSError as error:
         raise unreadable(path, error) from error
-    try:
-        return io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
-    except BaseException:
-        file.close()
-        raise
 
 
 def is_packed(file: io.BufferedReader) -> bool:
@@ -190,70 +186,32 @@ def count_lines(file: io.BufferedReader) -> int:
     return file.raw.lines if isinstance(file.raw, _Unpacked) else 0
 
 
-def open_archive(path: str | os.PathLike[str], most: int = ARCHIVE_BYTES) -> zipfile.ZipFile:
-    """Open a zip archive: its members have at most so many bytes, unpacked, none is encrypted."""
-    check_input(path, again=True)
-    try:
-        archive = zipfile.ZipFile(path)
-    except (zipfile.BadZipFile, NotImplementedError, ValueError, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(path, error) from error
-        raise InputError(
-            f"{path}: is no zip archive or damaged ({said(error)}); fetch it again"
-        ) from error
-    members = archive.infolist()
-    secret = next((member.filename for member in members if member.flag_bits & 1), None)
-    size = sum(member.file_size for member in members)
-    if secret is None and size <= most:
-        return archive
-    archive.close()
-    if secret is not None:
-        raise InputError(f"{path}: its member {secret!r:.80} is encrypted; unpack it by hand")
-    raise InputError(f"{path}: unpacks to {size:,} bytes, more than {most:,}; unpack it by hand")
-
-
 def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) -> None:
     """Unpack one member of a zip archive, part by part."""
-    with open_archive(path) as archive:
-        try:
-            source = archive.open(member)
-        except KeyError as error:
-            raise InputError(f"{path}: no zip archive with a member '{member}'") from error
-        except (NotImplementedError, RuntimeError, *_DAMAGE, zipfile.BadZipFile) as error:
-            raise InputError(
-                f"{path}: member '{member}' cannot be unpacked ({said(error)})"
-            ) from error
-        with source:
-            while part := _member_part(path, member, source):
-                target.write(part)
-
-
-def _member_part(path: object, member: str, source: IO[bytes]) -> bytes:
+    check_input(path, again=True)
     try:
-        return source.read(INPUT_BYTES)
-    except (*_DAMAGE, zipfile.BadZipFile) as error:
+        with zipfile.ZipFile(path) as archive, archive.open(member) as source:
+            shutil.copyfileobj(source, target, INPUT_BYTES)
+    except KeyError as error:
+        raise InputError(f"{path}: no zip archive with a member '{member}'") from error
+    except (NotImplementedError, RuntimeError, zipfile.BadZipFile, *_DAMAGE) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise InputError(
-            f"{path}: member '{member}' is truncated or damaged ({said(error)}); fetch it again"
+            f"{path}: member '{member}' cannot be unpacked ({said(error)}); fetch the archive "
+            "again, or unpack it by hand"
         ) from error
 
 
-def read_whole(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> bytes:
+def read_whole(path: str | os.PathLike[str]) -> bytes:
     """Read a file that is held whole, unpacked."""
-    parts, size = [], 0
     with open_input(path) as file:
-        while part := file.read1(INPUT_BYTES):
-            parts.append(part)
-            size += len(part)
-            if size > most:
-                raise InputError(
-                    f"{path}: has more than {most:,} bytes, which no such file has; check the path"
-                )
-    return b"".join(parts)
+        return file.read()
 
 
-def read_utf8(path: str | os.PathLike[str], most: int = WHOLE_BYTES) -> str:
+def read_utf8(path: str | os.PathLike[str]) -> str:
     """Read a text that is held whole, without a byte order mark; see `read_whole`."""
-    content = read_whole(path, most).removeprefix(_MARK)
+    content = read_whole(path).removeprefix(_MARK)
     try:
         return content.decode()
     except UnicodeDecodeError as error:
@@ -334,3 +292,47 @@ def brief_repr(value: object) -> str:
     third level.
     """
     return f"{_Brief().repr(value):.{_SHOWN}}"
+
+
+_PAGES = (b"<!doctype", b"<html", b"<?xml", b"<head", b"<body", b"<error")
+_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))
+_LFS = b"version https://git-lfs"
+
+
+def beginning(path: str | os.PathLike[str], count: int = 512) -> bytes:
+    """Return the first bytes of a file that is there and not empty."""
+    check_input(path, again=True)
+    try:
+        with open(path, "rb") as file:
+            start = file.read(count)
+    except OSError as error:
+        raise unreadable(path, error) from error
+    if not start:
+        raise InputError(f"{path}: is empty; fetch it again")
+    return start
+
+
+def refuse_page(path: str | os.PathLike[str]) -> bytes:
+    """Refuse a page of HTML in place of a file, and a pointer of Git LFS; return the beginning."""
+    start = beginning(path)
+    if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(_PAGES):
+        raise InputError(
+            f"{path}: is a page of HTML, not the file that was wanted: the address has moved or "
+            "asks for a login; fetch it from where it is now"
+        )
+    if start.startswith(_LFS):
+        raise InputError(f"{path}: is a pointer of Git LFS, not the file itself; run: git lfs pull")
+    return start
+
+
+def refuse_foreign(path: str | os.PathLike[str]) -> bytes:
+    """Refuse, besides what `refuse_page` does, a pickle and an archive; return the beginning."""
+    start = refuse_page(path)
+    if start.startswith(_PICKLES):
+        raise InputError(
+            f"{Path(path)}: is a pickle, which runs code when it is read; give the weights in the "
+            "layout that the documentation names"
+        )
+    if start.startswith(b"PK\x03\x04"):
+        raise InputError(f"{Path(path)}: is a zip archive; unpack it, or name its member")
+    return start

@@ -40,9 +40,8 @@ _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 def check_output(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where a file cannot be written; nothing is left of the check."""
     target = Path(path)
-    _check_name(target)
     try:
-        if target.is_dir():
+        if not target.name or target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
         folder = Path(os.path.realpath(target.parent))  # /dev/stdout may lead to a file
         is_device = folder.is_relative_to("/dev") and not folder.is_relative_to("/dev/shm")
@@ -58,24 +57,12 @@ def check_output(path: str | os.PathLike[str]) -> None:
 def check_output_folder(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where no files can be written to a folder; see `check_output`."""
     folder = Path(path)
-    _check_name(folder.absolute() if os.fspath(path) else folder)
     try:
         if folder.exists() and not folder.is_dir():
             raise InputError(f"{path}: is a file; name a folder")
         _check_folder(folder)
     except OSError as error:
         raise InputError(describe_os_error(error)) from error
-
-
-def _check_name(path: Path) -> None:
-    if not path.name:
-        raise InputError(f"{str(path)!r}: names no file; give its path")
-    for part in path.parts:
-        if len(os.fsencode(part)) > _LONGEST_NAME:
-            raise InputError(
-                f"{path}: a name in it has {len(os.fsencode(part))} bytes; give one of at most "
-                f"{_LONGEST_NAME}"
-            )
 
 
 def _check_folder(folder: Path) -> None:
@@ -87,10 +74,6 @@ def _check_folder(folder: Path) -> None:
         raise InputError(f"{folder}: {there} is no folder; name another")
     if not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{folder}: {there} cannot be written to; check its permissions")
-    held = os.statvfs(there)
-    free = held.f_bfree if os.geteuid() == 0 else held.f_bavail
-    if (held.f_blocks and not free) or (held.f_files and not held.f_ffree):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
 
 
 # ---- whole or not there ----

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +19,6 @@ import pyarrow.parquet as pq
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
-from beyond_perplexity.storage.contents import ContentHash
 from beyond_perplexity.storage.inputs import (
     DamagedError,
     check_input,
@@ -27,7 +27,7 @@ from beyond_perplexity.storage.inputs import (
     unreadable,
 )
 from beyond_perplexity.storage.outputs import atomic_path
-from beyond_perplexity.storage.provenance import note_read, sealed
+from beyond_perplexity.storage.provenance import ContentHash, note_read, sealed
 
 
 @contextmanager
@@ -71,22 +71,15 @@ class ParquetInput(pq.ParquetFile):
             yield batch
             row += batch.num_rows
 
-    def _checked(self, read: Callable[..., pa.Table], *arguments: Any, **keywords: Any) -> pa.Table:
+    def read(self, *arguments: Any, **keywords: Any) -> pa.Table:
+        """Read all rows; the arguments are those of pyarrow."""
         with _explained(self.path):
-            table = read(*arguments, **keywords)
+            table = super().read(*arguments, **keywords)
         row = 0
         for batch in table.to_batches():
             self._check(batch, row)
             row += batch.num_rows
         return table
-
-    def read(self, *arguments: Any, **keywords: Any) -> pa.Table:
-        """Read all rows; the arguments are those of pyarrow."""
-        return self._checked(super().read, *arguments, **keywords)
-
-    def read_row_group(self, *arguments: Any, **keywords: Any) -> pa.Table:
-        """Read a group of rows; the arguments are those of pyarrow."""
-        return self._checked(super().read_row_group, *arguments, **keywords)
 
     def _check(self, batch: pa.RecordBatch, first: int) -> None:
         wrong = wrong_row(batch)
@@ -134,14 +127,9 @@ class ShardWriter:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike[str],
-        schema: pa.Schema,
-        record: dict[str, object],
+        self, path: str | os.PathLike[str], schema: pa.Schema, record: dict[str, object]
     ) -> None:
-        self._schema = schema
-        self._record = record
-        self._path = Path(path)
+        self._schema, self._record, self._path = schema, record, Path(path)
         self._content = ContentHash(schema)
         self._writer: pq.ParquetWriter | None = None
 
@@ -163,12 +151,7 @@ class ShardWriter:
         self._content.add(table)
         self._writer.write_table(table)
 
-    def _finish(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _finish(self, kind: type[BaseException] | None, *_: object) -> None:
         assert self._writer is not None
         if kind is None:
             held, whole = self._content, self._content.table()
@@ -176,19 +159,11 @@ class ShardWriter:
             footer = json.dumps(sealed(self._record, self._path, content), sort_keys=True)
             keys = {RECORD_KEY: footer.encode(), CONTENT_KEY: whole.encode()}
             self._writer.add_key_value_metadata(keys)
-        try:
+        with suppress(Exception) if kind else nullcontext():  # what failed before says why
             self._writer.close()
-        except Exception:
-            if kind is None:  # otherwise what failed before says why
-                raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
 
 
 def write_shard(
@@ -294,15 +269,14 @@ def read_rows(
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
     if split is None:
-        return sum(_count_rows(path) for path in paths)
+        counts = []
+        for path in paths:
+            with _open(path) as file:
+                counts.append(int(file.metadata.num_rows))
+        return sum(counts)
     splits = read_batches(paths, DOCUMENTS, ["split"])
     found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
     return sum(int(count.as_py()) for count in found)
-
-
-def _count_rows(path: str | os.PathLike[str]) -> int:
-    with _open(path) as file:
-        return int(file.metadata.num_rows)
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
@@ -317,3 +291,61 @@ def read_record(path: str | os.PathLike[str]) -> dict[str, object]:
 def parse_record(path: str | os.PathLike[str], footer: bytes) -> dict[str, object]:
     """Read the run record of a footer."""
     return parse_object(footer, f"{path}: its run record", "make it again")
+
+
+# ---- many numbered files as few words: ``samples/{00000..00019}.parquet`` ----
+
+# A command with thousands of paths is longer than the system allows (128 KiB for what a shell is
+# given). Rules write runs of numbers as ranges, as Bash does; scripts read them back, so that no
+# shell, nor its version, has a part in it.
+_NUMBERED = re.compile(r"(.*?)(\d+)(\.[^./]*)?$", re.DOTALL)
+_RANGE = re.compile(r"(.*)\{(\d+)\.\.(\d+)\}(\.[^./{}]*)?$", re.DOTALL)
+
+
+def as_ranges(files: Iterable[str | os.PathLike[str]]) -> list[str]:
+    """Write the paths of numbered files shortly, in their order."""
+    runs: list[list[str]] = []  # beginning, first number, last number, ending
+    for file in (os.fspath(path) for path in files):
+        found = _NUMBERED.match(file)
+        start, number, end = found.groups("") if found else (file, "", "")
+        last = runs[-1] if runs else ["", "", "", ""]
+        follows = number and last[2] and int(number) == int(last[2]) + 1
+        if follows and (start, len(number), end) == (last[0], len(last[2]), last[3]):
+            last[2] = number
+        else:
+            runs.append([start, number, number, end])
+    return [
+        f"{start}{first if first == last else f'{{{first}..{last}}}'}{end}"
+        for start, first, last, end in runs
+    ]
+
+
+def from_ranges(words: Iterable[str]) -> list[str]:
+    """Return the paths that `as_ranges` wrote, in their order.
+
+    A file that is really called so is itself.
+    """
+    files = []
+    for word in words:
+        found = _RANGE.match(word)
+        if found is None or len(found[2]) != len(found[3]) or Path(word).exists():
+            files.append(word)
+            continue
+        start, first, last, end = found.groups("")
+        numbers = range(int(first), int(last) + 1)
+        files += [f"{start}{number:0{len(first)}d}{end}" for number in numbers]
+    return files
+
+
+class FileRanges(argparse.Action):
+    """The paths of an option with several values, given as words of `as_ranges` or one by one."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        """Keep the paths that the words stand for."""
+        setattr(namespace, self.dest, from_ranges(values))

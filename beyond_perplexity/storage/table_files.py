@@ -1,4 +1,4 @@
-"""Tables of numbers in Parquet or CSV files, ours or a user's; errors name the row."""
+"""Tables of numbers, ours or a user's: Parquet, CSV, or in memory; errors name the row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.inputs import check_input, unreadable
-from beyond_perplexity.storage.shards import ParquetInput
+from beyond_perplexity.storage.inputs import check_input, said, unreadable
+from beyond_perplexity.storage.shards import ParquetInput, wrong_row
 
 BATCH_ROWS = 65_536
 CSV_SUFFIXES = (".csv", ".csv.gz")
 TABLE_SUFFIXES = (*CSV_SUFFIXES, ".parquet")
-OTHER_SEPARATORS = ";\t| "
-HEADER_BYTES = 1 << 16
 # pyarrow numbers the row of an error only when one thread parses
 ONE_THREAD = pyarrow.csv.ReadOptions(use_threads=False)
 
 LARGEST_LOG = 1e100  # so that sums of squares are finite
+
+Kinds = Mapping[str, pa.DataType]
 
 
 class RowBatch(NamedTuple):
@@ -50,30 +50,36 @@ class TableFile:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._csv = is_csv(path)
+        self.metadata: dict[bytes, bytes] = {}
+        self._group_rows = [0]
         check_input(path, again=True)
         if not self.path.name.lower().endswith(TABLE_SUFFIXES):
             raise InputError(f"{path}: expected a name that ends in {', '.join(TABLE_SUFFIXES)}")
         try:
             if self._csv:
                 self._check_separator()
-                self.metadata: dict[bytes, bytes] = {}
                 with self._stream_csv() as stream:
-                    self.names = _names(self.path, stream.schema)
-                self._group_rows = [0]
+                    self.names = tuple(stream.schema.names)
             else:
                 with ParquetInput(self.path) as file:
                     self.metadata = file.metadata.metadata or {}
                     self.names = tuple(file.schema_arrow.names)
                     groups = [file.metadata.row_group(k) for k in range(file.num_row_groups)]
                     self._group_rows = [group.num_rows for group in groups]
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: line 1: is not UTF-8; convert the file") from error
         except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
             kind = "CSV" if self._csv else "Parquet"
             raise self._unreadable(error, f"not a readable {kind} file") from error
-        self.n_groups = len(self._group_rows)
         self._refuse_twice()
 
     def __str__(self) -> str:
         return str(self.path)
+
+    @property
+    def n_groups(self) -> int:
+        """How many groups of rows there are."""
+        return len(self._group_rows)
 
     def _refuse_twice(self) -> None:
         twice = [name for name, count in Counter(self.names).items() if count > 1]
@@ -85,8 +91,8 @@ class TableFile:
     def _check_separator(self) -> None:
         """Raise `InputError` where something else than commas separates the names."""
         with self._open() as file:
-            header = file.readline(HEADER_BYTES).decode("utf-8-sig", "replace").strip()
-        if "," not in header and any(separator in header for separator in OTHER_SEPARATORS):
+            header = file.readline(1 << 16).decode("utf-8-sig", "replace").strip()
+        if "," not in header and any(separator in header for separator in ";\t| "):
             raise InputError(
                 f"{self.path}: line 1: there is one column {header[:80]!r}, so every other is "
                 "missing: the separator must be a comma"
@@ -97,8 +103,16 @@ class TableFile:
         return self.path.suffix.lower() == ".gz"
 
     def _stream_csv(
-        self, convert: pyarrow.csv.ConvertOptions | None = None
+        self, kinds: Kinds | None = None, *, as_bytes: bool = False
     ) -> pyarrow.csv.CSVStreamingReader:
+        """Stream columns of a CSV file, all of them or some that are read as types."""
+        convert = pyarrow.csv.ConvertOptions(
+            include_columns=list(kinds or ()),
+            column_types=dict(kinds or {}),
+            null_values=[""],
+            strings_can_be_null=True,
+            check_utf8=not as_bytes,
+        )
         # on its own pyarrow knows a gzipped one by ``.gz`` alone
         stream = pa.input_stream(str(self.path), "gzip" if self._packed else None)
         return pyarrow.csv.open_csv(stream, ONE_THREAD, convert_options=convert)
@@ -119,7 +133,7 @@ class TableFile:
         """Say in one line why pyarrow could not read on, and where if it says so."""
         if isinstance(error, OSError) and error.errno is not None:
             return unreadable(self.path, error)
-        text = " ".join(str(error).split())[:200]
+        text = said(error)
         # pyarrow counts the line of names and leaves out empty lines
         row = re.search(r"Row #(\d+): ", text) if self._csv else None
         place = self.place(int(row[1]) - 2) if row else str(self.path)
@@ -150,105 +164,56 @@ class TableFile:
                 f"{what} have {', '.join(names)}"
             )
 
-    def columns(self, kinds: Mapping[str, pa.DataType]) -> Iterator[pa.RecordBatch]:
-        """Stream columns as they are, with what is empty; of CSV read as the given types."""
+    def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Stream columns (of one group) as they are, with what is empty; of CSV as types."""
         if self._csv:
-            convert = pyarrow.csv.ConvertOptions(
-                include_columns=list(kinds),
-                column_types=dict(kinds),
-                null_values=[""],
-                strings_can_be_null=True,
-            )
-            with self._stream_csv(convert) as stream:
+            with self._stream_csv(kinds, as_bytes=group is not None) as stream:
                 yield from stream
         else:
-            with ParquetInput(self.path) as table:
-                yield from table.iter_batches(columns=list(kinds))
+            groups = None if group is None else [group]
+            with ParquetInput(self.path) as file:
+                yield from file.iter_batches(BATCH_ROWS, groups, list(kinds))
 
-    def batches(self, columns: Mapping[str, pa.DataType], group: int = 0) -> Iterator[RowBatch]:
+    def batches(self, kinds: Kinds, group: int = 0) -> Iterator[RowBatch]:
         """Stream columns of one group of rows, read as the given types, int64 or float64.
 
         Raises `InputError` that names the row where a value is empty or no such number.
         """
         first = sum(self._group_rows[:group])
-        for batch in self._record_batches(columns, group):
-            found = {
-                name: self._numbers(batch.column(name), name, kind, first)
-                for name, kind in columns.items()
-            }
-            yield RowBatch(first, found)
-            first += batch.num_rows
-
-    def _record_batches(
-        self, columns: Mapping[str, pa.DataType], group: int
-    ) -> Iterator[pa.RecordBatch]:
+        # Texts of CSV are made numbers here, where it is known in which row they stand.
+        texts = dict.fromkeys(kinds, pa.string()) if self._csv else kinds
         try:
-            if self._csv:
-                convert = pyarrow.csv.ConvertOptions(
-                    column_types=dict(columns), include_columns=list(columns), null_values=[""]
-                )
-                with self._stream_csv(convert) as stream:
-                    yield from stream
-            else:
-                with ParquetInput(self.path) as file:
-                    yield from file.iter_batches(
-                        BATCH_ROWS, row_groups=[group], columns=list(columns)
-                    )
+            for batch in self.columns(texts, group):
+                found = {
+                    name: self._numbers(batch.column(name), name, kind, first)
+                    for name, kind in kinds.items()
+                }
+                yield RowBatch(first, found)
+                first += batch.num_rows
         except (OSError, pa.ArrowException) as error:
-            if self._csv:
-                self._find_wrong_value(columns)
             raise self._unreadable(error, "cannot be read") from error
-
-    def _find_wrong_value(self, columns: Mapping[str, pa.DataType]) -> None:
-        """Raise `InputError` for the first text of a CSV file that is no number, if there is one.
-
-        The error of pyarrow gives the column as a number, and lines that are empty do not count.
-        """
-        convert = pyarrow.csv.ConvertOptions(
-            column_types=dict.fromkeys(columns, pa.string()),
-            include_columns=list(columns),
-            check_utf8=False,
-        )
-        first = 0
-        try:
-            with self._stream_csv(convert) as stream:
-                for batch in stream:
-                    self._check_texts(batch, columns, first)
-                    first += batch.num_rows
-        except (OSError, pa.ArrowException):
-            return  # rows that cannot be cut into columns: what pyarrow said of them stands
-
-    def _check_texts(
-        self, batch: pa.RecordBatch, columns: Mapping[str, pa.DataType], first: int
-    ) -> None:
-        wrong = []
-        for name, kind in columns.items():
-            texts = batch.column(name)
-            filled = pc.if_else(pc.equal(texts, ""), None, pc.ascii_trim_whitespace(texts))
-            if not _casts(filled, kind):
-                wrong.append((_first_wrong(filled, kind), name))
-        if wrong:
-            row, name = min(wrong)
-            text = batch.column(name)[row].as_buffer().to_pybytes().decode("utf-8", "replace")
-            raise self._wrong_value(first + row, f"column '{name}'", text, columns[name])
 
     def _numbers(self, column: pa.Array, name: str, kind: pa.DataType, first: int) -> np.ndarray:
         if column.null_count:
             row = first + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
             empty = "empty or NaN" if pa.types.is_floating(kind) else "empty"
             raise InputError(f"{self.place(row)}: {name} is {empty}; give a number in every row")
+        values = pc.ascii_trim_whitespace(column) if self._csv else column
         try:
-            return column.cast(kind).to_numpy(zero_copy_only=False)
+            return values.cast(kind).to_numpy(zero_copy_only=False)
         except pa.ArrowException as error:
-            row = _first_wrong(column, kind)
-            what = f"column '{name}' is {column.type} and"
-            raise self._wrong_value(first + row, what, column[row].as_py(), kind) from error
-
-    def _wrong_value(self, row: int, what: str, value: object, kind: pa.DataType) -> InputError:
-        wanted = "a whole number" if pa.types.is_integer(kind) else "a number"
-        return InputError(
-            f"{self.place(row)}: {what} has the invalid value {value!r:.80}, expected {wanted}"
-        )
+            row = _first_wrong(values, kind)
+            value, held = column[row], "" if self._csv else f" is {column.type} and"
+            shown = (
+                value.as_py()
+                if not self._csv
+                else value.as_buffer().to_pybytes().decode("utf-8", "replace")
+            )
+            wanted = "a whole number" if pa.types.is_integer(kind) else "a number"
+            raise InputError(
+                f"{self.place(first + row)}: column '{name}'{held} has the invalid value "
+                f"{shown!r:.80}, expected {wanted}"
+            ) from error
 
     def check(self, batch: RowBatch, name: str, bad: np.ndarray, wanted: str) -> None:
         """Raise `InputError` for the first row where `bad` holds; says what was `wanted`."""
@@ -266,33 +231,39 @@ class TableFile:
         self.check(batch, name, bad, f"a number or -inf, no larger than {LARGEST_LOG:g}")
 
 
-def _names(path: Path, schema: pa.Schema) -> tuple[str, ...]:
-    try:
-        return tuple(schema.names)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: line 1: is not UTF-8; convert the file") from error
-
-
-def _casts(column: pa.Array, kind: pa.DataType) -> bool:
-    try:
-        column.cast(kind)
-    except pa.ArrowException:
-        return False
-    return True
-
-
 def _first_wrong(column: pa.Array, kind: pa.DataType) -> int:
     """Return the index of the first value that cannot be cast, in a column that has one."""
-    low, high = 0, len(column)  # all before low can be cast; not all before high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _casts(column.slice(low, middle - low), kind):
-            low = middle
-        else:
-            high = middle
-    return low
+    for row in range(len(column)):
+        try:
+            column.slice(row, 1).cast(kind)
+        except pa.ArrowException:
+            return row
+    return 0
 
 
 def open_table(given: str | Path | TableFile) -> TableFile:
     """Open a file; what is open already, such as a table in memory, is returned."""
     return given if isinstance(given, TableFile) else TableFile(given)
+
+
+class HeldTable(TableFile):
+    """A table of Arrow under the name of an argument; a reader of batches is read whole."""
+
+    def __init__(self, table: pa.Table | pa.RecordBatchReader, name: str) -> None:
+        self.path, self._csv = Path(name), False
+        self.table = table if isinstance(table, pa.Table) else table.read_all()
+        self.metadata = self.table.schema.metadata or {}
+        self.names = tuple(self.table.schema.names)
+        self._group_rows = [len(self.table)]
+        self._refuse_twice()
+
+    def columns(self, kinds: Kinds, group: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Stream columns as they are."""
+        first = 0
+        for batch in self.table.select(list(kinds)).to_batches(BATCH_ROWS):
+            if wrong := wrong_row(batch):
+                row, name = wrong
+                kind = batch[name].type
+                raise InputError(f"{self.place(first + row)}: column '{name}' is no {kind}")
+            yield batch
+            first += batch.num_rows

@@ -14,33 +14,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.storage.contents import ContentHash, table_hash
 from beyond_perplexity.storage.inputs import JSONTextError, parse_json
 from beyond_perplexity.storage.outputs import SKIPPED, read_notes
-from beyond_perplexity.storage.provenance import content_hash, value_hash
+from beyond_perplexity.storage.provenance import ContentHash, content_hash, table_hash, value_hash
 from beyond_perplexity.storage.shards import content_of, read_record
 
-TRAINING_CURVE = (
-    "training.parquet"  # beside the weights of a model; its record is that of the training
-)
+# Beside the weights of a model; its record is that of the training.
+TRAINING_CURVE, WEIGHTS_SUFFIX = "training.parquet", ".safetensors"
 SHOWN = 3  # inputs of one folder
-
-
-def describe_origin(path: Path) -> str:
-    """Say where a file came from, with everything that it is made of."""
-    record = find_record(path)
-    if record is None:
-        raise InputError(
-            f"{path}: has no run record; Parquet and JSON results have one, and models. Tables and "
-            "figures are made of these: results/logs says of which"
-        )
-    return "\n".join([*_lines(path, record), *_ancestors(path, record, "  ", {path.resolve()})])
-
-
-def origin_hash(path: Path) -> str | None:
-    """Return the content hash that the record of a file names; None where it names none."""
-    record = find_record(path)
-    return None if record is None else record.get("content_hash")
 
 
 def find_record(path: Path) -> dict[str, Any] | None:
@@ -59,20 +40,32 @@ def find_record(path: Path) -> dict[str, Any] | None:
         held: dict[str, Any] = value["record"]
         return held
     beside = path.with_name(TRAINING_CURVE)
-    if path.suffix in (".json", ".safetensors") and beside.is_file():
-        own = {"content_hash": content_hash(path), "rows": None}
-        return {**read_record(beside), **own}
+    if path.suffix in (".json", WEIGHTS_SUFFIX) and beside.is_file():
+        return {**read_record(beside), "content_hash": content_hash(path), "rows": None}
     return None
+
+
+# ---- where a file came from ----
+
+
+def describe_origin(path: Path) -> str:
+    """Say where a file came from, with everything that it is made of."""
+    record = find_record(path)
+    if record is None:
+        raise InputError(
+            f"{path}: has no run record; Parquet and JSON results have one, and models. Tables and "
+            "figures are made of these: results/logs says of which"
+        )
+    return "\n".join([*_lines(path, record), *_ancestors(path, record, "  ", {path.resolve()})])
 
 
 def _lines(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
     def text(key: str) -> str:
         return _shown(record.get(key))
 
+    rows = f" ({record['rows']:,} rows)" if isinstance(record.get("rows"), int) else ""
     yield _shown(str(path))
-    yield f"  content   {text('content_hash')}" + (
-        f" ({record['rows']:,} rows)" if isinstance(record.get("rows"), int) else ""
-    )
+    yield f"  content   {text('content_hash')}{rows}"
     yield f"  written   as {text('output')}"
     yield f"  by        {text('script')}, code {text('code_fingerprint')}"
     yield f"  version   {text('package_version')}, commit {text('git_commit')}"
@@ -105,12 +98,11 @@ def _ancestor(path: Path, written: str | None, indent: str, seen: set[Path]) -> 
         record = find_record(path) or {}
     except InputError:
         record = {}
-    now = record.get("content_hash")
     if not path.exists():
         state = ", which is gone"
     elif written is None:
         state = ", of another program"
-    elif now != written:
+    elif record.get("content_hash") != written:
         state = ", which has changed since"
     else:
         state = f", by {_shown(record.get('script'))}, seed {_shown(record.get('seed'))}"
@@ -128,7 +120,8 @@ def _shown(value: object) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-WEIGHTS_SUFFIX = ".safetensors"
+# ---- whether files are what was written ----
+
 # What the shards of one folder share, and how it is called.
 _SHARED = {
     "script": "script",
@@ -138,6 +131,8 @@ _SHARED = {
 }
 # Options in which the shards of one folder differ, being parts of one whole.
 _OF_A_SHARD = {"first", "count", "instances", "samples", "units", "draws", "output", "costs"}
+_REMAKE = "make it again"
+_DAMAGED = f"its footer was edited: what a run record says is missing; {_REMAKE}"
 
 
 class Mismatch(NamedTuple):
@@ -165,38 +160,35 @@ def verify_tree(tree: Path) -> Verified:
     if not tree.is_dir():
         raise InputError(f"{tree}: is no folder; give that of the results")
     _content.cache_clear()
-    files = _files(tree)
+    files, noted = _files(tree), dict(read_notes(tree))
     records: dict[Path, dict[str, Any]] = {}
-    noted = dict(read_notes(tree))
-    found = Verified({}, [], 0)
-    for path in filter(_has_record, files):
+    hashes: dict[Path, str] = {}
+    found: list[Mismatch] = []
+    for path in filter(_may_have_record, files):
         try:
             record, problems = _verify_file(path, tree)
         except (KeyError, TypeError, AttributeError, ValueError):  # keys of other kinds
             record, problems = {}, [_DAMAGED]
-        found.mismatches.extend(Mismatch(path, problem) for problem in problems)
-        if record and _DAMAGED not in problems:
-            records[path] = record
-            if not problems:
-                found.hashes[path] = record["content_hash"]
-    wrong = {mismatch.path for mismatch in found.mismatches}
+        found += [Mismatch(path, problem) for problem in problems]
+        if record and not problems:
+            records[path], hashes[path] = record, record["content_hash"]
+    wrong = {mismatch.path for mismatch in found}
     for path in (path for path in files if path not in wrong | records.keys() and path in noted):
         if content_hash(path) == noted[path]:
-            found.hashes[path] = noted[path]
+            hashes[path] = noted[path]
         else:
-            found.mismatches.append(Mismatch(path, f"is not what was written; {_REMAKE}"))
-    gone = [path for path in noted if not path.exists()]
-    found.mismatches.extend(Mismatch(path, f"is missing; {_REMAKE}") for path in gone)
-    found.mismatches.extend(_of_other_runs(records))
+            found.append(Mismatch(path, f"is not what was written; {_REMAKE}"))
+    found += [Mismatch(p, f"is missing; {_REMAKE}") for p in noted if not p.exists()]
     spoken_of = wrong | records.keys() | noted.keys()
-    return found._replace(unrecorded=sum(1 for path in files if path not in spoken_of))
+    found += _of_other_runs(records)
+    return Verified(hashes, found, sum(path not in spoken_of for path in files))
 
 
 def list_hashes(tree: Path) -> Iterator[tuple[Path, str]]:
     """Name the content hash of every file below a folder, as the records have it."""
-    for path in filter(_has_record, _files(tree)):
+    for path in filter(_may_have_record, _files(tree)):
         try:
-            content = origin_hash(path)
+            content = (find_record(path) or {}).get("content_hash")
         except InputError:  # `verify_tree` says what is wrong with it
             continue
         if content:
@@ -213,7 +205,7 @@ def _files(tree: Path) -> list[Path]:
     ]
 
 
-def _has_record(path: Path) -> bool:
+def _may_have_record(path: Path) -> bool:
     return path.suffix in (".parquet", ".json")
 
 
@@ -226,17 +218,11 @@ def _verify_file(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
     except InputError as error:
         problem = str(error).removeprefix(f"{path}: ")
         return {}, [f"{problem}: it was cut short or is of somebody else; {_REMAKE}"]
-    if "content_hash" not in record:
-        return {}, [f"has no content hash: an earlier version wrote it; {_REMAKE}"]
     try:
         problems = list(_compare_rows(path, record))
     except (pa.ArrowException, OSError) as error:
         problems = [f"its rows cannot be read ({error}): it was cut short or edited; {_REMAKE}"]
     return record, [*problems, *_compare_record(path, tree, record)]
-
-
-_REMAKE = "make it again"
-_DAMAGED = f"its footer was edited: what a run record says is missing; {_REMAKE}"
 
 
 def _compare_rows(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
@@ -256,14 +242,27 @@ def _compare_rows(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
         yield f"its footer was edited: the content hash is not that of its columns; {_REMAKE}"
 
 
+def _verify_json(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
+    try:
+        value = parse_json(path.read_bytes())
+    except (JSONTextError, OSError):
+        return {}, [f"is no JSON: it was cut short or edited; {_REMAKE}"]
+    if not isinstance(value, dict):
+        return {}, []
+    problems = list(_compare_model(path.parent, value)) if path.name == "model.json" else []
+    record = value.get("record")
+    if not isinstance(record, dict) or "content_hash" not in record:
+        return {}, problems
+    content = value_hash({key: held for key, held in value.items() if key != "record"})
+    if content != record["content_hash"]:
+        problems.append(f"is not what was written: it was edited; {_REMAKE}")
+    return record, [*problems, *_compare_record(path, tree, record)]
+
+
 def _compare_record(path: Path, tree: Path, record: Mapping[str, Any]) -> Iterator[str]:
     """Compare what a footer says of options, place and inputs with what there is."""
-    kinds = {"output": str, "inputs": dict, "options": dict | None, "content_hash": str}
-    if not all(isinstance(record.get(name), kind) for name, kind in kinds.items()):
-        yield _DAMAGED
-        return
-    options = record.get("options")
-    if options is not None and value_hash(options) != record.get("config_hash"):
+    options = record["options"]
+    if options is not None and value_hash(options) != record["config_hash"]:
         yield f"its footer was edited: the options are not those of their hash; {_REMAKE}"
     output, place = Path(record["output"]), path.relative_to(tree)
     shorter = min(len(output.parts), len(place.parts))
@@ -289,38 +288,18 @@ def _content(path: Path) -> str | None:
     """Return the content hash of an input as it is now; None where it is gone or has none."""
     if not path.is_file():
         return None
-    if path.suffix == WEIGHTS_SUFFIX:
-        return content_hash(path)
     try:
-        return content_of(path)
+        return content_hash(path) if path.suffix == WEIGHTS_SUFFIX else content_of(path)
     except InputError:
         return None
 
 
-def _verify_json(path: Path, tree: Path) -> tuple[dict[str, Any], list[str]]:
-    try:
-        value = parse_json(path.read_bytes())
-    except (JSONTextError, OSError):
-        return {}, [f"is no JSON: it was cut short or edited; {_REMAKE}"]
-    if not isinstance(value, dict):
-        return {}, []
-    problems = list(_compare_model(path.parent, value)) if path.name == "model.json" else []
-    record = value.get("record")
-    if not isinstance(record, dict) or "content_hash" not in record:
-        return {}, problems
-    content = value_hash({key: held for key, held in value.items() if key != "record"})
-    if content != record["content_hash"]:
-        problems.append(f"is not what was written: it was edited; {_REMAKE}")
-    return record, [*problems, *_compare_record(path, tree, record)]
-
-
 def _compare_model(folder: Path, description: Mapping[str, Any]) -> Iterator[str]:
     """Compare the weights and the vocabulary of a model with what its description says."""
-    weights, words = folder / f"model{WEIGHTS_SUFFIX}", folder / "vocabulary.json"
-    if _content(weights) != description.get("weights_sha256"):
+    if _content(folder / f"model{WEIGHTS_SUFFIX}") != description.get("weights_sha256"):
         yield "model.safetensors beside it is not what was trained; make them again"
     try:
-        held = value_hash(parse_json(words.read_bytes()))
+        held = value_hash(parse_json((folder / "vocabulary.json").read_bytes()))
     except (JSONTextError, OSError):
         held = None
     if held != description.get("vocabulary", {}).get("sha256"):
@@ -336,7 +315,7 @@ def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismat
     for shards in folders.values():
         for name, title in _SHARED.items():
             yield from _odd_ones({p: json.dumps(r.get(name)) for p, r in shards.items()}, title)
-        for name in {key for record in shards.values() for key in record.get("options") or {}}:
+        for name in {key for record in shards.values() for key in record["options"] or {}}:
             if name not in _OF_A_SHARD:
                 values = {p: _option(r, name) for p, r in shards.items()}
                 yield from _odd_ones(values, f"option {name}")
@@ -344,7 +323,7 @@ def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismat
 
 def _option(record: Mapping[str, Any], name: str) -> str:
     """Return an option as JSON; nothing for what names files, which each shard has of its own."""
-    text = json.dumps((record.get("options") or {}).get(name), sort_keys=True)
+    text = json.dumps((record["options"] or {}).get(name), sort_keys=True)
     return "" if ".parquet" in text else text
 
 

@@ -157,9 +157,7 @@ class CompareOptions:
     def measurement(self) -> MeasurementOptions:
         """Return the options of the measures; one-sample tests draw as often as permutations."""
         return MeasurementOptions(
-            permutations=self.permutations,
-            bootstrap=self.bootstrap,
-            monte_carlo=self.permutations,
+            permutations=self.permutations, bootstrap=self.bootstrap, monte_carlo=self.permutations
         )
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any, Literal, NamedTuple
 
+from beyond_perplexity.inference.exchanged_units import VERDICT_LEVELS
 from beyond_perplexity.inference.halves import Floor
-from beyond_perplexity.inference.holm_adjustment import draw_warning
-from beyond_perplexity.inference.thresholds import VERDICT_LEVELS
+from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.verdicts import (
     ALIKE,
     DIFFERS,

@@ -62,8 +62,7 @@ def gaussian_kernel(vectors: np.ndarray, bandwidth: float) -> np.ndarray:
     """Return exp(-|x - y|^2 / (2 b^2)) of all pairs of documents (N, D): float64, (N, N)."""
     kernel = squared_distances(vectors)
     kernel *= -0.5 / bandwidth**2
-    result: np.ndarray = np.exp(kernel, out=kernel)
-    return result
+    return np.exp(kernel, out=kernel)
 
 
 _ROUNDING = 1e-12  # a squared distance below is one of equal texts
@@ -91,8 +90,7 @@ def distances(kernel: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Compute plug-in values of MMD, (w,): of a kernel (N, N) and weights (N, w) that sum to 0."""
     squares = np.einsum("nw,nw->w", weights, kernel @ weights)
     squares[squares < _ROUNDING] = 0.0
-    found: np.ndarray = np.sqrt(squares)
-    return found
+    return np.sqrt(squares)
 
 
 class Discrepancy(NamedTuple):

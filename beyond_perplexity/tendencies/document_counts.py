@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
-from beyond_perplexity.inference.document_draws import (
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.histogram_draws import (
     DocumentLabels,
     DocumentResample,
     draw_labels,
     draw_weights,
     take_rows,
 )
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
 
@@ -75,24 +75,20 @@ class DocumentBlock:
         """
         if self.transposed.dtype != np.uint16:
             labels = labels.astype(self.transposed.dtype)
-        product: np.ndarray = self.transposed @ labels
-        return product
+        return self.transposed @ labels
 
     def labelled_frequent(self, labels: np.ndarray) -> np.ndarray:
         """Sum the counts of the frequent types likewise: float, shape (F, w)."""
-        product: np.ndarray = self.dense @ labels.astype(self.dense.dtype)
-        return product
+        return self.dense @ labels.astype(self.dense.dtype)
 
     def weighted(self, weights: np.ndarray) -> np.ndarray:
         """Sum counts times weights (D, w), a float, over documents: (U, w) of their type."""
-        product: np.ndarray = self._floats(weights.dtype) @ weights
-        return product
+        return self._floats(weights.dtype) @ weights
 
     def per_document(self, marks: np.ndarray) -> np.ndarray:
         """Sum counts times the numbers of all types (V, w), a float, over types: (D, w)."""
         held = marks if self.columns is None else marks[self.columns]
-        product: np.ndarray = self._floats(marks.dtype).T @ held
-        return product
+        return self._floats(marks.dtype).T @ held
 
     def _floats(self, dtype: np.dtype) -> csc_matrix:
         held = self.transposed

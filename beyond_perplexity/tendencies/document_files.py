@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,18 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import (
     RECORD_KEY,
     ParquetInput,
     count_documents,
     read_record,
     read_rows,
+    read_texts,
 )
 from beyond_perplexity.tendencies.tokens import (
     WHOLE_TEXT,
     TextView,
     TokenBatch,
-    draw_documents,
     string_hashes,
     tokenize_batch,
 )
@@ -68,6 +69,40 @@ def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
             "nothing can be said of how groups differ"
         )
     return codes if n_groups < len(codes) else None
+
+
+def read_resample(
+    paths: Sequence[str | Path], split: str | None, size: int, resample: int, seed: int
+) -> Iterator[pa.Array]:
+    """Stream `size` random documents, drawn without replacement, in the order of the files.
+
+    They are drawn from the stream (`seed`, ``"resample"``, `resample`); fewer documents than `size`
+    are an InputError.
+    """
+    total = count_documents(paths, split)
+    if not 0 < size <= total:
+        raise InputError(
+            f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
+            f"give a size from 1 to {total}"
+        )
+    yield from draw_documents(read_texts(paths, split), total, size, resample, seed)
+
+
+def draw_documents(
+    texts: Iterable[pa.Array], total: int, size: int, resample: int, seed: int
+) -> Iterator[pa.Array]:
+    """Keep `size` of `total` documents, drawn as for `read_resample`, of a stream."""
+    drawn = np.zeros(total, bool)
+    drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
+    yield from choose_documents(texts, drawn)
+
+
+def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[pa.Array]:
+    """Keep the documents of a stream that are chosen (bool, shape (D,))."""
+    start = 0
+    for batch in texts:
+        yield batch.filter(pa.array(chosen[start : start + len(batch)]))
+        start += len(batch)
 
 
 @dataclass(frozen=True)

@@ -5,21 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import ExchangedUnits
+from beyond_perplexity.inference.exchanged_units import DOCUMENTS_AT_LENGTHS, ExchangedUnits
 from beyond_perplexity.inference.histogram_draws import (
-    DocumentCells,
-    PairedHistogram,
+    Evaluate,
     Resampler,
     bootstrap_both,
-    compare_histograms,
-    document_resampler,
     exchanged_cells,
     group_resampler,
     permute,
+    resample,
 )
 from beyond_perplexity.inference.intervals import (
     NOT_DEFINED,
@@ -29,7 +27,7 @@ from beyond_perplexity.inference.intervals import (
     upper_limit,
 )
 from beyond_perplexity.inference.p_values import monte_carlo_p
-from beyond_perplexity.inference.thresholds import DOCUMENTS_AT_LENGTHS
+from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
     LENGTH,
@@ -42,7 +40,7 @@ from beyond_perplexity.tendencies.definitions import (
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
-from beyond_perplexity.tendencies.power_laws import heaps_columns, heaps_errors
+from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.verdicts import reason
 
@@ -65,21 +63,29 @@ def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.
     return values, counts
 
 
-def paired_histogram(reference: Statistics, samples: Statistics, tendency: str) -> PairedHistogram:
-    """Bring the distributions of two bodies of text to a common support; see `distribution`."""
-    values_1, counts_1 = distribution(reference, tendency)
-    values_2, counts_2 = distribution(samples, tendency)
-    support = np.union1d(values_1, values_2)
-    first, second = np.zeros((2, len(support)), np.int64)
-    first[np.searchsorted(support, values_1)] = counts_1
-    second[np.searchsorted(support, values_2)] = counts_2
-    return PairedHistogram(support, first, second)
+def compare_histograms(
+    support: np.ndarray, reference: np.ndarray, samples: np.ndarray
+) -> dict[str, np.ndarray]:
+    """Compute means and distances of documents by their value, (..., C), of a support (C,).
+
+    ``mean`` (of the samples), ``mean_reference``, ``mean_difference`` (samples minus reference) and
+    ``ks``; NaN where a side has no document.
+    """
+    with np.errstate(invalid="ignore"):
+        mean_reference = reference @ support / reference.sum(axis=-1)
+        mean = samples @ support / samples.sum(axis=-1)
+        return {
+            "mean": mean,
+            "mean_reference": mean_reference,
+            "mean_difference": mean - mean_reference,
+            "ks": ks(reference, samples),
+        }
 
 
 def value_places(
     lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
 ) -> np.ndarray:
-    """Return the place of each document in the support of `paired_histogram`; -1 for no value."""
+    """Return the place of each document in a support (C,); -1 for no value."""
     if kind == "length":
         return np.searchsorted(support, lengths)
     filled = lengths > 0
@@ -92,26 +98,38 @@ _TESTED = "ks_empirical"
 _NUMBERS = tendencies_of("length", "share")
 
 
-class _Counted(NamedTuple):
-    """Documents of both texts by cell, and how they are found and resampled."""
+class CellComparison(NamedTuple):
+    """One tendency of both texts as documents by cell.
 
-    counts: tuple[np.ndarray, np.ndarray]  # (C,) each
-    place: Callable[[int], np.ndarray]  # of each document of a body in the cells
+    `counts` are the documents of both by cell (C,), without those in no cell; `place` returns the
+    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
+    name from the documents of two texts, (..., C) each.
+    """
+
     pair: BodyPair
+    tendency: str
+    cells: Any  # `PairedCells` of types by length; of numbers their values (C,), increasing
+    counts: tuple[np.ndarray, np.ndarray]
+    place: Callable[[int], np.ndarray]
+    evaluate: Evaluate
 
-    def drawers(self, seed: int, purpose: str) -> tuple[Resampler, ...]:
-        """Return what resamples documents, or groups, of the reference and of the samples."""
-        return tuple(
-            self.drawer(body, seed, f"{purpose}/{name}")
-            for body, name in enumerate(("reference", "samples"))
-        )
+    def observed(self) -> dict[str, float]:
+        """Compute the measures of the texts themselves."""
+        return {name: float(x) for name, x in self.evaluate(*self.counts).items()}
 
-    def drawer(self, body: int, seed: int, purpose: str) -> Resampler:
-        """Return what resamples one body."""
-        groups = self.pair.groups[body]
-        if groups is None:
-            return document_resampler(self.counts[body], seed, purpose)
-        return group_resampler(self.place(body), groups, len(self.counts[body]), seed, purpose)
+    def replicates(self, options: MeasurementOptions, seed: int) -> dict[str, np.ndarray]:
+        """Compute the measures of resampled documents, or groups; empty without a bootstrap."""
+        width, drawers = len(self.counts[0]), list[Resampler]()
+        if not options.bootstrap:
+            return {}
+        for body, name in enumerate(("reference", "samples")):
+            purpose, groups = f"bootstrap/{self.tendency}/{name}", self.pair.groups[body]
+            if groups is None:
+                drawers.append(partial(resample, self.counts[body], seed=seed, purpose=purpose))
+            else:
+                places = self.place(body)
+                drawers.append(group_resampler(places, groups, width, seed, purpose))
+        return bootstrap_both(drawers, width, self.evaluate, options.bootstrap)
 
 
 def _values(pair: BodyPair, body: int, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -124,53 +142,41 @@ def _type_places(pair: BodyPair, name: str, cells: type_token.LengthCells, body:
     return type_token.type_places(*_values(pair, body, name), cells)
 
 
-def _cells(
-    pair: BodyPair, tendency: str, options: MeasurementOptions
-) -> tuple[type_token.PairedCells, _Counted] | None:
+def _by_length(
+    pair: BodyPair, tendency: str, options: MeasurementOptions, laws: Mapping[str, Heaps]
+) -> CellComparison | None:
+    """Compare types by length, also with laws; None where the samples have none."""
     found = type_token.pair_by_length(*pair.bodies, tendency, options.heaps_maximum_length)
     if found is None or found.samples.sum() == 0:
         return None
     place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], found.cells)
-    return found, _Counted((found.reference, found.samples), place, pair)
+    evaluate = partial(type_token.summarize_lengths, found, laws=laws)
+    counts = found.reference, found.samples
+    return CellComparison(pair, tendency, found, counts, place, evaluate)
 
 
-def _numbers(pair: BodyPair, tendency: str) -> tuple[PairedHistogram, _Counted] | None:
-    found = paired_histogram(*pair.bodies, tendency)
-    if not (found.reference.sum() and found.samples.sum()):
-        return None
+def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
+    """Compare the distributions of length or a share; None where a text has none."""
     row = TENDENCIES[tendency]
+    sides = [distribution(body, tendency) for body in pair.bodies]
+    support = np.union1d(sides[0][0], sides[1][0])
+    first, second = np.zeros((2, len(support)), np.int64)
+    for counts, (values, documents) in zip((first, second), sides, strict=True):
+        counts[np.searchsorted(support, values)] = documents
+    if not (first.sum() and second.sum()):
+        return None
 
     def place(body: int) -> np.ndarray:
-        values = _values(pair, body, row.histogram)
-        return value_places(*values, found.support, row.kind)
+        return value_places(*_values(pair, body, row.histogram), support, row.kind)
 
-    return found, _Counted((found.reference, found.samples), place, pair)
-
-
-class CellComparison(NamedTuple):
-    """One tendency of both texts as documents by cell.
-
-    `counts` are the documents of both by cell (C,), without those in no cell; `place` returns the
-    cell of each document of a body (0 or 1), -1 for none: (D,); `evaluate` computes measures by
-    name from the documents of two texts, (C,) each.
-    """
-
-    tendency: str
-    counts: tuple[np.ndarray, np.ndarray]
-    place: Callable[[int], np.ndarray]
-    evaluate: Callable[[np.ndarray, np.ndarray], dict[str, np.ndarray]]
+    evaluate = partial(compare_histograms, support)
+    return CellComparison(pair, tendency, support, (first, second), place, evaluate)
 
 
 def cell_comparisons(pair: BodyPair, options: MeasurementOptions) -> Iterator[CellComparison]:
     """Yield every tendency of one number per document that both texts have."""
-    for tendency in type_token.HISTOGRAM_OF:
-        if (cells := _cells(pair, tendency, options)) is not None:
-            evaluate = partial(type_token.summarize_lengths, cells[0], laws={})
-            yield CellComparison(tendency, cells[1].counts, cells[1].place, evaluate)
-    for tendency in _NUMBERS:
-        if (held := _numbers(pair, tendency)) is not None:
-            evaluate = partial(compare_histograms, held[0].support)
-            yield CellComparison(tendency, held[1].counts, held[1].place, evaluate)
+    yield from filter(None, (_by_length(pair, x, options, {}) for x in type_token.HISTOGRAM_OF))
+    yield from filter(None, (by_value(pair, tendency) for tendency in _NUMBERS))
 
 
 def randomized_documents(
@@ -184,35 +190,18 @@ def randomized_documents(
     """
     found: dict[MeasureKey, np.ndarray] = {}
     n = options.permutations
-
-    def exchanged(
-        counted: _Counted, evaluate: Callable[..., dict[str, np.ndarray]]
-    ) -> dict[str, np.ndarray]:
-        assert units is not None
-        places = counted.place(0), counted.place(1)
-        return exchanged_cells(
-            DocumentCells(len(counted.counts[0]), places, evaluate), units, n, seed
-        )
-
-    by_length = () if units is not None and units.scheme == "swaps" else type_token.HISTOGRAM_OF
-    for tendency in by_length:  # swaps do not keep lengths, which types depend on
-        if (cells := _cells(pair, tendency, options)) is None:
-            continue
-        if units is None:
-            purpose = f"permutation/{tendency}"
-            drawn = type_token.permute_by_length(cells[0], n, seed, purpose)
+    for held in cell_comparisons(pair, options):
+        types, purpose = held.tendency in type_token.HISTOGRAM_OF, f"permutation/{held.tendency}"
+        if types and units is not None and units.scheme == "swaps":
+            continue  # swaps do not keep lengths, which types depend on
+        if units is not None:
+            places, width = (held.place(0), held.place(1)), len(held.counts[0])
+            drawn = exchanged_cells(places, width, held.evaluate, units, n, seed)
+        elif types:
+            drawn = {_TESTED: type_token.permute_by_length(held.cells, n, seed, purpose)}
         else:
-            evaluate = partial(type_token.summarize_lengths, cells[0], laws={})
-            drawn = exchanged(cells[1], evaluate)[_TESTED]
-        found[tendency, _TESTED] = drawn
-    for tendency in _NUMBERS:
-        if (held := _numbers(pair, tendency)) is None:
-            continue
-        if units is None:
-            permuted = permute(held[0], n, seed, f"permutation/{tendency}")
-        else:
-            permuted = exchanged(held[1], partial(compare_histograms, held[0].support))
-        found |= {(tendency, name): x for name, x in permuted.items() if compares_texts(name)}
+            drawn = permute(held.counts, held.evaluate, n, seed, purpose)
+        found |= {(held.tendency, name): x for name, x in drawn.items() if compares_texts(name)}
     return found
 
 
@@ -252,25 +241,19 @@ def type_token_rows(
 ) -> Iterator[MeasureRow]:
     """Measure a type-token relation; the p-value of the comparison is filled in by `measures`."""
     yield from _heaps_rows(pair, tendency, options)
-    found = _cells(pair, tendency, options)
-    if found is None:
-        return
-    paired, counted = found
     name = type_token.HISTOGRAM_OF[tendency]
     fits = {
         "ks_heaps_model": type_token.fit(pair.samples.histograms[name]),
         "ks_heaps_reference": type_token.fit(pair.reference.histograms[name]),
     }
     laws = {measure: law for measure, law in fits.items() if not math.isnan(law.beta)}
-    evaluate = partial(type_token.summarize_lengths, paired, laws=laws)
-    values = evaluate(paired.reference, paired.samples)
-    replicates = {}
-    if options.bootstrap:
-        drawers = counted.drawers(seed, f"bootstrap/{tendency}")
-        width = len(paired.reference)
-        replicates = bootstrap_both(drawers, width, evaluate, options.bootstrap)
+    held = _by_length(pair, tendency, options, laws)
+    if held is None:
+        return
+    values, paired = held.observed(), held.cells
+    replicates = held.replicates(options, seed)
     for measure in (*laws, _TESTED):
-        value = float(values[measure])
+        value = values[measure]
         high = upper_limit(value, replicates.get(measure), options.confidence, spread)
         row = MeasureRow(tendency, measure, value, high=high)
         if measure in laws:
@@ -286,20 +269,12 @@ def type_token_rows(
 
 
 def _mean_limits(
-    counted: _Counted, support: np.ndarray, values: Mapping[str, float], confidence: float
+    held: CellComparison, values: Mapping[str, float], confidence: float
 ) -> dict[str, tuple[float, float]]:
-    everything = np.ones(len(support), bool)
+    everything, column = np.ones(len(held.cells), bool), held.cells[:, None]
     reference, samples = (
-        mean_error(
-            sums_by_unit(
-                counted.counts[body],
-                support[:, None],
-                everything,
-                partial(counted.place, body),
-                counted.pair.groups[body],
-            )
-        )
-        for body in (0, 1)
+        mean_error(sums_by_unit(counts, column, everything, partial(held.place, body), groups))
+        for body, (counts, groups) in enumerate(zip(held.counts, held.pair.groups, strict=True))
     )
     errors = {
         "mean": samples,
@@ -313,19 +288,13 @@ def histogram_rows(
     pair: BodyPair, tendency: str, options: MeasurementOptions, spread: Spread, seed: int
 ) -> Iterator[MeasureRow]:
     """Measure length or a share; p-values of comparisons are filled in by `measures`."""
-    found = _numbers(pair, tendency)
-    if found is None:
+    held = by_value(pair, tendency)
+    if held is None:
         return
-    paired, counted = found
-    evaluate = partial(compare_histograms, paired.support)
-    compared = evaluate(paired.reference, paired.samples)
-    values = {measure: float(value) for measure, value in compared.items()}
-    limits: dict[str, tuple[float, float]] = {}
+    values, limits = held.observed(), dict[str, tuple[float, float]]()
     if options.bootstrap:
-        limits = _mean_limits(counted, paired.support, values, options.confidence)
-        drawers = counted.drawers(seed, f"bootstrap/{tendency}")
-        width = len(paired.support)
-        drawn = bootstrap_both(drawers, width, evaluate, options.bootstrap)["ks"]
+        limits = _mean_limits(held, values, options.confidence)
+        drawn = held.replicates(options, seed)["ks"]
         limits["ks"] = math.nan, upper_limit(values["ks"], drawn, options.confidence, spread)
     for measure, value in values.items():
         yield MeasureRow(tendency, measure, value, *limits.get(measure, ()))

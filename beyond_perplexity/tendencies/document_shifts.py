@@ -14,18 +14,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from beyond_perplexity.inference.distances import ks, rank_ks
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, effective_groups
+from beyond_perplexity.inference.exchanged_units import (
+    EFFECTIVE_GROUPS,
+    HALVINGS,
+    SIDE_BY_SIDE,
+    effective_groups,
+)
 from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS, HALVINGS
+from beyond_perplexity.inference.two_sample_test import ks, rank_ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.power_laws import fit_zipf
@@ -37,6 +42,8 @@ from beyond_perplexity.tendencies.shifts import (
     Shift,
 )
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
+
+NO_VERDICT = -math.inf
 
 
 class _DocumentShift(Shift):
@@ -62,8 +69,7 @@ class _DocumentShift(Shift):
         n_documents = self.counts.shape[1]
         uniform = np.full(n_documents, 1 / n_documents)
         drawn = [rng.multinomial(n, uniform) for rng, n in zip(rngs, sizes, strict=True)]
-        sample: np.ndarray = self.counts @ np.stack(drawn, axis=1).astype(float)
-        return sample
+        return self.counts @ np.stack(drawn, axis=1).astype(float)
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
@@ -103,8 +109,7 @@ class UnigramShift(_DocumentShift):
 
     def exchanged(self, rng: np.random.Generator, n: int, x: float) -> np.ndarray:
         """Draw n documents, a share x of them with exchanged words: counts, (V,)."""
-        counts: np.ndarray = self._second([rng], n, x)[:, 0]
-        return counts
+        return self._second([rng], n, x)[:, 0]
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         return unigram_distances(first, second)
@@ -140,7 +145,6 @@ class RankShift(_DocumentShift):
         return change, change / s
 
 
-NO_VERDICT = -math.inf
 MOST_HALVED = 4_000  # documents for which held-out distances are drawn; beyond, shifts are scaled
 
 
@@ -151,17 +155,17 @@ class GroupedDocuments:
     codes: np.ndarray
     lengths: np.ndarray
 
-    @property
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Documents of each group: int64, shape (P,)."""
         return np.bincount(self.codes)
 
-    @property
+    @cached_property
     def members(self) -> csr_matrix:
         """Ones where a document is of a group: float64, shape (D, P)."""
         return csr_matrix((np.ones(len(self.codes)), (np.arange(len(self.codes)), self.codes)))
 
-    @property
+    @cached_property
     def tokens(self) -> np.ndarray:
         """Tokens of each group: float64, shape (P,)."""
         return np.bincount(self.codes, self.lengths)
@@ -188,7 +192,7 @@ class SwapShift(Shift):
 
     def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
-        self._groups = groups
+        self._inner, self._groups = inner, groups
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; those with too few effective groups have no verdict."""
@@ -206,6 +210,10 @@ class SwapShift(Shift):
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         """Measure a pair with groups that are drawn so often (2, P)."""
 
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return that of the shift of independent documents."""
+        return self._inner.size(measure, x)
+
 
 class NumberSwapShift(SwapShift):
     """One number per document: length, or the share of a class of tokens.
@@ -215,12 +223,13 @@ class NumberSwapShift(SwapShift):
     """
 
     measures = ("ks", "mean_difference")
+    _inner: LengthShift | ShareShift
 
     def __init__(
         self, inner: LengthShift | ShareShift, groups: GroupedDocuments, values: np.ndarray
     ) -> None:
         super().__init__(inner, groups)
-        self._inner = inner
+        self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
         kept = np.ones(len(values), bool) if self.tendency == LENGTH else groups.lengths > 0
         codes, n_groups = groups.codes[kept], len(groups.sizes)
         lengths = groups.lengths[kept]
@@ -231,7 +240,7 @@ class NumberSwapShift(SwapShift):
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         sizes, sums, cells = drawn @ self._sizes, drawn @ self._sums, drawn @ self._cells
-        law, (mean, variance) = self._inner.probabilities(x), self._inner.moments(x)
+        law, (mean, variance) = self._law(x), self._inner.moments(x)
         documents = [rng.multinomial(n, law) for n in sizes]
         totals = [rng.normal(n * mean, math.sqrt(n * variance)) for n in sizes]
         # Either side: its groups that were kept, and the documents of those that were swapped.
@@ -240,20 +249,16 @@ class NumberSwapShift(SwapShift):
         means = (sums[0] + totals[1]) / n, (sums[1] + totals[0]) / n
         return {"ks": float(ks(first, second)), "mean_difference": abs(means[0] - means[1])}
 
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """See the shift of independent documents."""
-        return self._inner.size("ks", x)
-
 
 class LargestSwapShift(SwapShift):
     """Exchanged words, tested by the largest difference."""
 
     measures = ("max_difference",)
     effort = 0.5
+    _inner: UnigramShift
 
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
         super().__init__(inner, groups)
-        self._inner = inner
         self._counts = csr_matrix(inner.counts @ groups.members)  # (V, P)
 
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
@@ -262,10 +267,6 @@ class LargestSwapShift(SwapShift):
         others = [self._inner.exchanged(rng, int(n), x) for n in sizes]
         first, second = own[:, 0] + others[1], own[:, 1] + others[0]
         return {"max_difference": float(np.abs(first / first.sum() - second / second.sum()).max())}
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """See the shift of independent documents."""
-        return self._inner.size(measure, x)
 
 
 class HeldOutShift(Shift):
@@ -291,11 +292,8 @@ class HeldOutShift(Shift):
         """Draw the scores of pairs; there are none of the null hypothesis."""
         n = min(how.n, MOST_HALVED)
         scaled = min(self.largest, x * math.sqrt(how.n / n))
-        held = replace(how, n=n)
-        scores = [
-            self._score(stream(held.seed, held.purpose, i), n, scaled) for i in range(how.pairs)
-        ]
-        return {"tvd": np.array(scores)}
+        rngs = (stream(how.seed, how.purpose, i) for i in range(how.pairs))
+        return {"tvd": np.array([self._score(rng, n, scaled) for rng in rngs])}
 
     def _score(self, rng: np.random.Generator, n: int, x: float) -> float:
         chosen = rng.integers(len(self._groups.sizes), size=self._groups.n_groups(n))

@@ -6,7 +6,7 @@ D numbers of a vector, n documents.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -16,18 +16,18 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import (
+    SIZE_RATIO,
     Groups,
     alike_groups,
     scheme_of,
     unlike_groups,
 )
-from beyond_perplexity.inference.thresholds import SIZE_RATIO
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.pairs import first_documents, texts_as_read
+from beyond_perplexity.tendencies.pairs import first_documents, renumbered, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
 from beyond_perplexity.verdicts import reason
 
@@ -64,22 +64,9 @@ class EmbeddedText:
 
         Documents lie in a random order where a text was drawn so.
         """
-        if self.groups is None:
-            kept = np.arange(len(self)) < n
-        else:
-            _, place, sizes = np.unique(self.groups, return_index=True, return_counts=True)
-            order = np.argsort(place)
-            ends = np.cumsum(sizes[order])
-            taken = order[ends - sizes[order] / 2 <= n]
-            kept = np.isin(self.groups, taken)
-        groups = None if self.groups is None else _numbered(self.groups[kept])
-        return EmbeddedText(self.vectors[kept], groups, self.n_documents, self.cut, self.left_out)
-
-
-def _numbered(groups: np.ndarray) -> np.ndarray:
-    """Give groups (n,) the numbers from 0 on without gaps."""
-    found: np.ndarray = np.unique(groups, return_inverse=True)[1]
-    return found
+        kept = np.flatnonzero(first_documents(self.groups, min(n, len(self))))
+        groups = None if self.groups is None else renumbered(self.groups[kept])
+        return replace(self, vectors=self.vectors[kept], groups=groups)
 
 
 def embedded_text(
@@ -91,7 +78,7 @@ def embedded_text(
     known = np.all(np.isfinite(vectors), axis=1)
     return EmbeddedText(
         vectors[known],
-        None if groups is None else _numbered(groups[known]),
+        None if groups is None else renumbered(groups[known]),
         n_documents,
         encoder.truncated - before,
         int(np.sum(~known)),
@@ -108,7 +95,7 @@ class EmbeddedPair:
     reference: EmbeddedText
     samples: EmbeddedText
     bandwidth: float
-    reason: str = field(default="")
+    reason: str = ""
 
     @classmethod
     def of(
@@ -142,16 +129,6 @@ class EmbeddedPair:
     def n_documents(self) -> tuple[int, int]:
         """Documents of the reference n and of the samples m that are compared."""
         return len(self.reference), len(self.samples)
-
-    @property
-    def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """What each document counts among those of its group: 1."""
-        return np.ones(len(self.reference)), np.ones(len(self.samples))
-
-    def n_groups(self, body: int) -> int | None:
-        """Count the groups of a body; None where it has none."""
-        groups = self.groups[body]
-        return None if groups is None else len(np.unique(groups))
 
 
 _PURPOSE = "embeddings/documents"
@@ -312,7 +289,7 @@ def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
         held = {name: int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")}
         found[key] = EmbeddedText(
             flat[rows],
-            None if groups.null_count else np.unique(np.asarray(groups), return_inverse=True)[1],
+            None if groups.null_count else renumbered(np.asarray(groups)),
             held["documents"],
             held["cut"],
             held["left_out"],

@@ -22,6 +22,11 @@ a factor, a swap changes the sign of d_g, and what remains besides the constant 
 products of independent terms of mean 0, of which random signs keep mean and variance: a degenerate
 U-statistic under a wild bootstrap (Dehling and Mikosch 1994; Chwialkowski, Sejdinovic and Gretton
 2014). It is asymptotic in the number of groups.
+
+Shift x is a share x of documents of one topic, the tenth of the human
+documents whose vectors are nearest to that of one of them, which is drawn anew for each pair of
+samples. The population is the mixture (1 - x) P + x Q, so its distance to P is x times that of Q.
+N documents of the population, T of a topic, P groups.
 """
 
 from __future__ import annotations
@@ -35,16 +40,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.inference.exchanged_units import (
-    GroupDraws,
-    effective_groups,
+    SIDE_BY_SIDE,
     exchanged_units,
-    group_sums,
+    group_draws,
     scheme_of,
     single_documents,
 )
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
 from beyond_perplexity.inference.p_values import permutation_p
-from beyond_perplexity.inference.thresholds import EFFECTIVE_GROUPS
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
 from beyond_perplexity.tendencies.discrepancy import (
@@ -54,15 +58,16 @@ from beyond_perplexity.tendencies.discrepancy import (
     side_weights,
     unbiased_square,
 )
-from beyond_perplexity.tendencies.document_shifts import GroupedDocuments
+from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
+from beyond_perplexity.tendencies.measures import adjusted_rows, few_blocks, few_groups
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
-from beyond_perplexity.tendencies.shifts import Shift
-from beyond_perplexity.tendencies.tested_rows import adjusted_rows, few_blocks
-from beyond_perplexity.tendencies.topic_shifts import MMD, TopicShift, TopicSwapShift
+from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.verdicts import joined_facts, reason
 
+TOPIC = 0.1  # of the documents are of a topic
+MMD = "mmd"
 MOST_SHIFTED = 2_000  # documents of the population whose shifts are looked at
 
 
@@ -90,18 +95,13 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
     return np.concatenate(drawn) if drawn else np.zeros(0)
 
 
-def _group_draws(pair: EmbeddedPair, seed: int) -> GroupDraws:
-    assert pair.samples.groups is not None
-    return GroupDraws(pair.samples.groups, len(pair.reference), seed)
-
-
 def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
     """Compute the mean MMD over draws of one document per group of the samples, and its null.
 
     The n randomizations swap the same blocks in every draw.
     """
     found = []
-    draws = _group_draws(pair, seed)
+    draws = group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
         places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
         kernel = pair.kernel[np.ix_(places, places)]
@@ -117,15 +117,9 @@ def no_verdict(pair: EmbeddedPair) -> str:
     if pair.reason:
         return pair.reason
     if scheme_of(pair.groups) == "draws":
-        return few_blocks(_group_draws(pair, 0))
-    for groups, name in zip(pair.groups, ("reference", "samples"), strict=True):
-        found = math.inf
-        if groups is not None:
-            found = effective_groups(group_sums(groups, np.ones(len(groups))))
-        if found < EFFECTIVE_GROUPS:
-            numbers = {"effective": found, "text": name, "least": EFFECTIVE_GROUPS}
-            return reason("few_embedded_groups", **numbers)
-    return ""
+        return few_blocks(group_draws(pair.groups, pair.n_documents, 0))
+    lengths = [np.ones(n) for n in pair.n_documents]
+    return few_groups(pair.groups, lengths, "few_embedded_groups")
 
 
 def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
@@ -200,8 +194,8 @@ def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
 
     None where a half would have fewer than two documents, or too few groups.
     """
-    halving = Halving(pair, seed)
-    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+    halving = Halving(pair.groups, pair.n_documents, seed)
+    if not halving.is_possible:
         return None
     n = len(pair.reference)
     human, against = [], []
@@ -243,6 +237,81 @@ def rows_of_pair(
         shift = human_shift(pair.reference)
         smallest = smallest_topic_share(shift, pair.n_documents, how, seed)
     return list(embedding_rows(pair, options, seed, floor=floor, smallest=smallest))
+
+
+class TopicShift(Shift):
+    """More documents of one topic, the samples being independent documents; kernel (N, N)."""
+
+    tendency = EMBEDDING
+    measures = (MMD,)
+    unit = "distance"
+
+    def __init__(self, kernel: np.ndarray) -> None:
+        self.kernel = kernel
+        n_near = max(1, round(TOPIC * len(kernel)))
+        self._near = np.argsort(-kernel, axis=1, kind="stable")[:, :n_near]  # (N, T)
+
+    def documents(self, rng: np.random.Generator, n: int, x: float, topic: int) -> np.ndarray:
+        """Draw n documents, a share x of them near document `topic`: int64, shape (N,)."""
+        topical = rng.binomial(n, x)
+        near = self._near[topic]
+        drawn = rng.multinomial(n - topical, np.full(len(self.kernel), 1 / len(self.kernel)))
+        drawn[near] += rng.multinomial(topical, np.full(len(near), 1 / len(near)))
+        return drawn
+
+    def topic(self, rng: np.random.Generator) -> int:
+        """Draw a topic: the document that it is around."""
+        return int(rng.integers(len(self._near)))
+
+    def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
+        """Draw pairs; see the base class."""
+        parts = []
+        for start in range(0, how.pairs, SIDE_BY_SIDE):
+            items = range(start, min(start + SIDE_BY_SIDE, how.pairs))
+            rngs = [stream(how.seed, how.purpose, i) for i in items]
+            weights = [self._weights(rng, how.n, x, null) for rng in rngs]
+            parts.append(distances(self.kernel, np.stack(weights, axis=1)))
+        return {MMD: np.concatenate(parts)}
+
+    def _weights(self, rng: np.random.Generator, n: int, x: float, null: bool) -> np.ndarray:
+        """Draw a pair as the difference of its means: float64, shape (N,)."""
+        topic, shifted = self.topic(rng), (n // 2,) * 2 if null else (0, n)
+        first, second = (
+            self.documents(rng, n - size, 0, topic) + self.documents(rng, size, x, topic)
+            for size in shifted
+        )
+        return np.asarray(first - second) / n
+
+    def topic_weights(self) -> np.ndarray:
+        """Return what the mean of each topic is from that of the population: (N, N) by column."""
+        n = len(self.kernel)
+        weights = np.full((n, n), -1 / n)
+        np.put_along_axis(weights, self._near.T, 1 / self._near.shape[1] - 1 / n, axis=0)
+        return weights
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return the mean distance of the shifted population over all topics, and x itself."""
+        return x * float(distances(self.kernel, self.topic_weights()).mean()), x
+
+
+class TopicSwapShift(SwapShift):
+    """More documents of one topic, of whole groups against independent documents."""
+
+    measures = (MMD,)
+    effort = 0.5
+    _inner: TopicShift
+
+    def __init__(self, inner: TopicShift, groups: GroupedDocuments) -> None:
+        super().__init__(inner, groups)
+        self._members = groups.members.T  # (P, N)
+
+    def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
+        own = drawn @ self._members  # (2, N)
+        topic, sizes = self._inner.topic(rng), drawn @ self._groups.sizes
+        others = [self._inner.documents(rng, int(n), x, topic) for n in sizes]
+        first, second = own[0] + others[1], own[1] + others[0]
+        weights = first / first.sum() - second / second.sum()
+        return {MMD: float(distances(self._inner.kernel, weights[:, None])[0])}
 
 
 def human_shift(*texts: EmbeddedText) -> Shift:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import (
     SIDE_BY_SIDE,
     ExchangedUnits,
@@ -33,7 +32,7 @@ from beyond_perplexity.inference.halves import (
     Halving,
     floor_of,
 )
-from beyond_perplexity.inference.histogram_draws import blocks
+from beyond_perplexity.inference.histogram_draws import documents_within, permute
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import MeasureKey, is_distance
@@ -79,10 +78,8 @@ class _Histograms:
                 ]
             else:
                 counts = self._drawn(cells, [len(held) for held in parts], number)
-            values = [
-                cells.evaluate(counts[first], counts[second])
-                for first, second in ((0, 1), (0, 2), (1, 2))
-            ]
+            pairs = ((0, 1), (0, 2), (1, 2))
+            values = [cells.evaluate(counts[one], counts[other]) for one, other in pairs]
             for name in filter(is_distance, values[0]):
                 key = cells.tendency, name
                 found[key].append(float(values[0][name]))
@@ -139,8 +136,8 @@ def half_draws(
     None where a part has fewer than two documents, or a half fewer effective groups than a verdict
     needs.
     """
-    halving = Halving(pair, seed)
-    if not halving.has_enough_groups or len(halving.parts(0)[0][0]) < 2:
+    halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
+    if not halving.is_possible:
         return None
     histograms = _Histograms(pair, options, seed)
     human: dict[MeasureKey, list[float]] = defaultdict(list)
@@ -194,8 +191,7 @@ def smaller_floors(
 
 
 def _units(human: BodyPair, seed: int) -> ExchangedUnits | None:
-    reference, other = (body.n_documents for body in human.bodies)
-    return exchanged_units(human.groups, (reference, other), seed)
+    return exchanged_units(human.groups, human.n_documents, seed)
 
 
 def _split_documents(
@@ -207,26 +203,12 @@ def _split_documents(
     """
     draws = dict(randomized_documents(human, _units(human, seed), how, seed))
     if scheme_of(human.groups) == "documents":
-        for tendency in type_token.HISTOGRAM_OF:
-            drawn = _split_cells(human, tendency, how, seed)
-            if drawn is not None:
-                draws[tendency, "ks_empirical"] = drawn
+        for cells in cell_comparisons(human, how):
+            if cells.tendency in type_token.HISTOGRAM_OF:
+                n, purpose = how.permutations, f"floor/{cells.tendency}"
+                drawn = permute(cells.counts, cells.evaluate, n, seed, purpose)
+                draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     return draws
-
-
-def _split_cells(
-    human: BodyPair, tendency: str, how: MeasurementOptions, seed: int
-) -> np.ndarray | None:
-    paired = type_token.pair_by_length(*human.bodies, tendency, how.heaps_maximum_length)
-    if paired is None:
-        return None
-    pooled, n = paired.reference + paired.samples, int(paired.reference.sum())
-    found = []
-    for items in blocks(how.permutations, len(pooled)):
-        rngs = (stream(seed, f"floor/{tendency}", b) for b in items)
-        first = np.stack([rng.multivariate_hypergeometric(pooled, n) for rng in rngs])  # (b, C)
-        found.append(type_token.summarize_lengths(paired, first, pooled - first, {}))
-    return np.concatenate([part["ks_empirical"] for part in found])
 
 
 def _split_words(

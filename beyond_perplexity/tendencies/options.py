@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import (
@@ -22,9 +22,23 @@ from beyond_perplexity.options import (
 _Sample = Annotated[int, Limit(minimum=2)]
 
 
+class _Given(Limited):
+    """Options that are given as a JSON object."""
+
+    section: ClassVar[str]
+
+    @classmethod
+    def from_config(cls, values: Mapping[str, object]) -> Self:
+        """Read options from a JSON object; what it leaves out keeps its default.
+
+        An unknown key, and a value that is not allowed, is an InputError.
+        """
+        return parse_options(cls, values, cls.section)
+
+
 @dataclass(frozen=True)
-class MeasurementOptions(Limited):
-    """Options of `measures.measured_tendencies` and `curves.curves`.
+class MeasurementOptions(_Given):
+    """Options of `measures.measure_rows` and `curves.curves`.
 
     Attributes
     ----------
@@ -47,6 +61,7 @@ class MeasurementOptions(Limited):
         for those of all bodies that are compared with the same corpus.
     """
 
+    section: ClassVar[str] = "measurement"
     permutations: Natural = 1999
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
@@ -60,20 +75,9 @@ class MeasurementOptions(Limited):
         """Whether the documents themselves are permuted or resampled."""
         return bool(self.permutations or self.bootstrap)
 
-    @classmethod
-    def from_config(cls, values: Mapping[str, object]) -> MeasurementOptions:
-        """Read options from a JSON object; what it leaves out keeps its default.
-
-        Raises
-        ------
-        InputError
-            When a key is unknown or a value not allowed.
-        """
-        return parse_options(cls, values, "measurement")
-
 
 @dataclass(frozen=True)
-class SampleSizeOptions(Limited):
+class SampleSizeOptions(_Given):
     """Options of `sample_size.sample_sizes`.
 
     Attributes
@@ -88,18 +92,14 @@ class SampleSizeOptions(Limited):
         Permutations of each test of a subset; p < 0.005 needs at least 200.
     """
 
+    section: ClassVar[str] = "sample_size"
     sizes: tuple[_Sample, ...] | None = None
     subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 5
     permutations: Natural = 399
 
-    @classmethod
-    def from_config(cls, values: Mapping[str, object]) -> SampleSizeOptions:
-        """Read options from a JSON object; see `MeasurementOptions.from_config`."""
-        return parse_options(cls, values, "sample_size")
-
 
 @dataclass(frozen=True)
-class SensitivityOptions(Limited):
+class SensitivityOptions(_Given):
     """Options of `sensitivity.smallest_shifts`.
 
     Attributes
@@ -118,16 +118,12 @@ class SensitivityOptions(Limited):
         drawn from at most: memory and time grow with them, not with the corpus.
     """
 
+    section: ClassVar[str] = "sensitivity"
     documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)
     level: Level = 0.005
     power: Level = 0.8
     pairs: Annotated[int, Limit(minimum=10)] = 400
     largest_population: _Sample = 20_000
-
-    @classmethod
-    def from_config(cls, values: Mapping[str, object]) -> SensitivityOptions:
-        """Read options from a JSON object; see `MeasurementOptions.from_config`."""
-        return parse_options(cls, values, "sensitivity")
 
 
 def check_inputs(given: Namespace, options: MeasurementOptions) -> None:

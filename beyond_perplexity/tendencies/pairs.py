@@ -7,7 +7,7 @@ the place of the samples further human text can stand (`further_pair`).
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.document_draws import DocumentGroups, documents_within
 from beyond_perplexity.inference.exchanged_units import (
     Groups,
     alike_groups,
     scheme_of,
     whole_groups,
 )
+from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
 from beyond_perplexity.tendencies.document_counts import DocumentCounts, count_lengths
@@ -36,8 +36,7 @@ from beyond_perplexity.tendencies.statistics import (
     read_statistics,
     value_counter,
 )
-from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
-from beyond_perplexity.tendencies.type_counts import add_up
+from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
@@ -81,8 +80,7 @@ class BodyPair:
     @property
     def pooled(self) -> np.ndarray:
         """Occurrences in both bodies together: int64, shape (V,)."""
-        total: np.ndarray = self.counts.sum(axis=0)
-        return total
+        return self.counts.sum(axis=0)
 
     @property
     def defined(self) -> bool:
@@ -170,28 +168,17 @@ def subset(
     assert pair.documents is not None
     total = pair.samples.n_documents
     first = DocumentGroups(stream(seed, "subset/documents", number), [*sizes, total])
-    chosen = np.where(first.next_block(total) <= place, 1, -1)
-    whole = np.zeros(pair.reference.n_documents, int)
-    histograms = {
-        name: split_histogram(
-            held,
-            [min(sizes[place], int(held.counts.sum()))],
-            stream(seed, f"subset/{name}/{place}", number),
-        )[0]
-        for name, held in pair.samples.histograms.items()
-    }
-    with pair.documents.selected((whole, chosen)) as documents:
-        counts = documents.totals(1)
-        types = pair.types.filter(pa.array(counts > 0))
-        groups = pair.groups
-        if scheme_of(groups) != "documents":  # then the numbers of documents go with their groups
-            histograms = histograms_of(documents.values(1))
-            if groups[1] is not None:
-                own = np.unique(groups[1][chosen > 0], return_inverse=True)[1]
-                groups = groups[0], own
-        samples = Statistics(types, counts[counts > 0], histograms)
-        both = np.stack([pair.counts[0], counts])
-        yield BodyPair(pair.reference, samples, pair.types, both, documents, groups)
+    kept = np.ones(pair.reference.n_documents, bool), first.next_block(total) <= place
+    with part_of(pair, kept) as part:
+        samples = part.samples
+        if scheme_of(pair.groups) == "documents":  # else numbers of documents go with their groups
+            histograms = {}
+            for name, held in pair.samples.histograms.items():
+                size = min(sizes[place], int(held.counts.sum()))
+                rng = stream(seed, f"subset/{name}/{place}", number)
+                histograms[name] = split_histogram(held, size, rng)
+            samples = replace(samples, histograms=histograms)
+        yield replace(part, reference=pair.reference, samples=samples)
 
 
 _TEXTS = "texts.arrow"
@@ -211,26 +198,15 @@ class HumanText:
     groups: np.ndarray | None = None
 
 
-def body_of(types: pa.Array, counts: np.ndarray, histograms: dict[str, Histogram]) -> Statistics:
-    """Make the statistics of a body from counts by types (V,) and its histograms."""
-    return Statistics(types.filter(pa.array(counts > 0)), counts[counts > 0], histograms)
-
-
 def renumbered(codes: np.ndarray) -> np.ndarray:
     """Give groups (D,) the numbers from 0 on, without gaps."""
     return np.unique(codes, return_inverse=True)[1]
 
 
-def split_histogram(
-    histogram: Histogram, sizes: Sequence[int], rng: np.random.Generator
-) -> list[Histogram]:
-    """Draw disjoint sets of documents of these sizes, without replacement."""
-    left, parts = histogram.counts, []
-    for size in sizes:
-        drawn = rng.multivariate_hypergeometric(left, size)
-        parts.append(Histogram(histogram.keys[drawn > 0], drawn[drawn > 0]))
-        left = left - drawn
-    return parts
+def split_histogram(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
+    """Draw so many documents, without replacement."""
+    drawn = rng.multivariate_hypergeometric(histogram.counts, size)
+    return Histogram(histogram.keys[drawn > 0], drawn[drawn > 0])
 
 
 def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
@@ -325,14 +301,11 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
 @contextmanager
 def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> Iterator[BodyPair]:
     """Keep random documents of either text of a pair that hold at most `tokens`."""
-    assert pair.documents is not None
-    kept = [
-        documents_within(
-            pair.documents.values(body)[LENGTH], tokens, stream(seed, "floor/tokens", body)
-        )
-        for body in (0, 1)
-    ]
-    with part_of(pair, (kept[0], kept[1])) as part:
+    first, second = (
+        documents_within(lengths, tokens, stream(seed, "floor/tokens", body))
+        for body, lengths in enumerate(pair.document_lengths)
+    )
+    with part_of(pair, (first, second)) as part:
         yield part
 
 
@@ -343,16 +316,15 @@ def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[Bod
     places = np.where(kept[0], 0, -1), np.where(kept[1], 1, -1)
     with pair.documents.selected(places) as documents:
         counts = np.stack([documents.totals(body) for body in (0, 1)])
-        groups = [
+        first, second = (
             None if codes is None else renumbered(codes[chosen])
             for codes, chosen in zip(pair.groups, kept, strict=True)
-        ]
-        bodies = [
-            body_of(pair.types, counts[body], histograms_of(documents.values(body)))
-            for body in (0, 1)
-        ]
-        own = groups[0], groups[1]
-        yield BodyPair(bodies[0], bodies[1], pair.types, counts, documents, own)
+        )
+        reference, samples = (
+            Statistics(pair.types.filter(pa.array(own > 0)), own[own > 0], histograms_of(values))
+            for own, values in zip(counts, map(documents.values, (0, 1)), strict=True)
+        )
+        yield BodyPair(reference, samples, pair.types, counts, documents, (first, second))
 
 
 @contextmanager
@@ -366,17 +338,12 @@ def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     if codes is None:
         for name, held in further.samples.histograms.items():
             rng = stream(seed, f"floor/fewer/{name}", n)
-            histograms[name] = split_histogram(held, [n], rng)[0]
+            histograms[name] = split_histogram(held, n, rng)
         few = replace(further.samples, histograms=histograms)
         yield BodyPair(further.reference, few, further.types, further.counts)
         return
-    assert further.documents is not None
-    kept = np.zeros(len(codes), bool)
+    kept = np.ones(further.n_documents[0], bool), np.zeros(len(codes), bool)
     wanted = first_documents(codes, n)
-    kept[: len(wanted)] = wanted
-    places = np.zeros(further.reference.n_documents, int), np.where(kept, 1, -1)
-    with further.documents.selected(places) as documents:
-        counts = np.stack([further.counts[0], documents.totals(1)])
-        few = body_of(further.types, counts[1], histograms_of(documents.values(1)))
-        groups = further.groups[0], renumbered(codes[kept])
-        yield BodyPair(further.reference, few, further.types, counts, documents, groups)
+    kept[1][: len(wanted)] = wanted
+    with part_of(further, kept) as part:
+        yield part

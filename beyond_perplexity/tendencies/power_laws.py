@@ -23,9 +23,9 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
-from beyond_perplexity.inference.distances import ks_to_cdf
+from beyond_perplexity.inference.exchanged_units import OCCURRENCES, SPLIT_RANKS
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
-from beyond_perplexity.inference.thresholds import OCCURRENCES, SPLIT_RANKS
+from beyond_perplexity.inference.two_sample_test import ks_to_cdf
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 
@@ -181,8 +181,7 @@ def exponent_of_mean(mean_log_rank: float, log_ranks: np.ndarray, start: float =
 def truncated_zipf_cdf(s: float, ranks: int) -> np.ndarray:
     """Return the distribution function of Zipf's law over ranks 1 to `ranks` alone, (ranks,)."""
     sums = np.cumsum(np.exp(-s * np.log(np.arange(1, ranks + 1))))
-    cdf: np.ndarray = sums / sums[-1]
-    return cdf
+    return sums / sums[-1]
 
 
 class ExponentTable:

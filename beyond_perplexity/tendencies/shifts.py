@@ -32,8 +32,8 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.inference.distances import ks
 from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import LENGTH

@@ -15,8 +15,13 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, histogram_names
-from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
-from beyond_perplexity.tendencies.type_counts import TypeCounter, merge_runs
+from beyond_perplexity.tendencies.tokens import (
+    WHOLE_TEXT,
+    TextView,
+    TokenBatch,
+    TypeCounter,
+    merge_runs,
+)
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 _KEY_BITS = 63

@@ -1,15 +1,17 @@
-"""Texts as tokens: batches of type ids, readings in a closed vocabulary, and 64-bit hashes.
+"""Texts as tokens: batches of type ids, readings in a closed vocabulary, hashes, type counts.
 
 Human text holds words that a model of a closed vocabulary cannot write. Both sides of a fair
 comparison are therefore read alike: what the vocabulary lacks is ``<unk>`` in both. Hashes are
 polynomials modulo 2^64 over pseudo-random numbers, the same on every machine, with mixed bits: two
-of n are taken for equal with a chance of about n^2 / 2^65, 3e-8 for a million.
+of n are taken for equal with a chance of about n^2 / 2^65, 3e-8 for a million. Types are counted in
+bounded memory, in sorted runs on disk that are merged.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +19,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.inputs import JSONTextError, parse_json, read_whole
-from beyond_perplexity.storage.shards import count_documents, read_texts
 
 _UNICODE_SPACE = r"[\x{a0}\x{85}\p{Zl}\p{Zp}\x{1680}\x{2000}-\x{200a}\x{202f}\x{205f}\x{3000}]"
 
@@ -90,40 +91,6 @@ def tokenize_batch(texts: pa.Array) -> TokenBatch:
         )
     types = pc.ascii_rtrim(encoded.dictionary, " ")
     return _drop_empty(types, encoded.indices.to_numpy(), np.searchsorted(cuts, text_ends))
-
-
-def read_resample(
-    paths: Sequence[str | Path], split: str | None, size: int, resample: int, seed: int
-) -> Iterator[pa.Array]:
-    """Stream `size` random documents, drawn without replacement, in the order of the files.
-
-    They are drawn from the stream (`seed`, ``"resample"``, `resample`); fewer documents than `size`
-    are an InputError.
-    """
-    total = count_documents(paths, split)
-    if not 0 < size <= total:
-        raise InputError(
-            f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
-            f"give a size from 1 to {total}"
-        )
-    yield from draw_documents(read_texts(paths, split), total, size, resample, seed)
-
-
-def draw_documents(
-    texts: Iterable[pa.Array], total: int, size: int, resample: int, seed: int
-) -> Iterator[pa.Array]:
-    """Keep `size` of `total` documents, drawn as for `read_resample`, of a stream."""
-    drawn = np.zeros(total, bool)
-    drawn[stream(seed, "resample", resample).choice(total, size, replace=False)] = True
-    yield from choose_documents(texts, drawn)
-
-
-def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[pa.Array]:
-    """Keep the documents of a stream that are chosen (bool, shape (D,))."""
-    start = 0
-    for batch in texts:
-        yield batch.filter(pa.array(chosen[start : start + len(batch)]))
-        start += len(batch)
 
 
 GRAM = 8
@@ -336,3 +303,91 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
     if not isinstance(held, dict) or not isinstance(held.get("kind"), str):
         raise InputError(f"{path}: has no 'kind', so this is no vocabulary.json of a model")
     return _described_words(path, held)
+
+
+COUNTED = pa.schema([("type", pa.string()), ("count", pa.int64())])
+_ROWS = 65_536  # of a run held at a time while merging
+
+
+def add_up(tables: list[pa.Table]) -> pa.Table:
+    """Add the counts of equal types; every type once, sorted in the order of UTF-8 bytes."""
+    if not tables:
+        return COUNTED.empty_table()
+    summed = pa.concat_tables(tables).group_by("type").aggregate([("count", "sum")])
+    summed = summed.select(["type", "count_sum"]).rename_columns(["type", "count"])
+    return summed.sort_by("type").cast(COUNTED)
+
+
+def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
+    """Merge streams of (type, count), each sorted with each type once, into one such stream.
+
+    Counts of equal types are added; memory holds one table of each run.
+    """
+    streams = [iter(run) for run in runs]
+    heads = [next(filter(len, run), None) for run in streams]
+    while any(heads):
+        # Below the smallest of the last types in memory no run can bring a type later.
+        bound = min((str(head["type"][-1]) for head in heads if head), key=str.encode)
+        taken = []
+        for place, head in enumerate(heads):
+            if head:
+                n = pc.sum(pc.less_equal(head["type"], bound), min_count=0).as_py()
+                taken.append(head.slice(0, n))
+                heads[place] = head.slice(n) or next(filter(len, streams[place]), None)
+        yield add_up(taken)
+
+
+class TypeCounter:
+    """Count types; beyond a limit of types in memory, sorted runs go to a temporary folder.
+
+    A context manager, which removes the folder at the end. `limit` rows (types, with repetitions
+    between batches) are held before they are added up; when the distinct ones alone exceed half of
+    it, they are spilled.
+    """
+
+    def __init__(self, limit: int = 4_000_000) -> None:
+        self._limit = limit
+        self._held: list[pa.Table] = []
+        self._rows = 0
+        self._runs: list[Path] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> TypeCounter:
+        self._folder = tempfile.TemporaryDirectory(prefix="types-")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        assert self._folder is not None
+        self._folder.cleanup()
+
+    def add(self, types: pa.Array, counts: np.ndarray) -> None:
+        """Add counts (int64, shape (V,)) of types (string, shape (V,))."""
+        table = pa.table([types, pa.array(counts, pa.int64())], schema=COUNTED)
+        self._held.append(table)
+        self._rows += table.num_rows
+        if self._rows > self._limit:
+            self._compact()
+
+    def _compact(self) -> None:
+        summed = add_up(self._held)
+        self._held, self._rows = [summed], summed.num_rows
+        if 2 * self._rows > self._limit:
+            assert self._folder is not None
+            path = Path(self._folder.name) / f"{len(self._runs)}.parquet"
+            pq.write_table(summed, path, row_group_size=_ROWS)
+            self._runs.append(path)
+            self._held, self._rows = [], 0
+
+    def sorted_counts(self) -> Iterator[pa.Table]:
+        """Yield all types with their counts, sorted by type."""
+        last = add_up(self._held)
+        if not self._runs:
+            yield last
+            return
+        yield from merge_runs([*map(_read_run, self._runs), [last]])
+
+
+def _read_run(path: Path) -> Iterator[pa.Table]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=_ROWS):
+            yield pa.Table.from_batches([batch])

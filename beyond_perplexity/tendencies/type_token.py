@@ -8,6 +8,7 @@ documents of that length.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -130,7 +131,7 @@ def weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
 
 
 def summarize_lengths(
-    paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: dict[str, Heaps]
+    paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: Mapping[str, Heaps]
 ) -> dict[str, np.ndarray]:
     """Compute the document-weighted means of the curves of distances, of documents (..., C).
 

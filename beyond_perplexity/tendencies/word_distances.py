@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.document_draws import documents_within
 from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.held_out import Kept
+from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.pairs import BodyPair
@@ -174,8 +174,7 @@ def _sum_of_maxima(
         buffer[n:], bound[n:] = 0, 0
         np.maximum(buffer, bound, out=buffer)
         sums += buffer.reshape(_ROWS // _FOLD, -1).sum(axis=0)
-    found: np.ndarray = sums.reshape(_FOLD, width).sum(axis=0)
-    return found
+    return sums.reshape(_FOLD, width).sum(axis=0)
 
 
 def largest_differences(
@@ -278,5 +277,4 @@ def _first_ranks(counts: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray
 
 def bounds_from(counts: np.ndarray) -> np.ndarray:
     """Return the largest count from each place on, of counts (V,): (V,)."""
-    found: np.ndarray = np.maximum.accumulate(counts[::-1])[::-1]
-    return found
+    return np.maximum.accumulate(counts[::-1])[::-1]

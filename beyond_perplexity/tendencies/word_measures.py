@@ -1,4 +1,4 @@
-"""The measures of rank_frequency and unigram, which share one pass of randomizations.
+"""The measures of rank_frequency, unigram and vocabulary; the first two share randomizations.
 
 Values and intervals are at equal tokens: of the longer text random documents are taken that hold at
 most the tokens of the shorter (`equal_tokens`). Randomizations are of all documents.
@@ -14,17 +14,17 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.distances import ks_to_cdf, rank_ks
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, ExchangedUnits
+from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, SPLIT_RANKS, ExchangedUnits
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
-from beyond_perplexity.inference.thresholds import SPLIT_RANKS
+from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
+from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
 from beyond_perplexity.tendencies.word_distances import (
     EqualTokens,
@@ -296,3 +296,18 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
             without = unknown if name == "max_difference_known" else None
             made = made._replace(fact=_named(pair, counts, without))
         yield made
+
+
+def vocabulary_rows(reference: Statistics, samples: Statistics) -> Iterator[MeasureRow]:
+    """Describe the types of both texts, and the share that they have in common."""
+    for suffix, body in (("", samples), ("_reference", reference)):
+        yield MeasureRow("vocabulary", f"documents{suffix}", float(body.n_documents))
+        yield MeasureRow("vocabulary", f"tokens{suffix}", float(body.n_tokens))
+        yield MeasureRow("vocabulary", f"types{suffix}", float(len(body.types)))
+    if len(samples.types):
+        shared = np.asarray(pc.is_in(samples.types, value_set=reference.types))
+        yield MeasureRow("vocabulary", "novel_types", float(1 - shared.mean()))
+    if reference.n_tokens:
+        shared = np.asarray(pc.is_in(reference.types, value_set=samples.types))
+        coverage = float(reference.counts[shared].sum() / reference.n_tokens)
+        yield MeasureRow("vocabulary", "coverage", coverage)

@@ -16,19 +16,18 @@ from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import WEIGHTS, save_model
-from beyond_perplexity.models.contract import LanguageModel, TrainedModel
-from beyond_perplexity.models.counted import CountedModel
-from beyond_perplexity.models.families import families_of, training_modules
+from beyond_perplexity.models.contract import CountedModel, LanguageModel, TrainedModel
+from beyond_perplexity.models.families import families_of, find_row, training_modules
 from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.registry import WEIGHTS, save_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, note_read, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
-from beyond_perplexity.training.loop import TrainingResult
+from beyond_perplexity.training.loop import TrainingResult, curve_row
 from beyond_perplexity.training.options import WAKE
 from beyond_perplexity.vocabulary import Vocabulary, load_vocabulary
 
@@ -187,7 +186,7 @@ def _vocabulary(
 ) -> tuple[Vocabulary, Brought | None]:
     """Read the vocabulary, or take the one that comes with a model, together with that model."""
     family = config.get("family")
-    bring = registry.find_bring(family)
+    bring = registry.find_named(find_row(family).bring)
     if bring is None:
         if path is None:
             bringing = ", ".join(families_of("brought"))
@@ -242,14 +241,4 @@ def measure_untrained(model: LanguageModel, valid: TokenStore) -> TrainingResult
         log_prob += score.log_prob
         tokens += len(ids) + 1
     loss = -log_prob / tokens
-    row = {
-        "step": 0,
-        "epoch": 1.0,
-        "split": "valid",
-        "loss": loss,
-        "perplexity": math.exp(loss) if loss < 700 else math.inf,
-        "contrastive_entropy": None,
-        "learning_rate": 0.0,
-        "seconds": 0.0,
-    }
-    return TrainingResult([row], loss, 0, 0)
+    return TrainingResult([curve_row(0, 1.0, "valid", loss)], loss, 0, 0)

@@ -1,4 +1,4 @@
-"""How a training ends early and goes on: signals that ask it to stop, and its checkpoints.
+"""How far a training is, ends early and goes on: rounds, signals to stop, checkpoints.
 
 Checkpoints are whole files only, the last two are kept, and nothing is unpickled.
 """
@@ -8,8 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import signal
 import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -18,10 +21,12 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import Stopped
 from beyond_perplexity.foreign_text import remark
-from beyond_perplexity.models.checkpoint import save_tensors
+from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.training.options import TrainingOptions
 
 # Ctrl-C; the end of a job that is preempted, cancelled or out of time; what SLURM's --signal=USR1
 # sends ahead of that end.
@@ -141,3 +146,84 @@ def without_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         for name, tensor in tensors.items()
         if name.startswith(start)
     }
+
+
+@dataclass
+class Progress:
+    """The counters of a training; all of it is in the checkpoint."""
+
+    step: int = 0
+    epoch: int = 0
+    index: int = 0
+    best_loss: float = math.inf
+    best_step: int = 0
+    validations_without_best: int = 0
+    halvings: int = 0
+    finished: bool = False
+    seconds: float = 0.0
+
+
+class Rounds:
+    """Batches of the training split, a round at a time; of validation.
+
+    Of what is watched besides.
+    """
+
+    def __init__(
+        self,
+        sources: tuple[BatchSource, BatchSource],
+        options: TrainingOptions,
+        seed: int,
+        watched: BatchSource | None = None,
+    ) -> None:
+        self.progress = Progress()
+        self._train, self._valid = sources
+        self._watched, self._seed = watched, seed
+        self._planned: tuple[int, list[Any]] = (-1, [])
+        self._lengths: dict[int, int] = {}
+        first = self._epoch_length(0)
+        steps = options.maximum_epochs * first
+        self.last_step = min(steps, options.maximum_steps or steps)
+        self._round = options.validation_steps or first
+
+    def _plan(self, epoch: int) -> list[Any]:
+        if self._planned[0] != epoch:
+            self._planned = (epoch, self._train.shuffled(self._seed, epoch))
+            self._lengths[epoch] = len(self._planned[1])
+        return self._planned[1]
+
+    def _epoch_length(self, epoch: int) -> int:
+        return self._lengths.get(epoch) or len(self._plan(epoch))
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with the fraction of the present one."""
+        return self.progress.epoch + self.progress.index / self._epoch_length(self.progress.epoch)
+
+    def advance(self) -> None:
+        """Count one step."""
+        progress = self.progress
+        progress.step += 1
+        progress.index += 1
+        if progress.index == self._epoch_length(progress.epoch):
+            progress.epoch, progress.index = progress.epoch + 1, 0
+
+    def training_batches(self) -> Iterator[tuple[Any, int]]:
+        """Yield the batches up to the next validation, each with the number of those after it."""
+        progress = self.progress
+        end = min((progress.step // self._round + 1) * self._round, self.last_step)
+        parts: list[Any] = []
+        epoch, index = progress.epoch, progress.index
+        while (missing := end - progress.step - len(parts)) > 0:
+            parts += self._plan(epoch)[index:][:missing]
+            epoch, index = epoch + 1, 0
+        for number, rows in enumerate(parts, 1):
+            yield self._train.batch(rows), len(parts) - number
+
+    def validation_batches(self, watched: bool) -> Iterator[tuple[str, Any]]:
+        """Yield those of the validation split and, where asked, those watched, as of ``train``."""
+        sources = {"valid": self._valid}
+        if watched and self._watched:
+            sources["train"] = self._watched
+        for split, source in sources.items():
+            yield from ((split, source.batch(rows)) for rows in source.ordered())

@@ -28,8 +28,7 @@ from beyond_perplexity.corpus.token_batches import BatchSource, Pieces
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.contract import TrainedModel
-from beyond_perplexity.models.counted import UnnormalizedModel
-from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.models.latent import LatentModule, UnnormalizedModel
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.training.fitting import Fitting, measure_untrained

@@ -4,6 +4,15 @@ Everything that a step depends on is a function of (seed, step) or lies in the c
 of the batches, the dropout, the learning rate, the tokens that scheduled sampling draws. So a
 training that was killed goes on as if it had not been. A round is the steps up to the next
 validation.
+
+Scheduled sampling (Bengio, Vinyals, Jaitly & Shazeer 2015, section 2.4): each input token after the
+first is the true one with probability ε(i), i the step of the optimizer, and otherwise drawn from
+what the model itself predicted at the place before. The inputs are mixed first, a place at a time,
+without dropout; the loss is then that of a parallel pass over the mixed inputs with the true
+targets. No gradient goes through the draws, as in the paper. So it serves every family, at the
+price of a step by step pass. A drawn ``</s>`` is fed like any other token.
+
+B rows, N of them with a draw, T positions, V ids.
 """
 
 from __future__ import annotations
@@ -13,20 +22,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import TrainedModel
-from beyond_perplexity.models.losses import fastest_products
-from beyond_perplexity.random_streams import stream_key
+from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.factored import fastest_products
+from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.training.interruptions import (
+    Rounds,
     StopRequest,
     load_checkpoint,
     optimizer_tensors,
@@ -36,7 +47,6 @@ from beyond_perplexity.training.interruptions import (
     without_prefix,
 )
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
-from beyond_perplexity.training.scheduled_sampling import mix_batch
 
 # Of a batch and the passes over the training split so far; see `TrainedModel.loss`.
 Loss = Callable[[Any, float], Tensor]
@@ -55,6 +65,21 @@ class TrainingResult:
     best_step: int
     steps: int
     then: TrainingResult | None = None
+
+
+def curve_row(step: int, epoch: float, split: str, loss: float) -> dict[str, Any]:
+    """Make a row of schema ``training``, of no steps since and no margins."""
+    perplexity = math.exp(loss) if loss < 700 else math.inf
+    return {
+        "step": step,
+        "epoch": epoch,
+        "split": split,
+        "loss": loss,
+        "perplexity": perplexity,
+        "contrastive_entropy": None,
+        "learning_rate": 0.0,
+        "seconds": 0.0,
+    }
 
 
 def train(
@@ -234,19 +259,10 @@ class Training:
 
     def _record(self, split: str, loss: float) -> None:
         total, count = self._margins.pop(split, (0.0, 0))
-        perplexity = math.exp(loss) if loss < 700 else math.inf
-        self.rows.append(
-            {
-                "step": self.progress.step,
-                "epoch": self.rounds.epoch,
-                "split": split,
-                "loss": loss,
-                "perplexity": perplexity if self.model.normalized else None,
-                "contrastive_entropy": total / count if count else None,
-                "learning_rate": self._rate,
-                "seconds": self._seconds(),
-            }
-        )
+        row = curve_row(self.progress.step, self.rounds.epoch, split, loss)
+        row |= {"learning_rate": self._rate, "seconds": self._seconds()}
+        row["contrastive_entropy"] = total / count if count else None
+        self.rows.append(row if self.model.normalized else {**row, "perplexity": None})
 
     def _seconds(self) -> float:
         """Seconds of training so far, interrupted runs included up to their last checkpoint."""
@@ -316,82 +332,65 @@ def make_optimizer(model: TrainedModel, options: TrainingOptions) -> torch.optim
     return torch.optim.AdamW(groups, lr=options.learning_rate, betas=(0.9, options.beta2))
 
 
-@dataclass
-class Progress:
-    """The counters of a training; all of it is in the checkpoint."""
+def truth_probability(options: TrainingOptions, step: int) -> float:
+    """Return ε(i), the probability of a true input token at a step, counted from 0.
 
-    step: int = 0
-    epoch: int = 0
-    index: int = 0
-    best_loss: float = math.inf
-    best_step: int = 0
-    validations_without_best: int = 0
-    halvings: int = 0
-    finished: bool = False
-    seconds: float = 0.0
-
-
-class Rounds:
-    """Batches of the training split, a round at a time; of validation.
-
-    Of what is watched besides.
+    linear: k − c i; exponential: k^i; inverse-sigmoid: k / (k + exp(i / k)); never less than the
+    minimum, nor more than 1. Without scheduled sampling it is 1.
     """
+    k = options.sampling_k
+    if options.scheduled_sampling == "none" or k is None:
+        return 1.0
+    if options.scheduled_sampling == "linear":
+        value = k - options.sampling_c * step
+    elif options.scheduled_sampling == "exponential":
+        value = k**step
+    else:
+        value = 1 / (1 + math.exp(min(step / k, 700)) / k)
+    return min(1.0, max(options.sampling_minimum, value))
 
-    def __init__(
-        self,
-        sources: tuple[BatchSource, BatchSource],
-        options: TrainingOptions,
-        seed: int,
-        watched: BatchSource | None = None,
-    ) -> None:
-        self.progress = Progress()
-        self._train, self._valid = sources
-        self._watched, self._seed = watched, seed
-        self._planned: tuple[int, list[Any]] = (-1, [])
-        self._lengths: dict[int, int] = {}
-        first = self._epoch_length(0)
-        steps = options.maximum_epochs * first
-        self.last_step = min(steps, options.maximum_steps or steps)
-        self._round = options.validation_steps or first
 
-    def _plan(self, epoch: int) -> list[Any]:
-        if self._planned[0] != epoch:
-            self._planned = (epoch, self._train.shuffled(self._seed, epoch))
-            self._lengths[epoch] = len(self._planned[1])
-        return self._planned[1]
+def mix_batch(
+    model: TrainedModel, batch: Any, options: TrainingOptions, seed: int, step: int
+) -> Any:
+    """Replace true input tokens of a batch by the model's own, as the options have it at a step."""
+    truth = truth_probability(options, step)
+    if truth >= 1:
+        return batch
+    assert isinstance(model, LanguageModel)  # `fitting` refuses the others
+    return replace(batch, inputs=mix_inputs(model, batch.inputs, truth, seed, step))
 
-    def _epoch_length(self, epoch: int) -> int:
-        return self._lengths.get(epoch) or len(self._plan(epoch))
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with the fraction of the present one."""
-        return self.progress.epoch + self.progress.index / self._epoch_length(self.progress.epoch)
+@torch.no_grad()
+def mix_inputs(
+    model: LanguageModel, inputs: Tensor, probability: float, seed: int, step: int
+) -> Tensor:
+    """Replace true input tokens, int64, (B, T), by the model's own; the first of each row stay.
 
-    def advance(self) -> None:
-        """Count one step."""
-        progress = self.progress
-        progress.step += 1
-        progress.index += 1
-        if progress.index == self._epoch_length(progress.epoch):
-            progress.epoch, progress.index = progress.epoch + 1, 0
+    `probability` is ε, of keeping each of the others; seed and step key the random stream. The
+    model's mode is afterwards what it was.
+    """
+    if probability >= 1:
+        return inputs
+    training = model.training
+    model.eval()
+    rows, places = inputs.shape
+    numbers = stream(seed, "train/scheduled-sampling", step).random((2, places, rows))
+    replaced, uniforms = numbers[0] >= probability, torch.from_numpy(numbers[1])  # (T, B), (T, B)
+    mixed, state = inputs.clone(), model.initial_state(rows, places)  # (B, T)
+    for place in range(1, places):
+        chosen = torch.from_numpy(np.flatnonzero(replaced[place]))  # (N,)
+        where = chosen.to(inputs.device)  # (N,)
+        logits, state = model.step_some(mixed[:, place - 1], state, where)  # (N, V)
+        if len(chosen):
+            mixed[where, place] = _draw(logits, uniforms[place][chosen])
+    model.train(training)
+    return mixed
 
-    def training_batches(self) -> Iterator[tuple[Any, int]]:
-        """Yield the batches up to the next validation, each with the number of those after it."""
-        progress = self.progress
-        end = min((progress.step // self._round + 1) * self._round, self.last_step)
-        parts: list[Any] = []
-        epoch, index = progress.epoch, progress.index
-        while (missing := end - progress.step - len(parts)) > 0:
-            parts += self._plan(epoch)[index:][:missing]
-            epoch, index = epoch + 1, 0
-        for number, rows in enumerate(parts, 1):
-            yield self._train.batch(rows), len(parts) - number
 
-    def validation_batches(self, watched: bool) -> Iterator[tuple[str, Any]]:
-        """Yield those of the validation split and, where asked, those watched, as of ``train``."""
-        sources = {"valid": self._valid}
-        if watched and self._watched:
-            sources["train"] = self._watched
-        for split, source in sources.items():
-            yield from ((split, source.batch(rows)) for rows in source.ordered())
+def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:
+    """Return tokens (N,) from logits (N, V) by numbers in [0, 1), (N,): inverse of the cdf."""
+    cumulative = logits.double().softmax(1).cumsum(1)  # (N, V)
+    goal = uniforms.to(logits.device)[:, None] * cumulative[:, -1:]  # (N, 1)
+    tokens = torch.searchsorted(cumulative, goal, right=True)[:, 0]  # (N,)
+    return tokens.clamp_(max=logits.shape[1] - 1)

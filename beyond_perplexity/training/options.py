@@ -117,20 +117,15 @@ class TrainingOptions(Limited):
 
     def _check_sampling(self) -> None:
         k, schedule = self.sampling_k, self.scheduled_sampling
-        allowed = {
-            "none": k is None,
-            "linear": k is not None and k > 0,
-            "exponential": k is not None and 0 < k < 1,
-            "inverse-sigmoid": k is not None and k >= 1,
-        }
-        if not allowed[schedule]:
-            expected = {
-                "none": "null without scheduled_sampling",
-                "linear": "above 0 for a linear schedule",
-                "exponential": "between 0 and 1 for an exponential schedule",
-                "inverse-sigmoid": "at least 1 for an inverse-sigmoid schedule",
-            }
-            raise ValueError(f"sampling_k: is {k}, expected {expected[schedule]}")
+        number = math.nan if k is None else k
+        fits, expected = {
+            "none": (k is None, "null without scheduled_sampling"),
+            "linear": (number > 0, "above 0 for a linear schedule"),
+            "exponential": (0 < number < 1, "between 0 and 1 for an exponential schedule"),
+            "inverse-sigmoid": (number >= 1, "at least 1 for an inverse-sigmoid schedule"),
+        }[schedule]
+        if not fits:
+            raise ValueError(f"sampling_k: is {k}, expected {expected}")
         if self.sampling_c < 0 or (self.sampling_c and schedule != "linear"):
             raise ValueError("sampling_c: belongs to the linear schedule and is not negative")
 

@@ -27,8 +27,8 @@ from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import uniforms
-from beyond_perplexity.models.checkpoint import DESCRIPTION, load_any
 from beyond_perplexity.models.latent import LatentModel, Proposal, check_support
+from beyond_perplexity.models.registry import DESCRIPTION, load_any
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.training.loop import TrainingResult, train

@@ -42,8 +42,25 @@ FEWER = [
     "contrastive={models: [kn-3]}",
     "semantics={models: [lstm], evaluators: [skipthought]}",
 ]
-SECONDS = 1200
 RESAMPLES = [f"results/references/wikipedia/resamples/00{k}/statistics.parquet" for k in range(3)]
+# And a few of the exhibits of every paper, which two rules make, with all that they are made of.
+SHOWN = "results/{}/wikipedia/{}"
+TARGETS = [
+    *(
+        SHOWN.format(f"tables/{p}", "findings.csv")
+        for p in ("contrastive", "semantics", "relations")
+    ),
+    *(
+        SHOWN.format("tables/tendencies", f"{t}.csv")
+        for t in ("table_1", "sensitivity", "embeddings")
+    ),
+    SHOWN.format("tables/tendencies", "perplexity_differences.csv"),
+    SHOWN.format("figures/tendencies", "sample_size.svg"),
+    SHOWN.format("figures/contrastive", "figure_1.svg"),
+    *(path.replace("statistics", "measures") for path in RESAMPLES),
+    "results/references/wikipedia/words/curves.parquet",
+]
+SECONDS = 1200
 LSTM = "results/models/lstm/model.json"
 
 
@@ -77,7 +94,7 @@ def python_environment(**others: str) -> dict[str, str]:
 def _snakemake(
     checkout: Checkout, log: Path, *arguments: str, **others: str
 ) -> subprocess.Popen[bytes]:
-    environment = python_environment(XDG_CACHE_HOME=str(checkout.path / ".cache"), **others)
+    environment = python_environment(**others)
     command = [sys.executable, "-m", "snakemake", *SMOKE, *arguments, *FEWER]
     with open(log, "wb") as file:
         return subprocess.Popen(
@@ -129,7 +146,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     folder = tmp_path_factory.mktemp("local")
     checkout = copy_checkout(folder / "checkout")
     log = folder / "log"
-    _finish(_snakemake(checkout, log, "--cores=2"), log)
+    _finish(_snakemake(checkout, log, *TARGETS, "--cores=2"), log)
     return checkout
 
 
@@ -140,7 +157,7 @@ def through_slurm(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) ->
     checkout = copy_checkout(folder / "checkout")
     log = folder / "log"
     process = _snakemake(
-        checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
+        checkout, log, *TARGETS, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
     )
     _signal_once(process, checkout, {"scripts.generate", KILLED}, signal.SIGKILL)
     printed = _finish(process, log)
@@ -209,9 +226,8 @@ def test_a_second_run_submits_nothing(
     )
     note.write_text('{"external_jobid": "1"}')
     log = tmp_path / "log"
-    process = _snakemake(
-        through_slurm.checkout, log, "--profile=profiles/slurm", *MACHINE, **cluster.environment()
-    )
+    arguments = (*TARGETS, "--profile=profiles/slurm", *MACHINE)
+    process = _snakemake(through_slurm.checkout, log, *arguments, **cluster.environment())
     assert "Nothing to be done" in _finish(process, log)
     assert len(cluster.jobs()) == before
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 # What needs no extra does not get these.
 OF_MODELS = {"torch", "safetensors", "tokenizers", "transformers"}
 OF_WORKFLOW = {"snakemake", "mwparserfromhell", "textblob"}
-MODEL = "import torch; from beyond_perplexity.models.checkpoint import load_any"
+MODEL = "import torch; from beyond_perplexity.models.registry import load_any"
 
 
 def run(*command: str | Path, folder: Path) -> str:

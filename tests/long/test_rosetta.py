@@ -114,7 +114,7 @@ def test_our_numbers_are_theirs(kind, interpreter, tmp_path):
 def test_our_kenlm_is_kenlm(interpreter, tmp_path):
     text, arpa = tmp_path / "text.txt", tmp_path / "model.arpa"
     text.write_text("\n".join(" ".join(one.split()) for one in TEXTS[:2] + TEXTS[3:4]) + "\n")
-    command = [sys.executable, "-m", "scripts.estimate_ngram", "--order", "3"]
+    command = [sys.executable, "-m", "beyond_perplexity", "estimate-ngram", "--order", "3"]
     subprocess.run([*command, "--text", str(text), "--arpa", str(arpa)], check=True)
     sentences = ["the cat sat on the log .", "a zebra is a rose", "low", "the the the"]
     lines = tmp_path / "lines.txt"

@@ -15,7 +15,7 @@ from torch.nn import functional
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.models.likelihoods import ScoreWindow, cut_windows, score_windows
-from beyond_perplexity.perplexities.documents import score_rows
+from beyond_perplexity.perplexities.summary import score_rows
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
 
 

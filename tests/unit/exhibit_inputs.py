@@ -11,8 +11,11 @@ import pyarrow as pa
 
 from beyond_perplexity.report.inputs import INPUTS, as_rows, schema_of
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
-from beyond_perplexity.semantics.correlations import correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.tendencies.definitions import EMBEDDING
 from tests.unit import test_contrastive_exhibits as contrastive

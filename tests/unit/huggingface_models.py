@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
@@ -11,7 +9,6 @@ from transformers import (
     GPT2LMHeadModel,
     LlamaConfig,
     LlamaForCausalLM,
-    PreTrainedModel,
     PreTrainedTokenizerFast,
 )
 
@@ -24,7 +21,7 @@ CONTEXT = 64
 END = "<|endoftext|>"
 
 
-def make_tokenizer(folder: Path, special: dict[str, str], size: int = 300) -> int:
+def make_tokenizer(folder, special, size=300):
     """Save a byte-level BPE tokenizer with special tokens by role; return how many ids it has."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -40,7 +37,7 @@ def make_tokenizer(folder: Path, special: dict[str, str], size: int = 300) -> in
     return int(tokenizer.get_vocab_size())
 
 
-def make_gpt2(folder: Path, seed: int = 0, dropout: float = 0.0) -> PreTrainedModel:
+def make_gpt2(folder, seed=0, dropout=0.0):
     """Save a GPT-2 whose one special token opens and closes documents, and is unknown."""
     rows = make_tokenizer(folder, {"bos_token": END, "eos_token": END, "unk_token": END})
     torch.manual_seed(seed)
@@ -62,7 +59,7 @@ def make_gpt2(folder: Path, seed: int = 0, dropout: float = 0.0) -> PreTrainedMo
     return model
 
 
-def make_llama(folder: Path, seed: int = 0) -> PreTrainedModel:
+def make_llama(folder, seed=0):
     """Save a Llama with grouped heads, four special tokens and seven rows that are no token."""
     special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
     rows = make_tokenizer(folder, special)

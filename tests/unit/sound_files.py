@@ -31,11 +31,14 @@ from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.score_files import read_scores
 from beyond_perplexity.semantics.evaluators.infersent import load_infersent
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
-from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
 from beyond_perplexity.semantics.evaluators.sentence_transformers import check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import read_official_gru
 from beyond_perplexity.semantics.evaluators.vectors import load_table
-from beyond_perplexity.semantics.scored_pairs import read_scored_pairs
+from beyond_perplexity.semantics.scored_pairs import (
+    PairColumns,
+    read_labelled_texts,
+    read_scored_pairs,
+)
 from beyond_perplexity.storage.inputs import copy_member
 from beyond_perplexity.storage.shards import RECORD_KEY, read_record, read_texts
 from beyond_perplexity.storage.table_files import TableFile

@@ -20,15 +20,13 @@ from matplotlib.text import Text
 
 from beyond_perplexity.arguments import COUNT
 from beyond_perplexity.commands import provenance, run
-from beyond_perplexity.commands.progress import main as progress
-from beyond_perplexity.corpus.linked import _edge
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError, describe_os_error
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.planning.validation import validate
@@ -148,25 +146,6 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
-
-
-def test_a_graph_with_a_number_of_5000_digits_is_refused() -> None:
-    with pytest.raises(InputError, match=r"graph: holds \(<a whole number of .* bits>, 'Q1'\)"):
-        _edge("graph", (10**5000, "Q1"))
-    assert _edge("graph", (7, "Q1")) == ("7", "Q1")
-
-
-def test_progress_of_absurd_numbers(tmp_path, capsys) -> None:
-    log = tmp_path / "log"
-    stamp = "[Mon Nov 23 18:55:03 2026]"
-    table = ["Job stats:", "job  count", f"count {'9' * 11}", f"draw {'9' * 5000}", ""]
-    done = [stamp, "Finished jobid: 1 (Rule: count)", "[Mon Nov 23 19:55:03 2026]"]
-    log.write_text("\n".join([*table, *done]), encoding="utf-8")
-    (tmp_path / "benchmarks").mkdir()
-    lines = "\n".join(f'{{"s": {number}}}' for number in ("1" + "0" * 400, "1e308", "2.5"))
-    (tmp_path / "benchmarks" / "count.jsonl").write_text(lines, encoding="utf-8")
-    progress(["--log", str(log), "--benchmarks", str(tmp_path / "benchmarks")])
-    assert "1 of 99,999,999,999 jobs done" in capsys.readouterr().out
 
 
 def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:

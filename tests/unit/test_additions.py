@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -49,7 +50,9 @@ validate(config, "rules/config.schema.yaml")
 run = Run(config)
 plan, codes = run.importance, {}
 def note(script, *others, what=""):
-    codes[f"{script} {what}".strip()] = fingerprint(f"scripts/{script}.py", *others)
+    commands = ("compare_perplexity", "contrast")
+    folder = "beyond_perplexity/commands" if script in commands else "scripts"
+    codes[f"{script} {what}".strip()] = fingerprint(f"{folder}/{script}.py", *others)
 for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
     note(script)
 for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
@@ -108,8 +111,10 @@ def make_copy(folder: Path) -> Path:
 
 def find_codes(tree: Path) -> dict[str, str]:
     """Return the fingerprint of every job by its script and what it is about."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
+    command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], cwd=tree, capture_output=True, text=True, check=False
+        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import argparse
 import importlib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.arguments import (
     ITEM,
     SEED,
@@ -27,7 +29,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.fingerprint import ROOT
 
-COMMANDS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
+SCRIPTS = sorted(path.stem for path in (ROOT / "scripts").glob("[!_]*.py"))
+COMMANDS = [*SCRIPTS, *(name.replace("-", "_") for name in SUBCOMMANDS if name != "run")]
 FILTERS = {
     "audit",
     "tokenize",
@@ -130,6 +133,11 @@ def test_outputs_do_not_write_over_each_other_or_an_input(tmp_path: Path) -> Non
         parser.parse_args([*flags, "--output", str(tmp_path / "link")])
 
 
+def module_of(command: str) -> ModuleType:
+    folder = "scripts" if command in SCRIPTS else "beyond_perplexity.commands"
+    return importlib.import_module(f"{folder}.{command}")
+
+
 def actions(command: str, monkeypatch) -> list[argparse.Action]:
     """Return the options of a command, as it declares them."""
     found: list[argparse.Action] = []
@@ -141,7 +149,7 @@ def actions(command: str, monkeypatch) -> list[argparse.Action]:
         found.extend(parser._actions)
         raise Declared
 
-    module = importlib.import_module(f"scripts.{command}")
+    module = module_of(command)
     with monkeypatch.context() as patched:
         patched.setattr(CommandParser, "parse_args", stop)
         with pytest.raises(Declared):

@@ -19,8 +19,8 @@ from beyond_perplexity.auditing.checks import CHECKS
 from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
 from beyond_perplexity.commands.audit import main
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import make_gpt2
 

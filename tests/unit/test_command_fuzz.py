@@ -8,7 +8,6 @@ failed at its options no file at all.
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 import os
@@ -25,11 +24,10 @@ from hypothesis import strategies as st
 
 from beyond_perplexity.arguments import output_file, output_folder, output_path
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.models.registry import find
+from beyond_perplexity.models.registry import find, save_model
 from beyond_perplexity.options import json_object
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from tests.unit.test_arguments import COMMANDS, actions
+from tests.unit.test_arguments import COMMANDS, actions, module_of
 from tests.unit.test_contrastive import write_documents
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "6"))  # of each command
@@ -174,7 +172,7 @@ def nothing_of_the_process_changes(monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def run(command: str, line: list[str]) -> tuple[int, str]:
     """Run a command in this process; return its status and what it said."""
-    module = importlib.import_module(f"scripts.{command}")
+    module = module_of(command)
     said, before = io.StringIO(), sys.argv
     sys.argv = [command, *line]
     try:

@@ -1,4 +1,4 @@
-"""How `scripts.compare` reads: vocabulary, groups, lengths, training text, and wrong input of them.
+"""How `compare` reads: vocabulary, groups, lengths, training text, and wrong input of them.
 
 Needs no data: the texts are small and drawn here. Oracles: the same texts read by hand beforehand,
 and counting with plain Python.

@@ -1,49 +1,61 @@
-"""Contrastive entropy from texts to intervals: sentences, scores, sums and measures.
+"""Contrastive entropy from texts to intervals, differences of models, pairs of sentences, commands.
 
-Oracles: the closed form of a unigram model under substitution; plain loops over the rows of shards;
-properties (0 at level 0, scaling, invariance to batches, shards, order). Needs nothing beyond the
-package.
+Oracles: the closed form of a unigram model under substitution; plain loops over the rows of shards,
+sign-flips and jackknives; properties (0 at level 0, scaling, invariance to batches, shards, order);
+models that differ by construction, the level of the tests where they are alike; SciPy's Wilson
+interval; another reader of ARPA files; what one line of an error must name.
 """
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from scipy.stats import t
-from torch import Tensor
+from scipy.stats import binomtest, t
 
-from beyond_perplexity.contrastive.entropy import ContrastSums, contrast_rows, read_sums
+from benchmarks.calibration_contrastive import rates
+from beyond_perplexity import contrast
+from beyond_perplexity.commands import contrast as contrast_command
+from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
+from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts, read_table_1
+from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, contrast_rows, read_sums
+from beyond_perplexity.contrastive.pairs import (
+    SentencePair,
+    contrast_pairs,
+    read_pairs,
+    wilson_interval,
+)
 from beyond_perplexity.contrastive.scores import (
     DocumentScorer,
     Scorer,
     SentenceScorer,
-    make_scorer,
-    score_texts,
-)
-from beyond_perplexity.contrastive.versions import (
     Substitutes,
+    make_scorer,
     read_versions,
+    score_texts,
     score_versions,
     types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
+from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences, sentence_item, take_units
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.likelihoods import score_documents
-from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.registry import build, find, save_model
+from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa
+from beyond_perplexity.ngrams.sentence_files import UnknownRule
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from tests.unit.evaluator_oracles import check_refusals, run_script
 from tests.unit.huggingface_models import MAKERS
 
 WORDS = [f"w{number}" for number in range(40)]
@@ -53,9 +65,7 @@ VERSIONS = {0.0: (0, 1), 0.1: (0, 3), 0.5: (0, 4), 1.0: (0, 2)}
 HALVES = DistortionOptions()
 
 
-def random_units(
-    count: int, seed: int = 0, longest: int = 12, types: int = 43
-) -> list[CutDocument]:
+def random_units(count, seed=0, longest=12, types=43):
     """Draw documents of one to three sentences over the words and, from 41 types on, others."""
     rng = np.random.default_rng(seed)
     units = []
@@ -71,20 +81,20 @@ class Unigram(Scorer):
 
     sentence_level = False
 
-    def __init__(self, weights: np.ndarray, scale: float = 1.0) -> None:
+    def __init__(self, weights, scale=1.0):
         super().__init__(VOCABULARY)
         self.weights, self.scale = weights, scale
 
-    def strings(self, text: Sequence[str]) -> list[str]:
+    def strings(self, text):
         return [" ".join(text)]
 
-    def pieces(self, text: Sequence[str], ids: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+    def pieces(self, text, ids):
         yield ids[0]
 
-    def width(self, piece: np.ndarray) -> int:
+    def width(self, piece):
         return 1
 
-    def run(self, pieces: Sequence[np.ndarray], width: int) -> np.ndarray:
+    def run(self, pieces, width):
         return np.array([self.scale * self.weights[ids].sum() for ids in pieces])
 
 
@@ -93,26 +103,17 @@ class Energies:
 
     device = torch.device("cpu")
 
-    def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
+    def sentence_log_scores(self, tokens, lengths):
         places = torch.arange(tokens.shape[1])
         held = places < lengths[:, None]
         return torch.where(held, torch.sin(tokens * (1.0 + places)), 0).double().sum(1)
 
 
-def weights(seed: int = 4) -> np.ndarray:
+def weights(seed=4):
     return np.log(np.random.default_rng(seed).dirichlet(np.ones(VOCABULARY.size)))
 
 
-def write_scores(
-    folder: Path,
-    scorer: Scorer,
-    units: Sequence[CutDocument],
-    *,
-    blocks: int = 1,
-    draws: int = 100,
-    options: DistortionOptions = HALVES,
-    versions: dict[float, tuple[int, int]] = VERSIONS,
-) -> list[str]:
+def write_scores(folder, scorer, units, *, blocks=1, draws=100, options=HALVES, versions=VERSIONS):
     """Write the shards of a scoring: so many blocks of units, each by blocks of so many draws."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -131,7 +132,7 @@ def write_scores(
     return paths
 
 
-def rows_of(sums: ContrastSums, base: float = 0.1) -> dict[tuple[str, str, float | None], Any]:
+def rows_of(sums, base=0.1):
     rows = contrast_rows(sums, "model", base)
     return {(row["unit"], row["measure"], row["level"]): row for row in rows}
 
@@ -139,7 +140,7 @@ def rows_of(sums: ContrastSums, base: float = 0.1) -> dict[tuple[str, str, float
 # ---- sentences ----
 
 
-def write_documents(path: Path, texts: Sequence[str], splits: Sequence[str] | None = None) -> str:
+def write_documents(path, texts, splits=None):
     table = pa.table(
         {
             "doc_id": range(len(texts)),
@@ -154,19 +155,19 @@ def write_documents(path: Path, texts: Sequence[str], splits: Sequence[str] | No
     return str(path)
 
 
-def corpus(folder: Path) -> str:
+def corpus(folder):
     texts = [" ".join(["a", "b", "."] * (1 + number % 4)) for number in range(30)]
     splits = ["train", "test", "test"] * 10
     return write_documents(folder / "documents.parquet", [*texts, ""], [*splits, "test"])
 
 
-def test_sentences_end_after_marks_or_with_the_document() -> None:
+def test_sentences_end_after_marks_or_with_the_document():
     assert cut_sentences("a b . . c ! d", whole=False) == [["a", "b", ".", "."], ["c", "!"], ["d"]]
     assert cut_sentences("a  b . c", whole=True) == [["a", "b", ".", "c"]]
     assert cut_sentences("", whole=True) == cut_sentences(" ", whole=False) == []
 
 
-def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path: Path) -> None:
+def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path):
     path = corpus(tmp_path)
     whole = take_units(path, "test", 0, 40, seed=1, limit=40)
     assert sum(len(unit.sentences) for unit in whole) <= 40
@@ -188,12 +189,9 @@ def test_blocks_are_the_whole_subset_and_a_smaller_one_begins_a_larger(tmp_path:
     ]
 
 
-def test_documents_of_one_sentence(tmp_path: Path) -> None:
+def test_subsets_of_whole_documents_and_without_documents(tmp_path):
     found = take_units(corpus(tmp_path), "test", 0, 1000, seed=1, whole=True)
     assert all(len(unit.sentences) == 1 for unit in found)
-
-
-def test_a_subset_without_documents(tmp_path: Path) -> None:
     path = write_documents(tmp_path / "documents.parquet", ["a . b . c ."])
     with pytest.raises(InputError, match=r"has 3 sentences, more than the 2 that are wanted"):
         take_units(path, "test", 0, 2, seed=1, limit=2)
@@ -202,14 +200,11 @@ def test_a_subset_without_documents(tmp_path: Path) -> None:
     assert take_units(path, "test", 5, 2, seed=1) == []
 
 
-def test_items_of_sentences_are_their_own() -> None:
+def test_items_of_sentences_are_their_own_and_types_those_of_a_split(tmp_path):
     items = {sentence_item(unit, place) for unit in range(50) for place in range(50)}
     assert len(items) == 2500
     with pytest.raises(InputError, match="doc_id 3: has more than"):
         sentence_item(3, 1 << 20)
-
-
-def test_types_of_a_split(tmp_path: Path) -> None:
     path = write_documents(tmp_path / "d.parquet", ["b a", "c", "a z"], ["test", "train", "test"])
     assert types_of_split(path, "test") == ["a", "b", "z"]
 
@@ -217,38 +212,35 @@ def test_types_of_a_split(tmp_path: Path) -> None:
 # ---- scores ----
 
 
-@pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn"])
-def test_a_score_does_not_depend_on_its_company(family: str, one_thread: None) -> None:
-    """Oracle: the same text alone, and in other batches; bit for bit."""
-    torch.manual_seed(1)
-    model = build({"family": family, "architecture": {}}, VOCABULARY.size).eval()
-    scorer = DocumentScorer(model, VOCABULARY)
-    texts = [[" ".join(words) for words in unit.sentences] for unit in random_units(60, 3, 40)]
+def texts_of(count, seed, longest):
+    units = random_units(count, seed, longest)
+    return [[" ".join(words) for words in unit.sentences] for unit in units]
+
+
+@pytest.mark.parametrize("family", ["lstm", "gru", "transformer", "cnn", "gpt2", "llama"])
+def test_a_score_does_not_depend_on_its_company(family, tmp_path, one_thread):
+    """Oracle: the same text alone, and in other batches, bit for bit; the scoring of documents.
+
+    Texts go beyond the context of 64 of the models of Hugging Face.
+    """
+    if family in MAKERS:
+        MAKERS[family](tmp_path)
+        model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
+    else:
+        torch.manual_seed(1)
+        vocabulary = VOCABULARY
+        model = build({"family": family, "architecture": {}}, vocabulary.size)
+    scorer = make_scorer(model.eval(), vocabulary, family)
+    texts = texts_of(20, 3, 30) if family in MAKERS else texts_of(60, 3, 40)
     whole = score_texts(scorer, texts).log_score
     assert np.array_equal(score_texts(scorer, texts[::-1], 300).log_score[::-1], whole)
     alone = [score_texts(scorer, [text]).log_score[0] for text in texts[:15]]
     assert np.array_equal(alone, whole[:15])
-    plain = score_documents(model, VOCABULARY, [" ".join(text) for text in texts])
-    assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama"])
-def test_models_of_hugging_face_score_the_same_texts(
-    family: str, tmp_path: Path, one_thread: None
-) -> None:
-    """Oracle: each text alone, and the scoring of documents; texts go beyond the context of 64."""
-    MAKERS[family](tmp_path)
-    model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
-    scorer = make_scorer(model.eval(), vocabulary, family)
-    texts = [[" ".join(words) for words in unit.sentences] for unit in random_units(20, 3, 30)]
-    whole = score_texts(scorer, texts).log_score
-    alone = [score_texts(scorer, [text]).log_score[0] for text in texts[:8]]
-    assert np.array_equal(alone, whole[:8])
     plain = score_documents(model, vocabulary, [" ".join(text) for text in texts])
     assert np.allclose(whole, [score.log_prob for score in plain], rtol=1e-5)
 
 
-def test_documents_beyond_the_context_are_scored_in_windows(one_thread: None) -> None:
+def test_documents_beyond_the_context_are_scored_in_windows(one_thread):
     torch.manual_seed(1)
     options = {"family": "transformer", "architecture": {"context_length": 10}}
     model = build(options, VOCABULARY.size).eval()
@@ -259,32 +251,30 @@ def test_documents_beyond_the_context_are_scored_in_windows(one_thread: None) ->
     assert found.unknown.tolist() == [score.unknown for score in plain]
 
 
-def test_sentence_scores_add_up() -> None:
+def test_sentence_scores_add_up():
     scorer = SentenceScorer(Energies(), VOCABULARY)
-    units = random_units(30)
-    texts = [[" ".join(words) for words in unit.sentences] for unit in units]
-    found = score_texts(scorer, texts, 64).log_score
-    for unit, score in zip(units, found, strict=True):
-        ids = [VOCABULARY.encode([" ".join(words)])[0] for words in unit.sentences]
+    texts = texts_of(30, 0, 12)
+    for text, score in zip(texts, score_texts(scorer, texts, 64).log_score, strict=True):
+        ids = VOCABULARY.encode(text)
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
 
 
-def test_a_broken_model_and_one_with_latent_variables() -> None:
+def test_a_broken_model_and_one_with_latent_variables():
     broken = Unigram(np.full(VOCABULARY.size, math.nan))
     with pytest.raises(InputError, match="the score NaN"):
         score_texts(broken, [["w1"]])
     with pytest.raises(InputError, match="latent variables"):
-        make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")  # type: ignore[arg-type]
+        make_scorer(torch.nn.Linear(1, 1), VOCABULARY, "rnng")
     assert score_texts(broken, []).log_score.shape == (0,)
 
 
-def test_all_models_score_the_same_words() -> None:
+def test_all_models_score_the_same_words():
     """Oracle: the texts that scorers of other vocabularies are given."""
     seen: list[list[tuple[str, ...]]] = []
 
     class Listening(Unigram):
-        def strings(self, text: Sequence[str]) -> list[str]:
+        def strings(self, text):
             seen[-1].append(tuple(text))
             return super().strings(text)
 
@@ -300,7 +290,7 @@ def test_all_models_score_the_same_words() -> None:
 # ---- measures ----
 
 
-def test_a_unigram_model_has_its_closed_form(tmp_path: Path) -> None:
+def test_a_unigram_model_has_its_closed_form(tmp_path):
     """Oracle: H_C(d) = x_S (mean weight of the text − mean weight of the substitutes)."""
     units = random_units(1500)
     options = DistortionOptions(1.0, 0.0)
@@ -316,7 +306,7 @@ def test_a_unigram_model_has_its_closed_form(tmp_path: Path) -> None:
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
 
 
-def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_path: Path) -> None:
+def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_path):
     options = DistortionOptions(0.0, 1.0)
     sums = read_sums(
         write_scores(tmp_path / "a", Unigram(weights()), random_units(50), options=options)
@@ -331,7 +321,7 @@ def test_transpositions_are_nothing_to_a_unigram_model_and_level_0_to_any(tmp_pa
         assert (row["value"], row["low"], row["high"], row["deviation"]) == (0, 0, 0, None)
 
 
-def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path: Path) -> None:
+def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path):
     units = random_units(80)
     found = [
         rows_of(read_sums(write_scores(tmp_path / str(scale), Unigram(weights(), scale), units)))
@@ -345,18 +335,17 @@ def test_a_scale_scales_h_c_and_leaves_the_ratio(tmp_path: Path) -> None:
                 assert found[1][key][name] == pytest.approx(factor * row[name], rel=1e-9), key
 
 
-@pytest.mark.parametrize("kind", ["words", "sentences"])
-def test_shards_do_not_matter(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scorer", [Unigram(weights()), SentenceScorer(Energies(), VOCABULARY)])
+def test_shards_do_not_matter(scorer, tmp_path):
     """Oracle: the one shard; bit for bit."""
     units = random_units(47)
-    scorer = Unigram(weights()) if kind == "words" else SentenceScorer(Energies(), VOCABULARY)
     one = rows_of(read_sums(write_scores(tmp_path / "one", scorer, units)))
     for blocks, draws in ((5, 100), (1, 1), (3, 2)):
         cut = write_scores(tmp_path / f"{blocks}{draws}", scorer, units, blocks=blocks, draws=draws)
         assert rows_of(read_sums(cut)) == one
 
 
-def test_measures_equal_plain_loops(tmp_path: Path) -> None:
+def test_measures_equal_plain_loops(tmp_path):
     """Oracle: sums over the rows of the shard, and jackknives that leave out page after page."""
     units = random_units(60, types=10)  # the likelier words, so that distortions cost
     paths = write_scores(tmp_path, Unigram(np.sort(weights())[::-1]), units)
@@ -364,7 +353,7 @@ def test_measures_equal_plain_loops(tmp_path: Path) -> None:
     own = {row["unit_id"]: row for row in rows if row["level"] == 0}
     found = rows_of(read_sums(paths))
 
-    def entropy(level: float, left_out: str = "", draw: int | None = None) -> float:
+    def entropy(level, left_out="", draw=None):
         chosen = [row for row in rows if row["level"] == level and row["group"] != left_out]
         chosen = [row for row in chosen if draw in (None, row["draw"])]
         lost = sum(own[row["unit_id"]]["log_score"] - row["log_score"] for row in chosen)
@@ -392,22 +381,19 @@ def test_measures_equal_plain_loops(tmp_path: Path) -> None:
     assert cross["value"] == pytest.approx(-total / sum(len(unit.sentences) for unit in units))
 
 
-def test_without_a_likelihood_there_is_no_cross_entropy(tmp_path: Path) -> None:
+def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_path):
     scorer = SentenceScorer(Energies(), VOCABULARY)
-    found = rows_of(read_sums(write_scores(tmp_path, scorer, random_units(30))))
+    found = rows_of(read_sums(write_scores(tmp_path / "a", scorer, random_units(30))))
     assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio"}
     assert all(row["sentence_level"] for row in found.values())
-
-
-def test_where_lengths_change_there_is_nothing_per_word(tmp_path: Path) -> None:
     options = DistortionOptions(0.25, 0.25, 0.25, 0.25)
-    paths = write_scores(tmp_path, Unigram(weights()), random_units(60), options=options)
+    paths = write_scores(tmp_path / "b", Unigram(weights()), random_units(60), options=options)
     found = rows_of(read_sums(paths))
     assert {unit for unit, *_ in found} == {"sentence"}
     assert "change their length" in found["sentence", "contrastive_entropy", 0.5]["note"]
 
 
-def test_few_documents_impossible_ones_and_what_is_counted(tmp_path: Path) -> None:
+def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
     units = [CutDocument(number, None, [["w1"], ["w2", "zzz"]]) for number in range(19)]
     found = rows_of(read_sums(write_scores(tmp_path / "few", Unigram(weights()), units)))
     row = found["word", "contrastive_entropy", 0.5]
@@ -430,7 +416,7 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path: Path) -> No
     assert found["word", "cross_entropy", None]["value"] is not None
 
 
-def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path: Path) -> None:
+def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path):
     flat = Unigram(np.random.default_rng(0).normal(0, 1e-3, VOCABULARY.size))
     sums = read_sums(write_scores(tmp_path, flat, random_units(60)))
     row = rows_of(sums)["word", "ratio", 0.5]
@@ -439,9 +425,9 @@ def test_a_base_that_may_be_zero_gives_no_interval_of_the_ratio(tmp_path: Path) 
     assert ("word", "ratio", 0.5) not in rows_of(sums, base=0.7)
 
 
-def test_shards_that_do_not_belong_together(tmp_path: Path) -> None:
+def test_shards_that_do_not_belong_together(tmp_path):
     paths = write_scores(tmp_path, Unigram(weights()), random_units(10), draws=2)
-    with pytest.raises(InputError, match="is in no file before it"):
+    with pytest.raises(InputError, match="without distortion is in no file"):
         read_sums(paths[1:])
     with pytest.raises(InputError, match="is given twice"):
         read_sums([*paths, paths[0]])
@@ -454,7 +440,7 @@ def test_shards_that_do_not_belong_together(tmp_path: Path) -> None:
         read_sums([late])
 
 
-def test_substitutes_and_versions_that_are_not_possible() -> None:
+def test_substitutes_and_versions_that_are_not_possible():
     with pytest.raises(InputError, match="other: has no words to substitute"):
         Substitutes([], "other")
     with pytest.raises(InputError, match="other: has no word of the text"):
@@ -463,3 +449,449 @@ def test_substitutes_and_versions_that_are_not_possible() -> None:
     for wrong in ({"1.5": [0, 1]}, {"x": [0, 1]}, {"0.1": [0]}, {"0.1": [0, -1]}, {"0.1": 3}):
         with pytest.raises(InputError, match=r"level: is 1\.5|versions"):
             read_versions(wrong)
+
+
+LEVELS = (0.1, 0.3, 0.5)
+
+
+def made_sums(lost, *, sentence_level=False, words=10):
+    """Make the sums of a model from what each unit loses at each level; a unit is a group."""
+    count = len(lost[0.1])
+    ids = np.arange(count)
+    of_levels = {0.0: np.zeros(count), **lost}
+    levels = {
+        level: LevelSums(held * 2, np.full(2, held.sum())) for level, held in of_levels.items()
+    }
+    counts = {"words": np.full(count, words), "sentences": np.full(count, 2)}
+    counts |= {"one_word": np.zeros(count, int), "unknown": np.zeros(count, int)}
+    return ContrastSums(ids, ids * 7, np.full(count, -50.0), counts, levels, sentence_level)
+
+
+def drawn(factors, seed, groups=60, noise=1.0):
+    rng = np.random.default_rng(seed)
+    return {
+        level: factor * 10 + noise * rng.normal(size=groups)
+        for level, factor in zip(LEVELS, factors, strict=True)
+    }
+
+
+def compare(sums, **tests):
+    return compare_contrasts(sums, ContrastTests(**{"flips": 499, **tests})).to_pandas()
+
+
+def differences_by_key(found):
+    keys = ("unit", "measure", "first", "second", "level")
+    return {tuple(row[key] for key in keys): row for row in found.to_dict("records")}
+
+
+def test_only_models_of_a_unit_are_compared():
+    sums = {
+        "one": made_sums(drawn((1, 2, 3), 0)),
+        "two": made_sums(drawn((1, 2, 3), 1)),
+        "three": made_sums(drawn((1, 2, 3), 2), sentence_level=True),
+    }
+    found = compare(sums)
+    per_word = found[found["unit"] == "word"]
+    assert set(zip(per_word["first"], per_word["second"], strict=True)) == {("one", "two")}
+    per_sentence = found[found["unit"] == "sentence"]
+    assert len(set(zip(per_sentence["first"], per_sentence["second"], strict=True))) == 3
+    assert set(found["level"]) == set(LEVELS)  # and not that of the text itself
+
+
+def test_differences_equal_plain_loops():
+    """Oracle: exact flips of 12 groups, Holm by hand, and a jackknife of the two ratios."""
+    sums = [made_sums(drawn((1, 2.0, 3), 0, 12)), made_sums(drawn((1.05, 2.2, 2.5), 1, 12))]
+    found = differences_by_key(compare({"a": sums[0], "b": sums[1]}))
+    lost = [{level: one.mean(level) for level in LEVELS} for one in sums]
+    for level in LEVELS:
+        gap = lost[0][level] - lost[1][level]
+        row = found["word", "contrastive_entropy", "a", "b", level]
+        assert row["value"] == pytest.approx(gap.sum() / 120)
+        flips = [abs(np.dot(signs, gap)) for signs in product((1, -1), repeat=12)]
+        exact = np.mean(np.array(flips) >= abs(gap.sum()) - 1e-9)
+        assert row["p_value"] == pytest.approx(exact)
+        assert math.isnan(row["low"])  # too few groups
+        assert math.isnan(row["p_adjusted"])
+        if level == 0.1:  # where it is 1 for both
+            assert ("word", "ratio", "a", "b", level) not in found
+            continue
+        ratio = found["word", "ratio", "a", "b", level]
+        both = [one[level].sum() / one[0.1].sum() for one in lost]
+        assert ratio["value"] == pytest.approx(both[0] - both[1])
+
+
+def test_intervals_and_adjusted_p_of_many_groups():
+    """Oracle: a paired jackknife in a loop; Holm over pairs and levels of H_C alone."""
+    sums = {str(seed): made_sums(drawn((1, 2 + seed / 10, 3), seed)) for seed in range(3)}
+    table = compare(sums)
+    found = differences_by_key(table)
+    one, two = ({level: held.mean(level) for level in LEVELS} for held in list(sums.values())[:2])
+    keep = ~np.eye(60, dtype=bool)
+    without = np.array(
+        [
+            one[0.3][k].sum() / one[0.1][k].sum() - two[0.3][k].sum() / two[0.1][k].sum()
+            for k in keep
+        ]
+    )
+    row = found["word", "ratio", "0", "1", 0.3]
+    error = math.sqrt(59 / 60 * np.square(without - row["value"]).sum())
+    assert (row["high"] - row["low"]) / 2 == pytest.approx(2.000995 * error, rel=1e-5)
+    assert math.isnan(row["p_value"])
+    family = table[(table["unit"] == "word") & (table["measure"] == "contrastive_entropy")]
+    assert len(family) == 9
+    ordered = np.sort(family["p_value"].to_numpy())
+    stepped = np.maximum.accumulate(ordered * np.arange(9, 0, -1)).clip(max=1)
+    assert np.sort(family["p_adjusted"].to_numpy()) == pytest.approx(stepped)
+    assert "499 flips cannot give p < 0.005 in a family of 9 tests" in family["note"].iloc[0]
+
+
+@pytest.mark.parametrize(
+    ("factors", "reading"),
+    [
+        ((1.2, 2.9, 4.8), "superior"),  # higher H_C, higher H_CR
+        ((2.0, 4.0, 6.0), "superior"),  # scaled: higher, similar
+        ((2.0, 3.0, 4.0), "scaling issues"),
+        ((0.5, 1.5, 2.5), "indeterminate"),
+        ((0.9, 1.2, 1.5), "inferior"),
+    ],
+)
+def test_models_read_as_in_table_1(factors, reading):
+    """Oracle: the cell of the table that the factors were chosen for."""
+    sums = {
+        "first": made_sums(drawn(factors, 0, noise=0.1)),
+        "second": made_sums(drawn((1, 2, 3), 1, noise=0.1)),
+    }
+    found = compare(sums, flips=1999)
+    rows = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.5)]
+    assert set(rows["reading"]) == {reading}
+    at_base = found[(found["measure"] == "contrastive_entropy") & (found["level"] == 0.1)]
+    assert at_base["reading"].isna().all()  # there all ratios are 1
+    assert found.loc[found["measure"] == "ratio", "reading"].isna().all()
+
+
+def test_models_that_are_alike_show_no_difference():
+    """Oracle: the level of the test; of 40 pairs without difference few are told apart."""
+    readings = []
+    for seed in range(40):
+        sums = {name: made_sums(drawn((1, 2, 3), seed * 2 + k)) for k, name in enumerate("ab")}
+        found = compare(sums)
+        readings += (
+            found.loc[(found["measure"] == "contrastive_entropy"), "reading"].dropna().tolist()
+        )
+    assert len(readings) == 160
+    assert readings.count("no difference found") >= 144
+
+
+def test_a_model_that_finds_a_text_impossible_is_left_out():
+    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(3)}
+    sums["0"].scores[4] = -math.inf
+    sums["1"].levels[0.3].impossible = 2
+    assert compare(sums).empty
+
+
+def test_other_texts_and_one_model_alone():
+    first, other, fewer = (
+        made_sums(drawn((1, 2, 3), k > 0), words=w) for k, w in enumerate((10, 11, 10))
+    )
+    assert compare({"first": first}).empty
+    fewer.levels[0.3].events = np.array([5, 0, 0, 0])
+    for second in (other, fewer):
+        with pytest.raises(InputError, match="second: was scored on other texts or distortions"):
+            compare({"first": first, "second": second})
+
+
+def test_a_base_level_that_was_not_scored_leaves_ratios_out():
+    sums = {str(seed): made_sums(drawn((1, 2, 3), seed)) for seed in range(2)}
+    tests = ContrastTests(base_level=0.2, flips=99)
+    found = compare_contrasts(sums, tests).to_pandas()
+    assert set(found["measure"]) == {"contrastive_entropy"}
+    assert found["reading"].isna().all()
+    assert read_table_1(1.0, None, -1, 1) is None
+    assert read_table_1(1.0, 0.01, math.nan, math.nan) is None
+    assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
+
+
+def test_coverage_and_level_by_simulation():
+    """Oracle: the nominal rates, within what 150 repeats can miss; 1,000 are in tests/long."""
+    found = rates(150, 40)
+    assert min(found.entropy, found.ratio, found.difference) >= 0.89
+    assert found.rejected <= 0.1
+
+
+class Values(Unigram):
+    """Word w7 scores −7; what is unknown scores −3."""
+
+    def __init__(self):
+        super().__init__(-np.array([0, 0, 3, *range(len(WORDS))], float))
+
+
+def pair_rows(pairs, scorer=None):
+    given = [SentencePair(*pair, f"pairs.tsv: line {k}") for k, pair in enumerate(pairs, 2)]
+    found = contrast_pairs(scorer or Values(), given, None, "model").to_pylist()
+    return list(found)
+
+
+def test_accuracy_and_entropy_of_each_phenomenon():
+    first = [("w1 w2", "w1 w4", "a")] * 20 + [("w5", "w4 w0", "a")] * 5  # lost 2, won −1
+    ties = [("w1 w2", "w2 w1", "a")] * 4 + [("w1", "w1", "a")] * 3
+    found = pair_rows([*first, *ties, ("w1", "w2", "b")])
+    assert [row["phenomenon"] for row in found] == ["a", "b"]
+    row = found[0]
+    assert (row["pairs"], row["identical"], row["undecided"]) == (32, 3, 4)
+    assert row["accuracy"] == pytest.approx((20 + 4 / 2) / 29)
+    assert row["contrastive_entropy"] == pytest.approx((20 * 2 - 5) / 29)
+    assert row["per_word"] == pytest.approx((20 * 2 - 5) / (20 * 2 + 5 + 4 * 2))
+    assert row["length_difference"] == pytest.approx(-5 / 29)
+    assert row["good_shorter"] == pytest.approx(5 / 29)
+    assert "3 identical pairs are left out" in row["note"]
+    assert "sums favour the shorter" in row["note"]
+    gaps = np.array([2.0] * 20 + [-1.0] * 5 + [0.0] * 4)
+    half = 2.048407 * gaps.std(ddof=1) / math.sqrt(29)  # Student's t of 28 degrees
+    assert row["high"] - row["contrastive_entropy"] == pytest.approx(half, rel=1e-6)
+    assert (found[1]["low"], found[1]["accuracy"]) == (None, 1.0)
+    assert "fewer than 20" in found[1]["note"]
+
+
+def test_wilson_intervals_equal_scipys():
+    for right, count in ((0, 7), (3, 10), (50, 50), (812, 1000)):
+        known = binomtest(right, count).proportion_ci(method="wilson")
+        assert wilson_interval(right / count, count) == pytest.approx((known.low, known.high))
+
+
+def test_pairs_that_are_all_identical_and_impossible_ones():
+    row = pair_rows([("w1", "w1", "a"), ("w2", "w2", "a")])[0]
+    assert (row["pairs"], row["identical"], row["accuracy"]) == (2, 2, None)
+    never = Values()
+    never.weights[4] = -math.inf
+    row = pair_rows([("w0", "w1", "a"), ("w0", "w2", "a")], never)[0]
+    assert (row["accuracy"], row["contrastive_entropy"]) == (1.0, None)
+    assert "1 pairs have an impossible sentence" in row["note"]
+
+
+def test_cleaning_may_make_pairs_identical_or_empty():
+    lower = Preprocessing(lower_case=True)
+    pairs = [SentencePair("W1", "w1", "a", "p: line 1"), SentencePair("w1", "w3", "a", "p: line 2")]
+    row = contrast_pairs(Values(), pairs, lower.apply, "model").to_pylist()[0]
+    assert (row["identical"], row["contrastive_entropy"]) == (1, 2.0)
+    empty = [SentencePair("\u200b", "w1", "a", "p: line 1")]
+    with pytest.raises(InputError, match="p: line 1: no word is left"):
+        contrast_pairs(Values(), empty, lambda texts: [t.strip("\u200b") for t in texts], "m")
+
+
+def test_batches_do_not_matter(monkeypatch):
+    pairs = [(f"w{k % 7} w3", f"w{k % 5}", f"p{k % 3}") for k in range(100)]
+    whole = pair_rows(pairs)
+    monkeypatch.setattr("beyond_perplexity.contrastive.pairs._BATCH", 7)
+    assert pair_rows(pairs) == whole
+
+
+def test_json_and_tables_are_read_alike(tmp_path):
+    rows = [{"sentence_good": "a b", "sentence_bad": "b a", "UID": "swap"}] * 2
+    lines = [json.dumps(row) for row in rows]
+    (tmp_path / "pairs.jsonl").write_text("\n\n".join(lines) + "\n")
+    (tmp_path / "pairs.tsv").write_text(
+        "good\tphenomenon\tbad\r\na b\tswap\tb a\r\na b\tswap\tb a\n"
+    )
+    found = [list(read_pairs(tmp_path / name)) for name in ("pairs.jsonl", "pairs.tsv")]
+    assert [pair[:3] for pair in found[0]] == [pair[:3] for pair in found[1]]
+    assert found[0][1] == SentencePair("a b", "b a", "swap", f"{tmp_path}/pairs.jsonl: line 3")
+    (tmp_path / "island.tsv").write_text("good\tbad\nx\ty\n")
+    assert [pair.phenomenon for pair in read_pairs(tmp_path / "island.tsv")] == ["island"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.tsv", "good\na b\n", "line 1: the columns are 'good'"),
+        ("a.tsv", "a b\nc d\n", "line 1: the columns are 'a b'"),
+        ("a.tsv", "good\tbad\na b\n", "line 2: has 1 fields, expected 2"),
+        ("a.tsv", "good\tbad\na\t \n", "line 2: bad is empty"),
+        ("a.jsonl", '{"good": "a"}\n', "line 1: has the fields good; a pair has"),
+        ("a.jsonl", '{"good": "a", "bad": ""}\n', "line 1: bad is empty"),
+        ("a.jsonl", '{"good": "a", "bad": 3}\n', "line 1: bad is empty or no text"),
+        ("a.jsonl", "[1]\n", "line 1: is no JSON object"),
+        ("a.jsonl", '{"good": \n', "line 1: is no JSON"),
+        ("a.tsv", "", "is empty"),
+    ],
+)
+def test_files_that_hold_no_pairs(name, content, message, tmp_path):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        list(read_pairs(tmp_path / name))
+
+
+def test_a_file_with_names_alone_and_a_folder_without_pairs(tmp_path):
+    (tmp_path / "a.tsv").write_text("good\tbad\n")
+    with pytest.raises(InputError, match="pairs: the file has none"):
+        contrast_pairs(Values(), read_pairs(tmp_path / "a.tsv"), None, "model")
+    (tmp_path / "a.tsv").rename(tmp_path / "notes.txt")
+    with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
+        list(read_pairs(tmp_path))
+
+
+PAIRS = {
+    "order.jsonl": [("the cat sat", "cat the sat"), ("a cat is", "is cat a")],
+    "other.tsv": [("the dog sat", "dog the sat"), ("on the mat", "mat on the"), ("a", "a a")],
+}
+
+
+def test_a_folder_of_files_under_an_arpa_file_and_the_means_over_files(tmp_path):
+    """Oracle: the scores of each sentence by the reader of ARPA files that needs no torch."""
+    lines = [f"the cat sat on the mat {k}\nthe dog sat {k}\na cat is a dog" for k in range(7)]
+    (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
+    given = ["--text", tmp_path / "text.txt", "--order", 2, "--arpa", tmp_path / "model.arpa"]
+    estimate_ngram([*map(str, given)])
+    folder = tmp_path / "pairs"
+    folder.mkdir()
+    (folder / "README.md").write_text("no pairs")
+    for name, pairs in PAIRS.items():
+        held = (
+            [json.dumps({"sentence_good": good, "sentence_bad": bad}) for good, bad in pairs]
+            if name.endswith("jsonl")
+            else ["good\tbad", *("\t".join(pair) for pair in pairs)]
+        )
+        (folder / name).write_text("\n".join(held) + "\n")
+    model = read_arpa(tmp_path / "model.arpa")
+
+    def score(sentence):
+        (tmp_path / "s.txt").write_text(sentence + "\n")
+        found = summarize_arpa(model, [tmp_path / "s.txt"], UnknownRule())
+        return float(found["log10_prob"] * math.log(10))
+
+    gains = [[score(good) - score(bad) for good, bad in pairs] for pairs in PAIRS.values()]
+    right = [[(gain > 0) for gain in own] for own in gains]
+    found = contrast(folder, model=tmp_path / "model.arpa")
+    assert found.table["phenomenon"].tolist() == ["order", "other"]
+    entropies = found.table["contrastive_entropy"].tolist()
+    assert entropies == pytest.approx([np.mean(own) for own in gains])
+    assert found.summary["contrastive_entropy"] == pytest.approx(np.mean([*map(np.mean, gains)]))
+    assert found.summary["accuracy"] == pytest.approx(np.mean([*map(np.mean, right)]))
+    assert found.summary["files"] == 2
+    assert "mean over 2 files" in found.text
+    assert f"  accuracy     {found.summary['accuracy']:.3f}\n" in found.text
+
+
+LETTERS = [*"abcdefghij", "."]
+ARCHITECTURES = {
+    "lstm": {"embedding_size": 8, "hidden_size": 12, "layers": 1},
+    "gru": {"embedding_size": 8, "hidden_size": 12, "layers": 1},
+    "sentence-rnn": {"size": 6},
+}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Give a folder with documents, a vocabulary, and untrained models of three families."""
+    folder = tmp_path_factory.mktemp("home")
+    rng = np.random.default_rng(0)
+    texts = [
+        " ".join(rng.choice([*LETTERS, ".", "zz"], rng.integers(3, 20)).tolist()) for _ in range(40)
+    ]
+    write_documents(folder / "documents.parquet", texts)
+    vocabulary = ClosedVocabulary(LETTERS, 1)
+    vocabulary.save(folder / "words.json")
+    ClosedVocabulary(["x", "y"], 1).save(folder / "foreign.json")
+    BPEVocabulary.build([texts], 270).save(folder / "bpe.json")
+    torch.manual_seed(0)
+    for family, architecture in ARCHITECTURES.items():
+        model = find(family)(vocabulary_size=vocabulary.size, architecture=architecture)
+        save_model(folder / family, model, vocabulary, {})
+    return folder
+
+
+def score(home, output, model, *extra, **changed):
+    flags = {
+        "model": home / model,
+        "documents": home / "documents.parquet",
+        "split_unit": "page",
+        "substitutes": home / "words.json",
+        "versions": json.dumps({"0.0": [0, 1], "0.1": [0, 4], "0.5": [0, 4]}),
+        "seed": 3,
+        "output": output,
+    } | changed
+    given = [part for name, held in flags.items() for part in (f"--{name.replace('_', '-')}", held)]
+    run_script("score_contrast", *given, *extra)
+
+
+def measured(folder, model):
+    shards = sorted((folder / model).glob("*.parquet"))
+    output = folder / f"{model}.parquet"
+    run_script("measure_contrast", *shards, "--model", model, "--output", output)
+    rows: list[dict[str, object]] = pq.read_table(output).to_pylist()
+    return rows
+
+
+def test_commands_give_the_same_whatever_the_shards(home, tmp_path, one_thread):
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    for model in ARCHITECTURES:
+        score(home, whole / model / "0.parquet", model, "--sentences", 0, 60, "--limit", 60)
+    for block, (first, count) in enumerate(((0, 25), (25, 35))):
+        for draws in (0, 2):
+            versions = {"0.1": [draws, 2], "0.5": [draws, 2]} | ({} if draws else {"0.0": [0, 1]})
+            limit = (60,) if block else ()
+            score(
+                home,
+                cut / "lstm" / f"{block}-{draws}.parquet",
+                "lstm",
+                *("--sentences", first, count, "--limit", *limit),
+                versions=json.dumps(versions),
+            )
+    assert measured(cut, "lstm") == measured(whole, "lstm")
+    for model in ("gru", "sentence-rnn"):
+        assert measured(whole, model)
+    shards = [whole / model / "0.parquet" for model in ARCHITECTURES]
+    run_script("compare_contrast", *shards, "--output", tmp_path / "differences.parquet")
+    found = pq.read_table(tmp_path / "differences.parquet").to_pandas()
+    pairs = found[["unit", "first", "second"]].drop_duplicates()
+    assert pairs["unit"].tolist() == ["word", *["sentence"] * 3]
+
+
+def test_without_a_vocabulary_substitutes_are_types_of_the_split(home, tmp_path):
+    given = ["--sentences", 0, 60]
+    text = json.dumps({"substitutes": "text"})
+    score(home, tmp_path / "0.parquet", "lstm", *given, "--substitutes", distortion=text)
+    rows = pq.read_table(tmp_path / "0.parquet").to_pandas()
+    assert (rows.loc[rows["level"] > 0, "substituted"] > 0).any()
+
+
+def test_a_scoring_that_is_not_possible_is_told(home, tmp_path):
+    cases = {
+        "foreign.json: has no word of the text": {"substitutes": home / "foreign.json"},
+        "level: is 2.0, expected 0": {"versions": '{"2": [0, 1]}'},
+        "distortion: substitution, transposition": {"distortion": '{"substitution": 0.2}'},
+        "documents.parquet: the split 'valid' has no words": {"split": "valid"},
+        "nowhere: is no model folder": {"model": "nowhere"},
+        "bpe.json: has parts of words": {"substitutes": home / "bpe.json"},
+    }
+    output = tmp_path / "0.parquet"
+    check_refusals(
+        lambda changed: score(
+            home, output, changed.pop("model", "lstm"), "--sentences", 0, 9, **changed
+        ),
+        {message: (changed,) for message, changed in cases.items()},
+    )
+    assert not output.exists()
+
+
+def test_folders_of_one_name(home, tmp_path):
+    for folder in ("a", "b"):
+        score(home, tmp_path / folder / "lstm" / "0.parquet", "lstm", "--sentences", 0, 9)
+    shards = [tmp_path / folder / "lstm" / "0.parquet" for folder in "ab"]
+    with pytest.raises(Exception, match="two folders have this name"):
+        run_script("compare_contrast", *shards, "--output", tmp_path / "d.parquet")
+
+
+@pytest.mark.parametrize("model", ["lstm", "sentence-rnn"])
+def test_pairs_are_told_and_written(model, home, tmp_path, capsys):
+    pairs = tmp_path / "pairs.tsv"
+    lines = ["good\tbad\tphenomenon", *["a b c .\ta c b .\t<b>$x$</b>"] * 25, "a\ta\t<b>$x$</b>"]
+    pairs.write_text("\n".join(lines) + "\n")
+    output = tmp_path / "found.parquet"
+    flags = ("--model", home / model, "--pairs", pairs, "--output", output)
+    contrast_command.main([*map(str, flags)])
+    (row,) = pq.read_table(output).to_pylist()
+    assert (row["model"], row["phenomenon"]) == (model, "<b>$x$</b>")
+    assert (row["pairs"], row["identical"]) == (26, 1)
+    printed = capsys.readouterr().out
+    assert f"H_C          {row['contrastive_entropy']:.3f}" in printed
+    assert "<b>$x$</b>: 26 pairs" in printed

@@ -116,7 +116,7 @@ def test_documents_of_a_treebank_may_be_sentences() -> None:
             "document": document,
         }
         config["corpora"]["wikipedia"]["preprocessing"] = {}
-        assert run_of(config).contrastive.whole_flag("lstm") == flag
+        assert run_of(config).contrastive.whole_flag_of_model("lstm") == flag
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import read_rows, write_shard
+from beyond_perplexity.storage.shards import read_rows
 from beyond_perplexity.tendencies import text_comparison
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers
-from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.text_comparison import TextFacts, text_rows, training_shares
 from beyond_perplexity.tendencies.tokens import (
     GRAM,
@@ -31,17 +29,14 @@ from beyond_perplexity.tendencies.tokens import (
     tokenize_batch,
 )
 from beyond_perplexity.tendencies.word_classes import StopWords
+from tests.unit.text_pairs import batched, statistics_of, write_documents
 
 TEXTS = st.lists(
     st.lists(st.sampled_from(["a", "b", "Ü", ".", "<unk>"]), max_size=14).map(" ".join), max_size=9
 )
-EXPECTED = [
-    "0000000000000000",
-    "dfcaa2a42bcf81d6",
-    "9590b3e10972a652",
-    "02fcc73ed6e7ea3f",
-    "fd06d086d220c421",
-]
+EXPECTED = """0000000000000000 dfcaa2a42bcf81d6 9590b3e10972a652 02fcc73ed6e7ea3f
+fd06d086d220c421"""
+NO_WORDS = StopWords("test", frozenset())
 CLOSED = TextView(pa.array(["a", "."]), 11)
 
 
@@ -52,10 +47,6 @@ def grams(text: str, view: TextView = WHOLE_TEXT) -> list[tuple[str, ...]]:
         tokens = [token if token in known else "<unk>" for token in tokens]
     found = [tuple(tokens[i : i + GRAM]) for i in range(len(tokens) - GRAM + 1)]
     return [gram for gram in found if UNKNOWN_WORD not in gram]
-
-
-def batched(texts: list[str], size: int) -> list[pa.Array]:
-    return [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
 
 
 def facts(texts, size=4, views=(WHOLE_TEXT,), **options):
@@ -76,7 +67,7 @@ def test_equal_strings_alone_have_equal_hashes(strings):
 def test_hashes_are_the_same_on_every_machine():
     """Fixed numbers: a change of the hash would change no result, but should be meant."""
     mixed = string_hashes(pa.array(["", "a", "ab", "ba", "中"]))
-    assert [f"{h:016x}" for h in mixed.tolist()] == EXPECTED
+    assert [f"{h:016x}" for h in mixed.tolist()] == EXPECTED.split()
 
 
 def test_hashes_of_many_short_and_of_long_strings_are_distinct():
@@ -124,11 +115,10 @@ def test_8_grams_are_of_the_first_documents_whatever_the_batches(monkeypatch):
     texts = [" ".join(f"w{k + i}" for i in range(10)) for k in range(12)]  # 3 8-grams each
     training = batched(texts[1:2], 1)  # of the first four: 2, 3, 2 and 1 of 3
     monkeypatch.setattr(text_comparison, "GRAM_DOCUMENTS", 4)
-    for size in (1, 3, 12):
-        assert training_shares([facts(texts, size, grams=True)], training) == [[8 / 12]]
-    monkeypatch.setattr(text_comparison, "_GRAMS", 5)
-    for size in (1, 3, 12):
-        assert training_shares([facts(texts, size, grams=True)], training) == [[4 / 5]]
+    for most, share in ((text_comparison._GRAMS, 8 / 12), (5, 4 / 5)):
+        monkeypatch.setattr(text_comparison, "_GRAMS", most)
+        for size in (1, 3, 12):
+            assert training_shares([facts(texts, size, grams=True)], training) == [[share]]
 
 
 ENDS = re.compile(r"""[.?!…。？！]["'’”»)\]」』]*$""")
@@ -153,17 +143,10 @@ def test_duplicates_fragments_and_cut_documents_equal_a_plain_program(texts, siz
     }
 
 
-def counted(path, texts, view):
-    with StatisticsCounter(StopWords("test", frozenset()), view=view) as counter:
-        counter.add(pa.array(texts))
-        counter.write(path, {})
-    return read_statistics(path)
-
-
-def test_rows_are_of_both_bodies_and_leave_out_what_is_not_known(tmp_path):
+def test_rows_are_of_both_bodies_and_leave_out_what_is_not_known():
     reference, samples = ["a b .", "a c"], ["a <unk>", "a <unk>", "b", "a"]
     view = TextView(pa.array(["a", "."]))
-    bodies = (counted(tmp_path / "r", reference, view), counted(tmp_path / "s", samples, view))
+    bodies = tuple(statistics_of(texts, NO_WORDS, view) for texts in (reference, samples))
     told = TextFacts((view,))
     told.add(pa.array(samples), pa.array([True, False, None, False]))
     rows = text_rows(bodies, (facts(reference, views=(view,)), told), (None, 0.25))
@@ -186,37 +169,21 @@ def test_rows_are_of_both_bodies_and_leave_out_what_is_not_known(tmp_path):
     names=st.lists(st.sampled_from(["", "A", "B", "ÜÜ", None]), max_size=20), size=st.integers(1, 7)
 )
 def test_groups_are_numbered_as_they_come(names, size):
-    batches = [pa.array(names[i : i + size], pa.string()) for i in range(0, len(names), size)]
     known: dict[object, int] = {}
     expected = [known.setdefault(name or ("own", i), len(known)) for i, name in enumerate(names)]
     numbers = GroupNumbers()
-    for batch in batches:
+    for batch in batched(names, size):
         numbers.add(batch)
     codes = numbers.codes()
     assert codes.tolist() == expected
     assert codes.dtype == np.int32
 
 
-def documents(path, rows):
-    splits, titles, texts = zip(*rows, strict=True)
-    columns = {"doc_id": range(len(rows)), "split": splits, "title": titles, "text": texts}
-    columns["n_tokens"] = [len(text.split()) for text in texts]
-    write_shard(path, DOCUMENTS, {k: list(v) for k, v in columns.items()}, {})
-    return path
-
-
 def test_documents_are_the_first_of_a_split_and_not_too_short(tmp_path):
-    rows = [
-        ("test", "A", "a b c"),
-        ("train", "A", "d e f"),
-        ("test", "B", "a"),
-        ("test", "A", "a b d"),
-        ("test", "", "a b e"),
-        ("test", "", "a b f"),
-        ("test", "C", "a b g"),
-        ("train", "A", "d e g"),
-    ]
-    path = documents(tmp_path / "d.parquet", rows)
+    texts = ["a b c", "d e f", "a", "a b d", "a b e", "a b f", "a b g", "d e g"]
+    splits = ["train" if text.startswith("d") else "test" for text in texts]
+    titles = ["A", "A", "B", "A", "", "", "C", "A"]
+    path = write_documents(tmp_path / "d.parquet", texts, splits, titles)
     chosen = DocumentFiles((path,), "test", 5, TextView(None, 2, 2), "title")
     assert pa.concat_arrays(chosen.texts()).to_pylist() == ["a b c", "a b d", "a b e", "a b f"]
     assert chosen.groups().tolist() == [0, 0, 1, 2]

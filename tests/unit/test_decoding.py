@@ -1,15 +1,17 @@
-"""The decoding engine and its kernels, all kinds but beam.
+"""The decoding engine and its kernels.
 
 Oracles: exact enumeration of the truncated distributions of a table model (chi-square), a plain
 NumPy implementation with a full sort, rescoring by the parallel pass, and invariance of texts under
-batch size, shard size and threads for every neural family. Needs nothing beyond the package.
+batch size, shard size and threads for every neural family. Beam sampling: enumeration of its
+definition over every sequence of draws, in plain Python (chi-square). Needs nothing beyond the
+package.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
@@ -17,21 +19,18 @@ import torch
 from scipy.stats import chisquare
 
 from beyond_perplexity.decoding import kernels
-from beyond_perplexity.decoding.engine import DrawnDocument
+from beyond_perplexity.decoding.beam import BeamEngine, on_grid
 from beyond_perplexity.decoding.generation import make_engine
-from beyond_perplexity.decoding.kernels import Contexts, unnormalized
-from beyond_perplexity.decoding.options import DecodingOptions, parse_decoding
-from beyond_perplexity.decoding.rows import DECODINGS as ROWS
-from beyond_perplexity.decoding.rows import Decoding
+from beyond_perplexity.decoding.kernels import draw_distinct, unnormalized
+from beyond_perplexity.decoding.options import DECODINGS as ROWS
+from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_decoding
 from beyond_perplexity.decoding.sampling import SamplingEngine, draw_tokens, load_kind
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
-from tests.unit.decoding_models import TableModel
+from tests.unit.small_models import EOS, FAMILIES, TINY, TableModel, make, rescored, same
 from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -50,7 +49,7 @@ DECODINGS = [
 ]
 
 
-def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:
+def truncate(p, options):
     """Apply a decoding to one distribution, by the definitions, with full sorts."""
     q = p.astype(float).copy()
     if options.unknown == "exclude":
@@ -76,9 +75,7 @@ def truncate(p: np.ndarray, options: DecodingOptions) -> np.ndarray:
     return q / q.sum()
 
 
-def enumerate_documents(
-    model: TableModel, options: DecodingOptions
-) -> Iterator[tuple[tuple[int, ...], float, float]]:
+def enumerate_documents(model, options):
     """Give every document with its log probability under the model and under the decoding."""
     waiting = [((), 0.0, 0.0)]
     while waiting:
@@ -94,30 +91,27 @@ def enumerate_documents(
                 waiting.append(((*text, int(token)), *item))
 
 
-def generate(
-    model: LanguageModel, options: dict[str, object], count: int, batch: int = 256, **others: int
-) -> list[DrawnDocument]:
-    arguments = {"first": 0, "maximum_length": 50, "seed": 7, **others}
-    machine = SamplingEngine(
-        model,
-        parse_decoding(options),
-        arguments["seed"],
-        "test",
-        arguments["maximum_length"],
-        batch,
-    )
-    return list(machine.documents(arguments["first"], count))
+def generate(model, values, count, batch=256, first=0, maximum_length=50):
+    options = parse_decoding(values)
+    kind = BeamEngine if options.kind == "beam" else SamplingEngine
+    return list(kind(model, options, 7, "test", maximum_length, batch).documents(first, count))
 
 
-def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
-    return len(a) == len(b) and all(
-        x.doc_id == y.doc_id and np.array_equal(x.tokens, y.tokens) and x[2:] == y[2:]
-        for x, y in zip(a, b, strict=True)
-    )
+def assert_frequencies(observed, expected):
+    """Compare counts with expected ones (chi-square); what is expected rarely goes together."""
+    assert set(observed) <= set(expected)
+    common = [key for key, value in expected.items() if value >= 5]
+    seen, wanted = [observed[key] for key in common], [expected[key] for key in common]
+    count = sum(observed.values())
+    if sum(wanted) < count - 1e-6:
+        seen.append(count - sum(seen))
+        wanted.append(count - sum(wanted))
+    if len(wanted) > 1:
+        assert chisquare(seen, wanted).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
-def test_samples_follow_the_exact_distribution(values: dict[str, object]) -> None:
+def test_samples_follow_the_exact_distribution(values):
     model = TableModel.random(seed=3)
     exact = {text: rest for text, *rest in enumerate_documents(model, parse_decoding(values))}
     assert np.isclose(sum(np.exp(log_q) for _, log_q in exact.values()), 1)
@@ -130,21 +124,13 @@ def test_samples_follow_the_exact_distribution(values: dict[str, object]) -> Non
             [document.log_prob, document.log_prob_decoding], [log_p, log_q], atol=1e-5
         )
     observed = Counter(tuple(document.tokens.tolist()) for document in documents)
-    assert set(observed) <= set(exact)
     expected = {text: count * np.exp(log_q) for text, (_, log_q) in exact.items()}
-    common = [text for text, value in expected.items() if value >= 5]
-    seen = [observed[text] for text in common]
-    wanted = [expected[text] for text in common]
-    if sum(wanted) < count - 1e-6:
-        seen.append(count - sum(seen))
-        wanted.append(count - sum(wanted))
-    if len(wanted) > 1:
-        assert chisquare(seen, wanted).pvalue > 1e-3
+    assert_frequencies(observed, expected)
 
 
 @pytest.mark.parametrize("values", DECODINGS, ids=str)
 @pytest.mark.parametrize("spread", [0.0, 0.5, 4.0])  # flat: full sort; peaked: the first candidates
-def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> None:
+def test_draw_equals_a_full_sort(values, spread):
     options = parse_decoding(values)
     generator = torch.Generator().manual_seed(1)
     logits = spread * torch.randn(40, 1500, generator=generator)
@@ -178,9 +164,7 @@ def test_draw_equals_a_full_sort(values: dict[str, object], spread: float) -> No
 
 
 @pytest.mark.parametrize("kind", ["nucleus", "typical", "top_k"])
-def test_few_candidates_give_the_result_of_the_full_sort(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     generator = torch.Generator().manual_seed(2)
     logits = 2 * torch.randn(64, 3000, generator=generator)
     logits[::2] = logits[::2].round()  # many ties, also at the cut
@@ -202,7 +186,7 @@ def test_few_candidates_give_the_result_of_the_full_sort(
     assert torch.allclose(few.log_prob_decoding, whole.log_prob_decoding, atol=1e-9)
 
 
-def test_unknown_stays_where_nothing_else_is_possible() -> None:
+def test_unknown_stays_where_nothing_else_is_possible():
     logits = torch.full((2, 5), -torch.inf)
     logits[:, UNK] = 0
     logits[1, 4] = -3
@@ -211,7 +195,7 @@ def test_unknown_stays_where_nothing_else_is_possible() -> None:
     assert weights[1, UNK] == 0
 
 
-def test_draw_is_independent_of_the_other_rows() -> None:
+def test_draw_is_independent_of_the_other_rows():
     generator = torch.Generator().manual_seed(3)
     logits = 2 * torch.randn(64, 1000, generator=generator)
     uniform = torch.rand(64, dtype=torch.float64, generator=generator)
@@ -224,26 +208,10 @@ def test_draw_is_independent_of_the_other_rows() -> None:
                 assert torch.equal(a, b[rows])
 
 
-FAMILIES = {
-    "cnn": {"layers": 3, "embedding_size": 32, "width": 64},
-    "gru": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
-    "lstm": {"layers": 2, "embedding_size": 32, "hidden_size": 64},
-    "rnn": {"embedding_size": 32, "hidden_size": 64, "classes": 10},
-    "transformer": {"layers": 2, "width": 64, "heads": 2, "feedforward_size": 128},
-    "transformer-adaptive-softmax": {"layers": 1, "width": 64, "heads": 2},
-}
-
-
-def small_model(family: str, size: int = 300) -> LanguageModel:
-    torch.manual_seed(4)
-    model = registry.build({"family": family, "architecture": FAMILIES[family]}, size)
-    return model.eval()
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("kind", ["ancestral", "nucleus"])
-def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) -> None:
-    model, values = small_model(family, size=100), {"kind": kind}
+def test_batch_shard_and_threads_do_not_change_a_text(family, kind):
+    model, values = make(family, size=100, seed=4), {"kind": kind}
     expected = generate(model, values, 40, batch=32)
     assert same(expected, generate(model, values, 40, batch=1))
     assert same(expected, generate(model, values, 40, batch=64))
@@ -254,23 +222,31 @@ def test_batch_shard_and_threads_do_not_change_a_text(family: str, kind: str) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_log_prob_equals_rescoring(family: str) -> None:
+def test_log_prob_equals_rescoring(family):
     """Refilled slots must start from the empty prefix: a leak of state would show here."""
-    model = small_model(family, size=20)  # short documents, so that slots are refilled often
+    model = make(family, size=20, seed=4)  # short documents, so that slots are refilled often
     documents = generate(model, {"kind": "ancestral"}, 100, batch=16)
     assert len({len(document.tokens) for document in documents}) > 5
     for document in documents:
-        tokens = torch.tensor([[0, *document.tokens.tolist(), 1]])
-        with torch.inference_mode():
-            scores = model(tokens[:, :-1]).double().log_softmax(-1)[0]
-        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
-        expected = steps.sum() if document.finished else steps[:-1].sum()
-        assert np.isclose(document.log_prob, float(expected), rtol=1e-5, atol=1e-4)
+        expected = rescored(model, document)
+        assert np.isclose(document.log_prob, expected, rtol=1e-5, atol=1e-4)
         assert np.isclose(document.log_prob_decoding, document.log_prob, atol=1e-9)
 
 
-def test_maximum_length_cuts_and_flags() -> None:
-    model = small_model("lstm")
+@pytest.mark.parametrize("family", TINY)
+def test_batch_size_changes_no_text_of_beams_and_log_prob_is_the_models(family):
+    model, values = make(family, TINY[family], 24), {"kind": "beam", "size": 5, "temperature": 2.0}
+    documents = generate(model, values, 40, 160, maximum_length=40)
+    assert len({tuple(document.tokens) for document in documents}) > 3
+    assert same(documents, generate(model, values, 40, 1, maximum_length=40))
+    for document in documents:
+        expected = rescored(model, document)
+        assert np.isclose(document.log_prob, expected, rtol=1e-5, atol=1e-4)
+        assert np.isnan(document.log_prob_decoding)
+
+
+def test_maximum_length_cuts_and_flags():
+    model = make("lstm", size=300, seed=4)
     documents = generate(model, {"kind": "ancestral"}, 100, maximum_length=6)
     whole = generate(model, {"kind": "ancestral"}, 100, maximum_length=200)
     for cut, full in zip(documents, whole, strict=True):
@@ -278,7 +254,7 @@ def test_maximum_length_cuts_and_flags() -> None:
         assert np.array_equal(cut.tokens, full.tokens[:6])
 
 
-def test_document_draws_from_its_own_stream() -> None:
+def test_document_draws_from_its_own_stream():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
     numbers, text = stream(7, "test", 8).random(10), []
@@ -302,7 +278,7 @@ def test_document_draws_from_its_own_stream() -> None:
         ({}, "decoding"),
     ],
 )
-def test_wrong_options_are_named(values: dict[str, object], message: str) -> None:
+def test_wrong_options_are_named(values, message):
     with pytest.raises(InputError, match=message):
         parse_decoding(values)
 
@@ -313,28 +289,28 @@ class ToyKind:
     LOOKS = False
 
     @staticmethod
-    def draw(weights: kernels.Weights, uniform: torch.Tensor, options: DecodingOptions):
+    def draw(weights, uniform, options):
         return kernels.Drawn(weights.weight.argmax(1), weights.weight.amax(1).double())
 
     @staticmethod
-    def keep(contexts: Contexts, options: DecodingOptions):
+    def keep(contexts, options):
         return contexts.ranking(contexts.weight), contexts.places() == 0
 
 
-def counted_model() -> Trigram:
+def counted_model():
     """Count a trigram in two documents that share their first words, one of them twice."""
     documents = [np.array(text) for text in ([3, 4, 5, 3], [3, 4, 5, 3], [3, 4, 6])]
     return Trigram.fit([documents], 7)
 
 
 @pytest.fixture
-def toy_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def toy_row(monkeypatch):
     monkeypatch.setitem(sys.modules, "toy_kind", ToyKind)
     monkeypatch.setitem(ROWS, "toy", Decoding("Toy", "the first", "toy_kind"))
 
 
 @pytest.mark.usefixtures("toy_row")
-def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
+def test_a_row_and_a_module_make_a_decoding_of_both_engines():
     """The oracle is the argmax of each next-token distribution, walked by hand."""
     for model in (TableModel.random(seed=3), counted_model()):
         machine = make_engine(model, DecodingOptions("toy"), 1, "test", 6, 12)
@@ -351,7 +327,7 @@ def test_a_row_and_a_module_make_a_decoding_of_both_engines() -> None:
             assert document.log_prob_decoding == pytest.approx(0)
 
 
-def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
+def test_an_unknown_kind_is_an_error_in_both_engines():
     """Not silently another decoding: neither where options are made, nor where tokens are drawn."""
     with pytest.raises(InputError, match=r"decoding\.kind: is 'toy'; allowed are ancestral"):
         DecodingOptions("toy")
@@ -364,7 +340,7 @@ def test_an_unknown_kind_is_an_error_in_both_engines() -> None:
         draw_tokens(torch.zeros(1, 5), torch.zeros(1, dtype=torch.float64), stale)
 
 
-def test_every_row_has_title_words_and_module() -> None:
+def test_every_row_has_title_words_and_module():
     for name, row in ROWS.items():
         assert Labels().decoding(name) == row.title
         assert row.words in (DecodingOptions.__doc__ or "")
@@ -374,7 +350,7 @@ def test_every_row_has_title_words_and_module() -> None:
         assert isinstance(kind.LOOKS, bool)
 
 
-def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
+def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
     """The fingerprint of generation names each decoding's module, and no table of rows."""
     code = {
         name: fingerprint("scripts/generate.py", row.module.replace(".", "/") + ".py")
@@ -385,6 +361,105 @@ def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs() -> None:
     assert fingerprint("scripts/generate.py") not in code.values()
 
 
-def test_too_long_documents_are_refused() -> None:
+def test_too_long_documents_are_refused():
     with pytest.raises(InputError, match="maximum length: is 513"):
-        generate(small_model("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
+        generate(
+            make("transformer", size=300, seed=4), {"kind": "ancestral"}, 1, maximum_length=513
+        )
+
+
+# ---- beam sampling ----
+
+
+Beams = tuple[tuple[tuple[int, ...], float], ...]
+
+
+def distinct_draws(q, k):
+    """Give the probability of every ordered draw of k tokens without replacement."""
+    support = np.flatnonzero(q)
+    result = {}
+    for tokens in itertools.permutations(support.tolist(), min(k, len(support))):
+        left, probability = 1.0, 1.0
+        for token in tokens:
+            probability *= q[token] / left
+            left -= q[token]
+        result[tokens] = probability
+    return result
+
+
+def enumerate_beam(model, k, temperature, maximum_length):
+    """Give the probability of every document (and whether it is finished), by the definition."""
+    result: dict[tuple[tuple[int, ...], bool], float] = defaultdict(float)
+    # (live beams, number finished, best finished document) -> probability
+    states: dict[tuple[Beams, int, tuple[tuple[int, ...], float] | None], float]
+    states = {((((), 0.0),), 0, None): 1.0}
+    for length in range(maximum_length + 1):
+        following: dict[tuple, float] = defaultdict(float)
+        for (beams, finished, best), probability in states.items():
+            if not beams or length == maximum_length:
+                text = best[0] if best else beams[0][0]
+                result[text, best is not None] += probability
+                continue
+            options = []
+            for text, log_p in beams:
+                place = min(len(text), len(model.table) - 1)
+                p = model.table[place, text[-1] if text else 0].double().exp().numpy()
+                q = p ** (1 / temperature) / (p ** (1 / temperature)).sum()
+                options.append(
+                    [
+                        ([((*text, w), log_p + np.log(p[w])) for w in tokens], chance)
+                        for tokens, chance in distinct_draws(q, k).items()
+                    ]
+                )
+            for choice in itertools.product(*options):
+                chance = probability * np.prod([c for _, c in choice])
+                drawn = sorted((x for xs, _ in choice for x in xs), key=lambda x: -x[1])
+                kept = drawn[: k - finished]
+                ended = [(text[:-1], log_p) for text, log_p in kept if text[-1] == EOS]
+                live = tuple(x for x in kept if x[0][-1] != EOS)
+                top = max([*ended, *([best] if best else [])], key=lambda x: x[1], default=None)
+                following[live, finished + len(ended), top] += chance
+        states = following
+    assert np.isclose(sum(result.values()), 1)
+    return result
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.parametrize("temperature", [1.0, 2.0])
+@pytest.mark.parametrize("length", [2, 10])
+def test_documents_follow_the_enumerated_definition(k, temperature, length):
+    model = TableModel.random(size=4, positions=3, seed=6)
+    exact = enumerate_beam(model, k, temperature, length)
+    values = {"kind": "beam", "size": k, "temperature": temperature}
+    count = 8_000
+    documents = generate(model, values, count, 4096, maximum_length=length)
+    observed = Counter((tuple(d.tokens.tolist()), d.finished) for d in documents)
+    assert_frequencies(observed, {key: count * value for key, value in exact.items()})
+
+
+def test_draws_without_replacement_follow_the_enumeration():
+    p = np.array([0.0, 0.4, 0.3, 0.05, 0.25])
+    exact = distinct_draws(p, 3)
+    logits = torch.tensor(np.log(np.where(p > 0, p, 1e-99))).float().repeat(20_000, 1)
+    logits[:, 0] = -torch.inf
+    generator = torch.Generator().manual_seed(0)
+    numbers = torch.rand(20_000, 3, dtype=torch.float64, generator=generator)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
+    assert np.allclose(log_probs, np.log(p[tokens]), atol=1e-6)  # what was drawn has kept its own
+    observed = Counter(map(tuple, tokens.tolist()))
+    assert_frequencies(observed, {key: 20_000 * value for key, value in exact.items()})
+
+
+def test_draws_end_where_nothing_is_left():
+    logits = torch.full((1, 300), -torch.inf)
+    logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
+    numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
+    tokens, log_probs = draw_distinct(unnormalized(logits), numbers)
+    assert tokens[0, :2].tolist() == [7, 290]
+    total = np.log1p(np.exp(-1))
+    assert np.allclose(log_probs[0], [-total, -1 - total, -np.inf, -np.inf])
+
+
+def test_equal_probabilities_are_equal_on_the_grid():
+    parts = torch.tensor([0.1, 0.2, 0.7]).log().double()
+    assert on_grid(parts.sum()) == on_grid(torch.tensor(0.014, dtype=torch.float64).log())

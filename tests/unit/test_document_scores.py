@@ -18,14 +18,14 @@ from scipy import stats
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
-from beyond_perplexity.perplexities.documents import (
+from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.perplexities.summary import (
     ScoredText,
+    measure,
+    rows_table,
     score_rows,
     texts_of_split,
-    write_rows,
 )
-from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.provenance import hash_bytes
@@ -79,7 +79,7 @@ def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
     path = str(tmp_path / "documents.parquet")
     with ShardWriter(tmp_path / "rows.parquet", DOCUMENT_SCORES, {}) as writer:
         for rows in score_rows(MODEL, VOCABULARY, texts_of_split(path, "test", grouped=True)):
-            write_rows(writer, rows)
+            writer.write(rows_table(rows))
     held = check_schema(tmp_path / "rows.parquet", DOCUMENT_SCORES).read().to_pydict()
     assert held["doc_id"] == [3, 8, 9]
     assert held["group"] == ["A", "A", None]

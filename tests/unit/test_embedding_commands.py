@@ -13,17 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.inference.holm_adjustment import holm
+from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
 from beyond_perplexity.report.sensitivity import embeddings_table
-from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.semantics.evaluators import opening
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
@@ -31,11 +29,10 @@ from beyond_perplexity.storage.shards import read_record, write_shard
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
-from tests.unit.test_measures import count, write_samples
+from tests.unit.text_pairs import pair_of, run_script, write_documents, write_samples
 
 LETTERS = "abcdefgh"
 LIMIT = 40  # characters that the stand-in reads
@@ -81,11 +78,8 @@ def texts_of(seed: int, n: int, more: float = 0.0) -> list[str]:
     ]
 
 
-HUMAN, MORE, OTHERS = (
-    texts_of(1, 60),
-    texts_of(2, 80),
-    {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)},
-)
+HUMAN, MORE = texts_of(1, 60), texts_of(2, 80)
+OTHERS = {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)}
 
 
 @pytest.fixture(autouse=True)
@@ -94,27 +88,16 @@ def stand_in(monkeypatch):
     monkeypatch.setattr(opening, "named_evaluator", lambda name: Stand())
 
 
-def corpus(folder: Path, titles: bool = False) -> str:
-    texts = [*HUMAN, *MORE]
-    n = len(texts)
-    columns: dict[str, object] = {name: [None] * n for name in DOCUMENTS.names}
-    columns |= {"doc_id": list(range(n)), "text": texts, "n_tokens": [1] * n}
-    columns["split"] = ["test"] * len(HUMAN) + ["train"] * len(MORE)
-    columns["title"] = [f"page {i // 2}" for i in range(n)] if titles else ["x"] * n
-    arrays = {k: pa.array(v, DOCUMENTS.field(k).type) for k, v in columns.items()}
-    write_shard(folder / "documents.parquet", DOCUMENTS, arrays, {})
-    return str(folder / "documents.parquet")
-
-
-def embedded(folder, monkeypatch, shards, *flags, most=40, name="vectors.parquet", titles=False):
+def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
     """Run scripts.embed."""
-    output = str(folder / name)
-    words = ["x", "--encoder", "{}", "--reference-documents", corpus(folder, titles)]
-    words += ["--samples", *shards]
-    words += ["--documents", str(most), "--seed", "1", "--output", output, *flags]
-    monkeypatch.setattr("sys.argv", words)
-    embed.main()
-    return output
+    texts = [*HUMAN, *MORE]
+    pages = [f"page {i // 2}" if titles else "x" for i in range(len(texts))]
+    splits = ["test"] * len(HUMAN) + ["train"] * len(MORE)
+    corpus = write_documents(folder / "documents.parquet", texts, splits, pages)
+    given = ["--encoder", "{}", "--reference-documents", corpus, "--samples", *shards]
+    given += ["--documents", most, "--seed", 1, "--output", folder / name]
+    run_script(embed, *given, *flags)
+    return folder / name
 
 
 def shard(folder: Path, body: str, number: int, texts: list[str]) -> str:
@@ -123,13 +106,10 @@ def shard(folder: Path, body: str, number: int, texts: list[str]) -> str:
     return write_samples(path, texts)
 
 
-def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path, monkeypatch):
+def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path):
     whole = shard(tmp_path / "a", "beam", 0, OTHERS[0.0])
     parts = [shard(tmp_path / "b", "beam", i, OTHERS[0.0][20 * i : 20 * (i + 1)]) for i in range(3)]
-    files = [
-        embedded(tmp_path, monkeypatch, shards, name=f"{i}.parquet")
-        for i, shards in enumerate(([whole], parts))
-    ]
+    files = [embedded(tmp_path, own, name=f"{len(own)}.parquet") for own in ([whole], parts)]
     one, other = map(read_embeddings, files)
     assert set(one) == {("reference", "raw"), ("further", "raw"), ("lstm/beam", "raw")}
     for key, held in one.items():
@@ -142,13 +122,13 @@ def test_vectors_are_those_of_the_documents_however_they_are_sharded(tmp_path, m
     assert record["evaluator"] == Stand().describe()
 
 
-def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path, monkeypatch):
+def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path):
     words = tmp_path / "known.txt"
     words.write_text("a\nb\n")
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
     flags = ["--vocabularies", str(words), "--readings", '{"lstm/beam": "known"}']
     flags += ["--maximum-tokens", "4", "--first", "30"]
-    found = read_embeddings(embedded(tmp_path, monkeypatch, shards, *flags))
+    found = read_embeddings(embedded(tmp_path, shards, *flags))
     assert set(found) == {("reference", "known"), ("further", "known"), ("lstm/beam", "known")}
     for held in found.values():
         assert held.vectors[:, 2:].sum() == 0  # <unk> has none of these letters
@@ -156,10 +136,10 @@ def test_both_texts_are_read_in_the_vocabulary_and_cut(tmp_path, monkeypatch):
         assert held.left_out + len(held) == (30 if held is found["reference", "known"] else 40)
 
 
-def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path, monkeypatch):
+def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path):
     shards = [shard(tmp_path, "beam", 0, OTHERS[0.0])]
     flags = ["--group-column", "title"]
-    found = read_embeddings(embedded(tmp_path, monkeypatch, shards, *flags, most=30, titles=True))
+    found = read_embeddings(embedded(tmp_path, shards, *flags, most=30, titles=True))
     groups = found["reference", "raw"].groups
     assert len(groups) == 30
     assert 15 < len(np.unique(groups)) < 30  # half of the documents of 30 pages of two
@@ -167,29 +147,31 @@ def test_groups_are_thinned_and_whole_ones_make_the_floor(tmp_path, monkeypatch)
     assert found["lstm/beam", "raw"].groups is None
 
 
-def body_table(folder: Path, source: str, texts: list[str]) -> str:
-    bodies = count(folder / "r.parquet", HUMAN), count(folder / "s.parquet", texts)
-    with paired(*bodies, ([pa.array(HUMAN)], [pa.array(texts)])) as pair:
-        table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
-    path = folder / f"{source.replace('/', '_')}.parquet"
-    write_shard(path, table.schema, table, {})
-    return str(path)
+def measured(folder: Path, bodies: dict[str, list[str]], vectors: Path, *flags: object):
+    """Measure bodies of text, and run scripts.measure_embeddings."""
+    tables = []
+    for source, texts in bodies.items():
+        with pair_of(HUMAN, texts) as pair:
+            table = measure_table(measure_rows(pair, OPTIONS, 1), pair, source)
+        tables.append(folder / f"{source.replace('/', '_')}.parquet")
+        write_shard(tables[-1], table.schema, table, {})
+    given = ["--embeddings", vectors, "--measures", *tables, "--output", folder / "joined.parquet"]
+    run_script(measure_embeddings, *given, *flags)
+    joined = pd.read_parquet(folder / "joined.parquet")
+    page = embeddings_table(joined, Labels())
+    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    return joined, rows, {row[1].lower(): row for row in page.rows}
 
 
-def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
+def test_measures_of_bodies_have_their_embeddings(tmp_path):
     """Text of another law is found, human text is not; p-values are adjusted for one test more."""
     bodies = {"lstm/alike": OTHERS[0.0], "lstm/other": OTHERS[0.5]}
     shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
-    vectors = embedded(tmp_path, monkeypatch, shards)
-    tables = [body_table(tmp_path, name, texts) for name, texts in bodies.items()]
-    out = [str(tmp_path / name) for name in ("joined.parquet", "shifts.parquet")]
-    words = ["x", "--embeddings", vectors, "--measures", *tables, "--seed", "1", "--output", out[0]]
-    words += ["--options", '{"permutations": 199}', "--output-sensitivity", out[1]]
-    words += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
-    monkeypatch.setattr("sys.argv", words)
-    measure_embeddings.main()
-    joined = pd.read_parquet(out[0])
-    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    vectors = embedded(tmp_path, shards)
+    shifts = tmp_path / "shifts.parquet"
+    flags = ["--seed", 1, "--options", '{"permutations": 199}', "--output-sensitivity", shifts]
+    flags += ["--sensitivity-options", '{"documents": [40, 400], "pairs": 40, "level": 0.05}']
+    joined, rows, cells = measured(tmp_path, bodies, vectors, *flags)
     assert rows.loc["lstm/other", "p_value"] == 0.005
     assert rows.loc["lstm/other", "low"] > 0
     assert rows.loc["lstm/alike", "p_value"] > 0.05
@@ -199,11 +181,9 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
         tested = own[own["p_value"].notna() & ~own["measure"].isin(["mean_difference", "tvd_1000"])]
         assert "mmd" in set(tested["measure"])
         assert tested["p_adjusted"].tolist() == pytest.approx(holm(tested["p_value"]).tolist())
-    shifts = pd.read_parquet(out[1])
+    shifts = pd.read_parquet(shifts)
     assert shifts["tendency"].tolist() == ["embedding"] * 2
     assert shifts["relative"].is_monotonic_decreasing
-    page = embeddings_table(joined, Labels())
-    cells = {row[1].lower(): row for row in page.rows}
     assert "*" in cells["other"][3]
     assert "*" not in cells["alike"][3]
     assert cells["other"][-2] == "40 / 40"
@@ -211,24 +191,18 @@ def test_measures_of_bodies_have_their_embeddings(tmp_path, monkeypatch):
     assert rows.loc["lstm/other", "note"].startswith(told)
 
 
-def test_a_body_without_vectors_has_no_verdict(tmp_path, monkeypatch):
+def test_a_body_without_vectors_has_no_verdict(tmp_path):
     """Documents of words that the encoder does not know: the others are compared all the same."""
     bodies = {"lstm/alike": OTHERS[0.0], "lstm/strange": ["xyz"] * 50}
     shards = [shard(tmp_path, name.split("/")[1], 0, texts) for name, texts in bodies.items()]
-    vectors = embedded(tmp_path, monkeypatch, shards)
-    tables = [body_table(tmp_path, name, texts) for name, texts in bodies.items()]
-    words = ["x", "--embeddings", vectors, "--measures", *tables]
-    words += ["--output", str(tmp_path / "x.parquet"), "--options", '{"permutations": 19}']
-    monkeypatch.setattr("sys.argv", [*words, "--sensitivity-options", '{"pairs": 10}'])
-    measure_embeddings.main()
-    joined = pd.read_parquet(tmp_path / "x.parquet")
-    rows = joined[joined["measure"] == "mmd"].set_index("source")
+    vectors = embedded(tmp_path, shards)
+    flags = ["--options", '{"permutations": 19}', "--sensitivity-options", '{"pairs": 10}']
+    _, rows, cells = measured(tmp_path, bodies, vectors, *flags)
     assert rows.loc["lstm/alike", "p_value"] > 0
     strange = rows.loc["lstm/strange"]
     assert math.isnan(strange["value"])
     assert strange["reason"] == reason("few_vectors")
     assert strange["verdict"] == WITHOUT_VERDICT
-    cells = {row[1].lower(): row for row in embeddings_table(joined, Labels()).rows}
     assert cells["strange"][3] == "†"
     assert cells["strange"][-2] == " / "
 
@@ -236,15 +210,8 @@ def test_a_body_without_vectors_has_no_verdict(tmp_path, monkeypatch):
 def compared(folder: Path, samples: list[str], **more) -> tuple[pd.DataFrame, Path]:
     for name, texts in (("a.txt", HUMAN), ("b.txt", samples)):
         (folder / name).write_text("\n".join(texts) + "\n")
-    options = CompareOptions(
-        str(folder / "a.txt"),
-        str(folder / "b.txt"),
-        tokenized=True,
-        permutations=199,
-        bootstrap=0,
-        embedding="letters",
-        **more,
-    )
+    how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
+    options = CompareOptions(str(folder / "a.txt"), str(folder / "b.txt"), **how)
     run_comparison(options, folder / "out")
     table = pd.read_csv(folder / "out" / "tendencies.csv")
     return table[table["tendency"] == "embedding"].set_index("measure"), folder / "out"
@@ -292,13 +259,13 @@ def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
 
 
 def read_bodies(options, folder):
-    """Read both files as `scripts.compare` does."""
-    bodies, field = [], GroupField("group", needed=False)
-    words, view = load_stop_words("gensim"), options.views()["raw"]
-    for place, path in enumerate((options.reference, options.samples)):
-        own = folder / f"body{place}"
+    """Read both files as `beyond-perplexity compare` does."""
+    bodies, field, words = [], GroupField("group", needed=False), load_stop_words("gensim")
+    for path in (options.reference, options.samples):
+        own = folder / f"body{len(bodies)}"
         own.mkdir(exist_ok=True)
         named = field if path.endswith("jsonl") else None
+        view = options.views()["raw"]
         bodies.append(read_body(Path(path), options, view, named, words, own, {}))
     return bodies
 

@@ -22,7 +22,7 @@ from benchmarks.calibration import rates
 from benchmarks.calibration_embeddings import LEVEL, Pages, PromisedShift, TwoTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.exchanged_units import exchanged_units
-from beyond_perplexity.inference.holm_adjustment import holm
+from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.definitions import MeasureRow
@@ -42,6 +42,7 @@ from beyond_perplexity.tendencies.embedded_documents import (
     vectors_table,
 )
 from beyond_perplexity.tendencies.embedding_measures import (
+    TopicShift,
     embedding_rows,
     further_floor,
     half_floor,
@@ -53,7 +54,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
 )
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
-from beyond_perplexity.tendencies.topic_shifts import TopicShift
 from beyond_perplexity.verdicts import reason
 
 RNG = np.random.default_rng(7)
@@ -73,6 +73,10 @@ def pair_of(first=FIRST, second=SECOND, groups=(None, None), **held) -> Embedded
     return EmbeddedPair.of(text(first, groups[0]), text(second, groups[1]), **held)
 
 
+def mmd_row(pair: EmbeddedPair) -> MeasureRow:
+    return next(iter(embedding_rows(pair, TESTS, 1)))
+
+
 def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
     """Average the kernel over pairs of documents that are not skipped, one by one."""
     found = [
@@ -88,6 +92,13 @@ def looped_mean(first, second, bandwidth, skipped=lambda i, j: False) -> float:
 def looped_distance(first, second, bandwidth) -> float:
     own = looped_mean(first, first, bandwidth) + looped_mean(second, second, bandwidth)
     return math.sqrt(max(0.0, own - 2 * looped_mean(first, second, bandwidth)))
+
+
+def quick_distance(first, second, bandwidth) -> float:
+    kernel = gaussian_kernel(np.concatenate([first, second]), bandwidth)
+    n = len(first)
+    own = kernel[:n, :n].mean() + kernel[n:, n:].mean()
+    return math.sqrt(own - 2 * kernel[:n, n:].mean())
 
 
 def looped_square(first, second, bandwidth, groups) -> float:
@@ -126,7 +137,7 @@ def test_further_human_text_gives_one_bandwidth_to_all_samples():
 
 def test_the_distance_is_that_of_a_double_loop():
     pair = pair_of()
-    row = next(iter(embedding_rows(pair, TESTS, 1)))
+    row = mmd_row(pair)
     assert row.value == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth), rel=1e-6)
 
 
@@ -142,15 +153,9 @@ def test_weights_of_documents_are_those_of_copies():
 def test_the_unbiased_square_leaves_out_pairs_of_a_group():
     pair = pair_of(groups=(GROUPS, None))
     found = unbiased_square(pair.kernel, 13, (GROUPS, None))
-    assert found.value == pytest.approx(
-        looped_square(FIRST, SECOND, pair.bandwidth, GROUPS), abs=1e-7
-    )
-
-
-def test_its_variance_is_that_of_units_left_out_one_by_one():
-    pair = pair_of(groups=(GROUPS, None))
-    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
     b, without = pair.bandwidth, []
+    assert found.value == pytest.approx(looped_square(FIRST, SECOND, b, GROUPS), abs=1e-7)
+    # Its variance is that of units left out one by one.
     for group in range(6):
         kept = group != GROUPS
         without.append((looped_square(FIRST[kept], SECOND, b, GROUPS[kept]), 6))
@@ -166,14 +171,11 @@ def test_limits_solve_their_equations():
     pair = pair_of(groups=(GROUPS, None))
     found = unbiased_square(pair.kernel, 13, (GROUPS, None))
     parts = []  # what a unit adds to the difference of the means, as weights of documents
-    for group in range(6):
-        inside = np.append(group == GROUPS, np.zeros(9))
-        everything = np.append(np.ones(13), np.zeros(9))
-        parts.append((inside - inside.sum() / 13 * everything) / 13 * math.sqrt(6 / 5))
-    for document in range(9):
-        inside = np.arange(22) == 13 + document
-        everything = np.append(np.zeros(13), np.ones(9))
-        parts.append((inside - everything / 9) / 9 * math.sqrt(9 / 8))
+    codes, first = np.append(GROUPS, 6 + np.arange(9)), np.arange(22) < 13
+    for unit in range(15):
+        side, n, units = (first, 13, 6) if unit < 6 else (~first, 9, 9)
+        inside = (codes == unit).astype(float)
+        parts.append((inside - inside.sum() / n * side) / n * math.sqrt(units / (units - 1)))
     noise = sum((x @ pair.kernel @ y) ** 2 for x in parts for y in parts)
     assert found.noise == pytest.approx(noise, rel=1e-9)
     assert found.plug_in == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth) ** 2)
@@ -234,22 +236,22 @@ def test_groups_are_exchanged_as_units(scheme):
 
 def test_a_text_against_itself_has_p_1_even_without_a_verdict():
     for groups in ((None, None), (GROUPS, GROUPS)):
-        row = next(iter(embedding_rows(pair_of(FIRST, FIRST, groups), TESTS, 1)))
+        row = mmd_row(pair_of(FIRST, FIRST, groups))
         assert (row.value, row.p_value, row.withheld) == (0, 1, False)
 
 
 def test_few_groups_and_unlike_groups_have_no_verdict():
-    row = next(iter(embedding_rows(pair_of(groups=(GROUPS, None)), TESTS, 1)))
+    row = mmd_row(pair_of(groups=(GROUPS, None)))
     assert row.withheld
     assert math.isnan(row.p_value)
     assert "effective groups among the embedded documents of the reference, fewer than" in row.note
-    row = next(iter(embedding_rows(pair_of(reason=reason("not_counted", why="unlike")), TESTS, 1)))
+    row = mmd_row(pair_of(reason=reason("not_counted", why="unlike")))
     assert row.withheld
     assert row.note == "no verdict: unlike"
 
 
 def test_one_document_of_a_text_has_no_limits_and_no_verdict():
-    row = next(iter(embedding_rows(pair_of(FIRST, SECOND[:1]), TESTS, 1)))
+    row = mmd_row(pair_of(FIRST, SECOND[:1]))
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
@@ -264,17 +266,10 @@ def test_the_floor_is_the_mean_over_splits_of_human_text():
     floor = further_floor(text(further), pair, 1)
     both = np.concatenate([human, further[:9]]).astype(np.float32)
     splits = (np.random.default_rng(s).permutation(39) for s in range(300))
-    drawn = [looped_distance_fast(both[o[:30]], both[o[30:]], pair.bandwidth) for o in splits]
+    drawn = [quick_distance(both[o[:30]], both[o[30:]], pair.bandwidth) for o in splits]
     assert floor.mean == pytest.approx(np.mean(drawn), rel=0.03)
     assert floor.low < floor.mean < floor.high
     assert further_floor(text(further[:8]), pair, 1) is None
-
-
-def looped_distance_fast(first, second, bandwidth):
-    kernel = gaussian_kernel(np.concatenate([first, second]), bandwidth)
-    n = len(first)
-    own = kernel[:n, :n].mean() + kernel[n:, n:].mean()
-    return math.sqrt(own - 2 * kernel[:n, n:].mean())
 
 
 def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
@@ -285,8 +280,8 @@ def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
     for s in range(300):
         order = np.random.default_rng(s).permutation(40)
         halves = [reference[order[:12]], reference[order[20:32]]]
-        human.append(looped_distance_fast(*halves, pair.bandwidth))
-        against.append(looped_distance_fast(halves[0], samples, pair.bandwidth))
+        human.append(quick_distance(*halves, pair.bandwidth))
+        against.append(quick_distance(halves[0], samples, pair.bandwidth))
     assert floor.mean == pytest.approx(np.mean(human), rel=0.03)
     assert floor.excess == pytest.approx(np.mean(against) - np.mean(human), rel=0.05)
 
@@ -295,9 +290,8 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
     kernel = gaussian_kernel(POPULATION.vectors, 1.0)
     shift = TopicShift(kernel)
     near = np.argsort(-kernel, axis=1, kind="stable")[:, : round(0.1 * len(kernel))]
-    expected = [
-        looped_distance_fast(POPULATION.vectors, POPULATION.vectors[own], 1.0) for own in near
-    ]
+    vectors = POPULATION.vectors
+    expected = [quick_distance(vectors, vectors[own], 1.0) for own in near]
     assert shift.size("mmd", 0.3) == (pytest.approx(0.3 * np.mean(expected), rel=1e-4), 0.3)
     drawn = shift.documents(np.random.default_rng(0), 10_000, 0.4, 5)
     inside = drawn[near[5]].sum()
@@ -315,7 +309,7 @@ def test_pairs_under_the_null_have_the_distance_of_permutations():
         counts = shift.documents(rng, n, 0, topic) + shift.documents(rng, n, 0.5, topic)
         both = POPULATION.vectors[np.repeat(np.arange(len(counts)), counts)]
         order = rng.permutation(2 * n)
-        permuted.append(looped_distance_fast(both[order[:n]], both[order[n:]], 1.0))
+        permuted.append(quick_distance(both[order[:n]], both[order[n:]], 1.0))
     assert drawn.mean() == pytest.approx(np.mean(permuted), rel=0.02)
     assert np.quantile(drawn, 0.95) == pytest.approx(np.quantile(permuted, 0.95), rel=0.04)
 
@@ -425,31 +419,19 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
         read_embeddings(tmp_path / "wrong.parquet")
 
 
-def measured_rows(p_values):
-    return [
+def test_tests_of_embeddings_join_the_family_of_the_body():
+    p_values = [0.001, 0.02, math.nan, 0.3]
+    rows = [
         MeasureRow(f"t{k}", "ks", 0.1, p_value=p, fact='word "a"', family=9, draws=99)
         for k, p in enumerate(p_values)
     ]
-
-
-def test_tests_of_embeddings_join_the_family_of_the_body():
-    p_values = [0.001, 0.02, math.nan, 0.3]
-    rows = measured_rows(p_values)
-    names = TENDENCY_MEASURES.names
-    held = [{**row.cells(), "source": "a/b", "vocabulary": "words"} for row in rows]
-    for record in held:
-        record |= {"n_reference": 9, "n_samples": 8, "groups_reference": None}
-    table = pa.Table.from_pylist([{k: r[k] for k in names} for r in held], TENDENCY_MEASURES)
+    of_body = {"source": "a/b", "vocabulary": "words", "n_reference": 9, "n_samples": 8}
+    of_body["groups_reference"] = None
+    table = pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
     own = MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
     found = joined_measures(table, [own], 1999).to_pylist()
-    adjusted = holm([0.001, 0.02, 0.3, 0.004])
-    assert [row["p_adjusted"] for row in found] == [
-        pytest.approx(adjusted[0]),
-        pytest.approx(adjusted[1]),
-        None,
-        pytest.approx(adjusted[2]),
-        pytest.approx(adjusted[3]),
-    ]
+    adjusted = list(map(pytest.approx, holm([0.001, 0.02, 0.3, 0.004])))
+    assert [row["p_adjusted"] for row in found] == [*adjusted[:2], None, *adjusted[2:]]
     assert [row["note"] for row in found] == ['word "a"'] * 4 + ["few"]
     assert {row["n_samples"] for row in found} == {8}
     assert [row["family"] for row in found] == [4, 4, None, 4, 4]  # made anew, as is the next

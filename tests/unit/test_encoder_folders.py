@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from transformers import BertConfig, BertModel
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
@@ -39,12 +40,16 @@ def make(family="transformer", **architecture):
     return registry.build(config, len(WORDS) + 3).eval()
 
 
-@pytest.fixture
-def folder(tmp_path):
-    model = make()
-    extra = {"preprocessing": {"lower_case": True}}
-    save_model(tmp_path / "model", model, ClosedVocabulary(WORDS, 0), extra)
-    return model, tmp_path / "model"
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    model, path = make(), tmp_path_factory.mktemp("run") / "model"
+    save_model(path, model, ClosedVocabulary(WORDS, 0), {"preprocessing": {"lower_case": True}})
+    return model, path
+
+
+def loaded(family="transformer", **options):
+    given = {key: str(held) if isinstance(held, Path) else held for key, held in options.items()}
+    return load_evaluator({"family": family, **given}, device="cpu")
 
 
 def upper_means(model, ids, layers):
@@ -62,8 +67,7 @@ def upper_means(model, ids, layers):
 @pytest.mark.parametrize("layers", [1, 2, LAYERS])
 def test_equation_9_by_hand(layers, folder):
     model, path = folder
-    given = {"family": "transformer", "model": str(path), "layers": layers}
-    evaluator = load_evaluator(given, device="cpu")
+    evaluator = loaded(model=path, layers=layers)
     texts = some_texts(8, 12)
     pairs = list(zip(texts[:4], texts[4:], strict=True))
     found = evaluator.score(pairs)
@@ -80,7 +84,7 @@ def test_equation_9_by_hand(layers, folder):
 
 
 def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
-    evaluator = load_evaluator({"family": "transformer", "model": str(folder[1])}, device="cpu")
+    evaluator = loaded(model=folder[1])
     encoder = evaluator.encoder
     texts = some_texts(60, 18)
     long = sum(len(text.split()) > 15 for text in texts)
@@ -95,36 +99,27 @@ def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(fo
     assert described["title"] == "Transformer (model)"
 
 
-def test_the_transformer_with_adaptive_softmax_has_layers_too():
-    model = make("transformer-adaptive-softmax", cutoffs=[0.5])
-    encoder = RunLayers(model, ClosedVocabulary(WORDS, 0), 2)
+def test_models_with_other_layers_of_attention_or_without_any(folder):
+    words = ClosedVocabulary(WORDS, 0)
+    encoder = RunLayers(make("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
     assert encoder.encode(["w1 w2"]).shape == (1, 2 * WIDTH)
-
-
-def test_models_without_layers_of_attention_are_refused(folder, tmp_path):
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
     recurrent = registry.build(config, len(WORDS) + 3)
     with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
-        RunLayers(recurrent, ClosedVocabulary(WORDS, 0), 1)
-    given = {"family": "transformer", "model": str(folder[1]), "layers": 9}
-    cases = {"layers: is 9, but the Transformer has 3": (given, None, "cpu")}
-    cases["give model, of a run, or path"] = ({"family": "transformer"},)
-    check_refusals(load_evaluator, cases)
+        RunLayers(recurrent, words, 1)
+    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
+        loaded(model=folder[1], layers=9)
+    with pytest.raises(InputError, match="give model, of a run, or path"):
+        loaded()
 
 
 def make_bert(folder, layers=2):
     marks = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
     size = make_tokenizer(folder, marks)
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=size,
-        hidden_size=16,
-        num_hidden_layers=layers,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=24,
-        initializer_range=0.5,
-    )
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes |= {"max_position_embeddings": 24, "num_hidden_layers": layers}
+    config = BertConfig(vocab_size=size, initializer_range=0.5, **sizes)
     model = BertModel(config).eval()
     model.save_pretrained(folder)
     return model
@@ -134,8 +129,7 @@ def make_bert(folder, layers=2):
 def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
     """A text at a time through transformers; none of these texts has a special token."""
     model = make_model(tmp_path)
-    given = {"family": "transformer", "path": str(tmp_path), "layers": 2}
-    evaluator = load_evaluator(given, device="cpu")
+    evaluator = loaded(path=tmp_path, layers=2)
     assert evaluator.texts == "raw"
     texts = ["the cat sat .", "the dog sat on the log .", "a rose", "the low"]
     vectors = []
@@ -156,28 +150,27 @@ def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
 
 
 def test_folders_with_pickles_or_code_are_refused(tmp_path):
-    given = {"family": "transformer", "path": str(tmp_path)}
     with pytest.raises(InputError, match=r"has no config\.json"):
-        load_evaluator(given)
+        loaded(path=tmp_path)
     make_bert(tmp_path)
     config = tmp_path / "config.json"
-    held = json.loads(config.read_text(encoding="utf-8"))
-    config.write_text(json.dumps(held | {"auto_map": {"AutoModel": "x.Y"}}), encoding="utf-8")
-    with pytest.raises(InputError, match="wants code of its own"):
-        load_evaluator(given)
+    sound = config.read_text(encoding="utf-8")
+    held = json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}
     config.write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(InputError, match="wants code of its own"):
+        loaded(path=tmp_path)
+    config.write_text(sound, encoding="utf-8")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match="its weights are pickled"):
-        load_evaluator(given)
+        loaded(path=tmp_path)
 
 
 # ---- sentence-transformers ----
 
 
-def write_folder(
-    folder, kind="sentence_transformers.models.Transformer", weights="model.safetensors"
-):
+def write_folder(folder, kind="models.Transformer", weights="model.safetensors"):
     folder.mkdir(exist_ok=True)
+    kind = kind if kind.startswith("my.") else f"sentence_transformers.{kind}"
     modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
     (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
     (folder / "config.json").write_text("{}", encoding="utf-8")
@@ -188,35 +181,30 @@ def write_folder(
 def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(tmp_path):
     folder = write_folder(tmp_path / "whole")
     assert check_folder(folder) == [folder / "model.safetensors"]
+    pickled, none = ({"weights": name} for name in ("pytorch_model.bin", "vocab.txt"))
     cases = {
-        "names my.code.Layer, whose code is not run": write_folder(
-            tmp_path / "code", kind="my.code.Layer"
-        ),
-        "names sentence_transformers.util.http_get, whose code": write_folder(
-            tmp_path / "function", kind="sentence_transformers.util.http_get"
-        ),
-        "are weights that would be unpickled": write_folder(
-            tmp_path / "pickled", weights="pytorch_model.bin"
-        ),
-        "has no weights": write_folder(tmp_path / "none", weights="vocab.txt"),
-        "it is not there": tmp_path / "nowhere",
+        "names my.code.Layer, whose code is not run": {"kind": "my.code.Layer"},
+        "names sentence_transformers.util.http_get, whose code": {"kind": "util.http_get"},
+        "are weights that would be unpickled": pickled,
+        "has no weights": none,
     }
-    for words, path in cases.items():
-        with pytest.raises(InputError, match=words):
-            load_evaluator({"family": "sentence-transformers", "path": str(path)})
+    paths = {
+        words: (write_folder(tmp_path / str(number), **given),)
+        for number, (words, given) in enumerate(cases.items())
+    }
+    check_refusals(
+        lambda path: loaded("sentence-transformers", path=path),
+        {**paths, "it is not there": (tmp_path / "nowhere",)},
+    )
     (folder / "1_Dense").mkdir()
     (folder / "1_Dense" / "pytorch_model.bin").write_bytes(b"weights")
-    with pytest.raises(InputError, match=r"1_Dense.* would be unpickled"):
-        check_folder(folder)
+    check_refusals(check_folder, {r"1_Dense.* would be unpickled": (folder,)})
     (folder / "1_Dense" / "pytorch_model.bin").unlink()
     (folder / "config.json").write_text('{"auto_map": {}}', encoding="utf-8")
-    with pytest.raises(InputError, match="wants code of its own"):
-        check_folder(folder)
+    check_refusals(check_folder, {"wants code of its own": (folder,)})
     (folder / "modules.json").unlink()
-    with pytest.raises(InputError, match=r"it has no modules\.json"):
-        check_folder(folder)
-    with pytest.raises(InputError, match="give path, of a folder, or package"):
-        load_evaluator({"family": "sentence-transformers"})
+    check_refusals(check_folder, {r"it has no modules\.json": (folder,)})
+    check_refusals(loaded, {"give path, of a folder, or package": ("sentence-transformers",)})
 
 
 @MINILM
@@ -231,15 +219,13 @@ def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_pa
     modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     (folder / "modules.json").write_text(json.dumps(modules[:1]), encoding="utf-8")
     with pytest.raises(InputError, match=r"modules\.json: has no layer that makes one vector"):
-        load_evaluator({"family": "sentence-transformers", "path": str(folder)}, device="cpu")
+        loaded("sentence-transformers", path=folder)
 
 
 @MINILM
 def test_minilm_is_that_of_sentence_transformers_and_does_not_depend_on_the_batch():
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    evaluator = load_evaluator(
-        {"family": "sentence-transformers", "package": "minilm"}, device="cpu"
-    )
+    evaluator = loaded("sentence-transformers", package="minilm")
     encoder = evaluator.encoder
     texts = ["A man rides a horse.", "the cat", "Two dogs play in the snow .", "the dog sat", "x"]
     model = sentence_transformers.SentenceTransformer(str(package_folder("minilm")), device="cpu")
@@ -251,21 +237,22 @@ def test_minilm_is_that_of_sentence_transformers_and_does_not_depend_on_the_batc
     assert encoder.truncated == 0
     encoder.encode(["word " * 300])
     assert encoder.truncated == 1
-    near, far = evaluator.score([("a man is riding", "a person rides"), ("a man", "the tax law")])[
-        "similarity"
-    ]
+    pairs = [("a man is riding", "a person rides"), ("a man", "the tax law")]
+    near, far = evaluator.score(pairs)["similarity"]
     assert near > far
     described = evaluator.describe()
     assert described["title"] == "all-MiniLM-L6-v2"
     assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
+    assert (encoder.width, encoder.limit) == (384, 256)
+    with pytest.raises(InputError, match="package: glove has no encoder"):
+        loaded("sentence-transformers", package="glove")
 
 
 @MINILM
 def test_marks_of_an_encoder_are_no_words():
     """MiniLM puts [CLS] before a text and [SEP] behind it."""
     path = package_folder("minilm")
-    given = {"family": "transformer", "path": str(path), "layers": 1}
-    encoder = load_evaluator(given, device="cpu").encoder
+    encoder = loaded(path=path, layers=1).encoder
     model = BertModel.from_pretrained(path).eval()
     ids = encoder._tokenizer("the cat sat")["input_ids"]
     assert len(ids) == 5
@@ -273,12 +260,3 @@ def test_marks_of_an_encoder_are_no_words():
         states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
     wanted = states[1:-1].mean(0).numpy()
     np.testing.assert_allclose(encoder.encode(["the cat sat"])[0], wanted, atol=1e-5)
-
-
-@MINILM
-def test_encoders_are_loaded_for_other_uses():
-    given = {"family": "sentence-transformers", "package": "minilm"}
-    encoder = load_evaluator(given, device="cpu").encoder
-    assert (encoder.width, encoder.limit) == (384, 256)
-    with pytest.raises(InputError, match="package: glove has no encoder"):
-        load_evaluator({"family": "sentence-transformers", "package": "glove"})

@@ -9,33 +9,21 @@ shapes that depend on them. Needs nothing beyond the package.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from beyond_perplexity.decoding import devices as memory
 from beyond_perplexity.decoding import generation
-from beyond_perplexity.decoding.devices import Function, Graphs
-from beyond_perplexity.decoding.engine import DrawnDocument, Engine
 from beyond_perplexity.decoding.generation import make_engine, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.decoding.rooms import Graphs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.trigram import Trigram
-from tests.unit.decoding_models import TableModel
+from tests.unit.small_models import TINY, TableModel, make, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-FAMILIES = {
-    "cnn": {"layers": 2, "embedding_size": 16, "width": 32},
-    "gru": {"layers": 1, "embedding_size": 16, "hidden_size": 32},
-    "lstm": {"layers": 2, "embedding_size": 16, "hidden_size": 32},
-    "transformer": {"layers": 2, "width": 32, "heads": 2, "feedforward_size": 64},
-    "transformer-adaptive-softmax": {"layers": 1, "width": 32, "heads": 2},
-}
+FAMILIES = [name for name in TINY if name != "rnn"]
 KINDS = {
     "ancestral": {"kind": "ancestral"},
     "min_p": {"kind": "min_p"},
@@ -46,34 +34,23 @@ KINDS = {
 LENGTH, COUNT = 40, 40
 
 
-def small_model(family: str, size: int = 30) -> LanguageModel:
+def small_model(family, size=30):
     if family == "trigram":
         rng = np.random.default_rng(0)
         texts = [rng.integers(3, 12, rng.integers(20, 40)).astype(np.int32) for _ in range(200)]
         return Trigram.fit([texts], 12)
     if family == "table":
         return TableModel.random(seed=2)
-    torch.manual_seed(1)
-    config = {"family": family, "architecture": FAMILIES[family]}
-    return registry.build(config, size).eval()
+    return make(family, TINY[family], size, seed=1)
 
 
-def engine(model: LanguageModel, kind: str, batch: int = 32) -> Engine:
+def engine(model, kind, batch=32):
     return make_engine(model, parse_decoding(KINDS[kind]), 3, "engine", LENGTH, batch)
-
-
-def same(a: list[DrawnDocument], b: list[DrawnDocument]) -> bool:
-    return len(a) == len(b) and all(
-        x.doc_id == y.doc_id
-        and np.array_equal(x.tokens, y.tokens)
-        and np.array_equal(x[2:], y[2:], equal_nan=True)
-        for x, y in zip(a, b, strict=True)
-    )
 
 
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram", "table"])
 @pytest.mark.parametrize("kind", ["ancestral", "beam"])
-def test_when_the_host_looks_does_not_change_a_text(family: str, kind: str) -> None:
+def test_when_the_host_looks_does_not_change_a_text(family, kind):
     model = small_model(family)
     expected = list(engine(model, kind).documents(5, COUNT))
     assert [document.doc_id for document in expected] == list(range(5, 5 + COUNT))
@@ -86,10 +63,10 @@ def test_when_the_host_looks_does_not_change_a_text(family: str, kind: str) -> N
 class Recorder:
     """Stands for CUDA graphs: replays by a call, and sees that tensors keep their places."""
 
-    def __init__(self, machine: Engine) -> None:
+    def __init__(self, machine):
         self.machine, self.recorded, self.replayed = machine, 0, 0
 
-    def places(self) -> list[int]:
+    def places(self):
         rooms, state = self.machine.rooms, self.machine.state
         assert rooms is not None
         assert state is not None
@@ -97,11 +74,11 @@ class Recorder:
         held += [*rooms.fields.values(), rooms._head, rooms._tail]
         return [tensor.data_ptr() for tensor in [*held, rooms.window._values, rooms.window._base]]
 
-    def __call__(self, function: Function) -> Function:
+    def __call__(self, function):
         places = self.places()
         self.recorded += 1
 
-        def replay() -> None:
+        def replay():
             assert self.places() == places
             function()
             assert self.places() == places
@@ -112,7 +89,7 @@ class Recorder:
 
 @pytest.mark.parametrize("family", [*FAMILIES, "trigram"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_recorded_steps_give_the_same_texts(family: str, kind: str) -> None:
+def test_recorded_steps_give_the_same_texts(family, kind):
     model = small_model(family)
     machine = engine(model, kind, 16)
     expected = list(machine.documents(0, COUNT))
@@ -123,14 +100,21 @@ def test_recorded_steps_give_the_same_texts(family: str, kind: str) -> None:
     assert recorder.replayed > 5 * recorder.recorded
 
 
-def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixture) -> None:
-    def refuse(function: Function) -> Function:
-        raise RuntimeError("operation not permitted when stream is capturing\nat line 7")
+def refuse(message):
+    """Make a function that fails."""
 
+    def fail(*_):
+        raise RuntimeError(message)
+
+    return fail
+
+
+def test_steps_go_on_where_they_cannot_be_recorded(caplog):
+    recorder = refuse("operation not permitted when stream is capturing\nat line 7")
     for family, reason in (("lstm", "not permitted"), ("table", "TableModel does not name")):
         machine = engine(small_model(family), "ancestral", 16)
         expected = list(machine.documents(0, COUNT))
-        machine._graphs = Graphs(refuse)
+        machine._graphs = Graphs(recorder)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             assert same(expected, list(machine.documents(0, COUNT)))
@@ -139,22 +123,17 @@ def test_steps_go_on_where_they_cannot_be_recorded(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize("family", ["gru", "transformer"])
-def test_a_recording_that_fails_half_way_changes_nothing(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_recording_that_fails_half_way_changes_nothing(family, monkeypatch):
     machine = engine(small_model(family), "ancestral", 16)
     expected = list(machine.documents(0, COUNT))
 
-    def fail() -> None:
-        raise RuntimeError("not permitted")
-
-    def refuse(function: Function) -> Function:
+    def record(function):
         with monkeypatch.context() as patch:
-            patch.setattr(machine, "_refill", fail)  # the last part of a step
+            patch.setattr(machine, "_refill", refuse("not permitted"))  # the last part of a step
             function()
         return function
 
-    machine._graphs = Graphs(refuse)
+    machine._graphs = Graphs(record)
     assert same(expected, list(machine.documents(0, COUNT)))
     assert not machine._graphs.active
 
@@ -162,7 +141,7 @@ def test_a_recording_that_fails_half_way_changes_nothing(
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precision: str) -> None:
+def test_a_recorded_step_never_looks_at_a_value(family, kind, precision):
     """Tensors without data take the branches of a GPU and refuse every look."""
     model = small_model(family, 700).to("meta")
     set_precision(model, precision)
@@ -182,17 +161,17 @@ def test_a_recorded_step_never_looks_at_a_value(family: str, kind: str, precisio
     assert machine.recordable == (kind != "nucleus")
 
 
-def out_of_memory(device: str) -> RuntimeError:
+def out_of_memory(device):
     if device == "cuda":
-        return torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB")
+        return torch.OutOfMemoryError("CUDA out of generation. Tried to allocate 9 GiB")
     return RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
 
-def fail_at(function: Callable[..., object], calls: set[int], device: str) -> Callable[..., object]:
+def fail_at(function, calls, device):
     """Wrap a function so that it runs out of memory in some of its calls."""
     made = 0
 
-    def wrapped(*arguments: object, **options: object) -> object:
+    def wrapped(*arguments, **options):
         nonlocal made
         made += 1
         if made in calls:
@@ -216,14 +195,7 @@ def fail_at(function: Callable[..., object], calls: set[int], device: str) -> Ca
         ("_set_up_graphs", {1, 2}, "cpu"),
     ],
 )
-def test_want_of_memory_costs_no_text(
-    family: str,
-    kind: str,
-    where: str,
-    calls: set[int],
-    device: str,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_want_of_memory_costs_no_text(family, kind, where, calls, device, caplog):
     model = small_model(family)
     expected = list(engine(model, kind, 128).documents(2, 100))
     machine = engine(model, kind, 128)
@@ -235,51 +207,45 @@ def test_want_of_memory_costs_no_text(
     assert machine._batch_slots * machine.beams < 128
 
 
-def test_want_of_memory_at_the_smallest_batch_is_an_error(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_want_of_memory_at_the_smallest_batch_is_an_error(monkeypatch):
     machine = engine(small_model("lstm"), "ancestral", 64)
     monkeypatch.setattr(machine, "_extend", fail_at(machine._extend, set(range(1, 99)), "cpu"))
     with pytest.raises(InputError, match="out of memory with the smallest batch, 16 rows"):
         list(machine.documents(0, 100))
 
 
-def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch):
     machine = engine(small_model("lstm"), "ancestral", 64)
-
-    def fail() -> Tensor:
-        raise RuntimeError("shapes do not fit")
-
-    monkeypatch.setattr(machine, "_extend", fail)
+    monkeypatch.setattr(machine, "_extend", refuse("shapes do not fit"))
     with pytest.raises(RuntimeError, match="shapes do not fit"):
         list(machine.documents(0, 100))
 
 
-def test_rows_follow_the_free_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_follow_the_free_memory(monkeypatch):
     model = small_model("transformer", 1000)
     # Keys and values of 2 layers for 64 places (whole buckets) of width 32, one length.
     held = 2 * 2 * 64 * 32 * 4 + 8
-    row = held + memory.VOCABULARY_BYTES * 1000
-    assert memory.bytes_per_row(model, LENGTH) == row
+    row = held + generation.VOCABULARY_BYTES * 1000
+    assert generation.bytes_per_row(model, LENGTH) == row
     for rows, expected in ((1000, 128), (128, 128), (127, 64), (40, 32), (1, 1), (0.3, 1)):
-        free = int(rows * row / memory.SHARE) + 1
-        monkeypatch.setattr(memory, "free_memory", lambda device, given, free=free: free)
-        assert memory.fitting_rows(model, LENGTH, 128) == expected
+        free = int(rows * row / generation.SHARE) + 1
+        monkeypatch.setattr(generation, "free_memory", lambda device, given, free=free: free)
+        assert generation.fitting_rows(model, LENGTH, 128) == expected
     machine = make_engine(model, parse_decoding({"kind": "ancestral"}), 1, "x", LENGTH)
     assert machine._batch_slots == 16  # a quantum
 
 
-def test_free_memory_is_no_more_than_the_job_may_hold() -> None:
+def test_free_memory_is_no_more_than_the_job_may_hold():
     device = torch.device("cpu")
-    assert memory.free_memory(device) > 10**7
-    used = memory._used_by_process()
+    assert generation.free_memory(device) > 10**7
+    used = generation._used_by_process()
     assert used > 10**7
-    assert memory.free_memory(device, used // 2) == 0
-    assert 0 < memory.free_memory(device, used + 10**7) < 10**8
+    assert generation.free_memory(device, used // 2) == 0
+    assert 0 < generation.free_memory(device, used + 10**7) < 10**8
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bfloat16_is_near_the_float32_model(family: str) -> None:
+def test_bfloat16_is_near_the_float32_model(family):
     exact, model = small_model(family), small_model(family)
     assert set_precision(exact) == "float32"
     assert set_precision(model, "bfloat16") == "bfloat16"
@@ -301,7 +267,7 @@ def test_bfloat16_is_near_the_float32_model(family: str) -> None:
     assert same(one, other)
 
 
-def test_unknown_precision_is_named() -> None:
+def test_unknown_precision_is_named():
     with pytest.raises(InputError, match="precision: is 'half'"):
         set_precision(small_model("lstm"), "half")
     assert set(generation.PRECISIONS) == {"float32", "bfloat16"}

@@ -23,7 +23,7 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.class_softmax import ClassSoftmax, class_ends
+from beyond_perplexity.models.factored import class_ends
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
@@ -31,6 +31,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_tagger import EntityTagger
+from beyond_perplexity.models.word_softmax import ClassSoftmax
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train

@@ -15,8 +15,8 @@ import torch
 from scipy.stats import chi2
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.class_softmax import ClassSoftmax
 from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.models.word_softmax import ClassSoftmax
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.entitynlm_reference import all_codes, plain_log_joint, weights_of
 from tests.unit.test_entitynlm import make_model

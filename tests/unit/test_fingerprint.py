@@ -1,14 +1,24 @@
-"""Fingerprints: which edits of the code change them, and which do not.
+"""Fingerprints: which edits of the code change them, which do not, and that nothing is left out.
 
 Needs nothing. A small package is written to a temporary folder; the oracle is what was edited and
-whether the script reaches it.
+whether the script reaches it; of whole jobs Python's own tracer: the definition that holds each
+code object that was entered must be among the parts that the fingerprint follows.
 """
 
 from __future__ import annotations
 
+import ast
+import importlib
+import sys
+from pathlib import Path
+
 import pytest
 
 from beyond_perplexity.storage import fingerprint as fingerprints
+from beyond_perplexity.tendencies.definitions import SHARES
+
+# ---- fingerprint ----
+
 
 FILES = {
     "beyond_perplexity/__init__.py": "",
@@ -41,9 +51,9 @@ def tree(tmp_path, monkeypatch):
 
 
 def clear():
-    names = ("_read", "_examine", "_known", "fingerprint")
-    for held in (getattr(fingerprints, name) for name in names):
-        held.cache_clear()
+    names = ("_of_file", "_module_file", "_stands_for", "_packages", "_examine", "_memory")
+    for name in (*names, "fingerprint"):
+        getattr(fingerprints, name).cache_clear()
 
 
 def take(*files):
@@ -51,52 +61,65 @@ def take(*files):
     return fingerprints.fingerprint("scripts/step.py", *files)
 
 
-def test_comments_docstrings_and_layout_change_nothing(tree):
+def edit(tree, file, old, new):
+    path = tree / file
+    text = path.read_text() if path.exists() else ""
+    path.write_text(text.replace(old, new, 1) if old else text + new)
+
+
+USED, ROW = "beyond_perplexity/used.py", "beyond_perplexity/rows.py"
+TYPES = "\nif TYPE_CHECKING:\n    from beyond_perplexity.deep import VALUE\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        (USED, '"""Doc."""', '"""Other."""\n\n# why'),  # docstrings, comments and layout
+        (USED, "    return x + ONE", '    """Doc."""\n\n    return (x +\n        ONE)'),
+        (USED, "", "\n\ndef g(x):\n    return x\n"),  # what is not reached
+        (USED, "", "\nTWO = 2\n"),
+        (USED, "", "\nfrom beyond_perplexity.deep import VALUE\nimport math\n"),
+        (USED, "", TYPES),
+        ("beyond_perplexity/other.py", "", "\nTWO = 2\n"),
+        ("beyond_perplexity/new.py", "", "TWO = 2\n"),
+        (ROW, "{'a': 1}", "{'a': 1, 'b': 2}"),  # a row that is added
+        (ROW, "{'a': 1}", "{'a': 2}"),
+    ],
+)
+def test_what_is_not_reached_changes_nothing(tree, file, old, new):
     before = take()
-    head = '"""Other."""\n\n# why\nONE = 1\n\n'
-    changed = head + 'def f(x):\n    """Doc."""\n\n    return (x +\n        ONE)\n'
-    (tree / "beyond_perplexity" / "used.py").write_text(changed)
+    edit(tree, file, old, new)
     assert take() == before
 
 
 @pytest.mark.parametrize(
-    ("file", "added"),
+    ("file", "old", "new"),
     [
-        ("beyond_perplexity/used.py", "\n\ndef g(x):\n    return x\n"),
-        ("beyond_perplexity/used.py", "\nTWO = 2\n"),
-        ("beyond_perplexity/used.py", "\nfrom beyond_perplexity.deep import VALUE\nimport math\n"),
-        (
-            "beyond_perplexity/used.py",
-            "\nif TYPE_CHECKING:\n    from beyond_perplexity.deep import VALUE\n",
-        ),
-        ("beyond_perplexity/other.py", "\nTWO = 2\n"),
-        ("beyond_perplexity/new.py", "TWO = 2\n"),
+        (USED, "return x + ONE", "return x - ONE"),
+        (USED, "ONE = 1", "ONE = 2"),
+        (USED, "ONE = 1", "from beyond_perplexity.deep import VALUE as ONE"),
+        (USED, "ONE = 1", "ONE = 1\nprint('loaded')"),
+        (USED, "ONE = 1", "ONE = 1\nif ONE:\n    ONE = 3"),
+        (USED, "return x + ONE", "return x + ONE\n\n\ndef f(x):\n    return 0"),
+        (ROW, "FOUND[x]", "FOUND[x] + 1"),
+        (ROW, "size = 1", "size = 2"),  # the class of rows
+        ("beyond_perplexity/__init__.py", "", "import sys\nsys.path.append('x')\n"),
     ],
 )
-def test_what_is_added_and_not_reached_changes_nothing(tree, file, added):
+def test_an_edit_of_what_is_reached_changes_it(tree, file, old, new):
     before = take()
-    with open(tree / file, "a") as opened:
-        opened.write(added)
-    assert take() == before
-
-
-def test_a_row_that_is_added_changes_nothing(tree):
-    before = take()
-    path = tree / "beyond_perplexity/rows.py"
-    path.write_text(path.read_text().replace("{'a': 1}", "{'a': 1, 'b': 2}"))
-    assert take() == before
-    path.write_text(path.read_text().replace("FOUND[x]", "FOUND[x] + 1"))
+    edit(tree, file, old, new)
     assert take() != before
 
 
-def test_the_class_of_rows_counts_and_a_row_that_is_named(tree):
-    alone, row = take(), take("beyond_perplexity.rows:FOUND[a]")
-    path = tree / "beyond_perplexity/rows.py"
-    path.write_text(path.read_text().replace("{'a': 1}", "{'a': 2}"))
-    assert take() == alone
-    assert take("beyond_perplexity.rows:FOUND[a]") != row
-    path.write_text(path.read_text().replace("size = 1", "size = 2"))
-    assert take() != alone
+def test_a_row_or_a_file_that_is_named_counts_with_what_it_imports(tree):
+    row, file = "beyond_perplexity.rows:FOUND[a]", "beyond_perplexity/models/lstm.py"
+    alone, of_row, of_file = take(), take(row), take(file)
+    edit(tree, ROW, "{'a': 1}", "{'a': 2}")
+    edit(tree, "beyond_perplexity/deep.py", "1", "2")
+    assert take() == alone != of_file
+    assert take(row) != of_row
+    assert take(file) != of_file
 
 
 @pytest.mark.parametrize("name", ["beyond_perplexity.rows:FOUND[c]", "beyond_perplexity.gone:f"])
@@ -105,119 +128,148 @@ def test_what_is_named_must_be_there(tree, name):
         take(name)
 
 
+ONE, TWO = "def f(x):\n    return 1\n", "def f(x):\n    return 2\n"
+IMPORT = "from beyond_perplexity.two import {} as f\nfrom beyond_perplexity.two import {} as g\n"
+OTHERWISE = "if TYPE_CHECKING:\n    f = 1\nelse:\n    f = {}\n"
+GETATTR = "def __getattr__(name):\n    return {}\n"
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (
-            "def f(x):\n    return 1\n\n\ndef f(x):\n    return 2\n",
-            "def f(x):\n    return 2\n\n\ndef f(x):\n    return 1\n",
-        ),
-        (
-            "from beyond_perplexity.two import a as f\nfrom beyond_perplexity.two import b as g\n",
-            "from beyond_perplexity.two import b as f\nfrom beyond_perplexity.two import a as g\n",
-        ),
-        (
-            "if TYPE_CHECKING:\n    f = 1\nelse:\n    f = 1\n",
-            "if TYPE_CHECKING:\n    f = 1\nelse:\n    f = 2\n",
-        ),
-        ("def __getattr__(name):\n    return 1\n", "def __getattr__(name):\n    return 2\n"),
+        (f"{ONE}\n\n{TWO}", f"{TWO}\n\n{ONE}"),
+        (IMPORT.format("a", "b"), IMPORT.format("b", "a")),
+        (OTHERWISE.format(1), OTHERWISE.format(2)),
+        (GETATTR.format(1), GETATTR.format(2)),
     ],
     ids=["order", "alias", "else", "getattr"],
 )
 def test_what_a_name_stands_for_counts(tree, before, after):
     """The script imports f and uses both functions of module two, whatever they are called."""
     (tree / "beyond_perplexity/two.py").write_text("def a():\n    pass\n\n\ndef b():\n    pass\n")
-    step = tree / "scripts/step.py"
-    step.write_text(
-        step.read_text() + "\n\ndef more():\n    from beyond_perplexity.two import a, b\n"
-    )
-    path = tree / "beyond_perplexity/used.py"
-    path.write_text(before)
+    more = "\n\ndef more():\n    from beyond_perplexity.two import a, b\n"
+    edit(tree, "scripts/step.py", "", more)
+    (tree / USED).write_text(before)
     first = take()
-    path.write_text(after)
+    (tree / USED).write_text(after)
     assert take() != first
 
 
-def test_a_star_hands_on_all(tree):
-    (tree / "beyond_perplexity/used.py").write_text("from beyond_perplexity.moved import *\n")
-    moved = tree / "beyond_perplexity/moved.py"
-    moved.write_text("def f(x):\n    return x\n")
+@pytest.mark.parametrize("names", ["f", "*"])
+def test_a_name_that_is_handed_on_is_followed(tree, names):
+    (tree / USED).write_text(f"from beyond_perplexity.moved import {names}\n")
+    moved, other = tree / "beyond_perplexity/moved.py", "\n\ndef g(x):\n    return {}\n"
+    moved.write_text(ONE + other.format(1))
     before = take()
-    moved.write_text("def f(x):\n    return 1\n")
+    moved.write_text(ONE + other.format(2))
+    assert (take() == before) == (names == "f")
+    moved.write_text(TWO + other.format(1))
     assert take() != before
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("return x + ONE", "return x - ONE"),
-        ("ONE = 1", "ONE = 2"),
-        ("ONE = 1", "from beyond_perplexity.deep import VALUE as ONE"),
-        ("ONE = 1", "ONE = 1\nprint('loaded')"),
-        ("ONE = 1", "ONE = 1\nif ONE:\n    ONE = 3"),
-        ("return x + ONE", "return x + ONE\n\n\ndef f(x):\n    return 0"),
-    ],
-)
-def test_an_edit_of_what_is_reached_changes_it(tree, old, new):
-    before = take()
-    path = tree / "beyond_perplexity" / "used.py"
-    path.write_text(path.read_text().replace(old, new, 1))
-    assert take() != before
-
-
-def test_what_a_package_does_when_it_is_imported_counts(tree):
-    before = take()
-    (tree / "beyond_perplexity" / "__init__.py").write_text("import sys\nsys.path.append('x')\n")
-    assert take() != before
-
-
-def test_a_name_that_is_handed_on_is_followed(tree):
-    (tree / "beyond_perplexity" / "used.py").write_text("from beyond_perplexity.moved import f\n")
-    moved = tree / "beyond_perplexity" / "moved.py"
-    moved.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return x\n")
-    before = take()
-    moved.write_text("def f(x):\n    return x\n\n\ndef g(x):\n    return 1\n")
-    assert take() == before
-    moved.write_text("def f(x):\n    return 1\n\n\ndef g(x):\n    return x\n")
-    assert take() != before
-
-
-def test_a_named_file_counts_with_what_it_imports(tree):
-    alone = take()
-    before = take("beyond_perplexity/models/lstm.py")
-    assert before != alone
-    (tree / "beyond_perplexity" / "deep.py").write_text("VALUE = 2\n")
-    assert take("beyond_perplexity/models/lstm.py") != before
-    assert take() == alone
 
 
 def test_what_is_known_is_not_looked_for_again(tree, monkeypatch):
-    """Oracle: another process finds the same without parsing, until a byte of the code changes."""
+    """Oracle: another process finds the same without parsing, until a byte of a file changes."""
     found = take()
-    fingerprints._known().save()
+    fingerprints._memory().save()
     (held,) = (tree / "cache" / "beyond-perplexity").iterdir()
     with monkeypatch.context() as patch:
-        patch.setattr(fingerprints, "_follow", None)
+        patch.setattr(fingerprints, "_describe", None)
         assert take() == found
         with pytest.raises(TypeError):
             take("beyond_perplexity/other.py")
-        (tree / "beyond_perplexity" / "other.py").write_text("VALUE = 1  # new\n")
+        (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
         with pytest.raises(TypeError):
             take()
-    for damaged in ("{", "[]", '{"state": 1, "found": []}'):
+    (tree / "beyond_perplexity" / "used.py").write_text(FILES["beyond_perplexity/used.py"])
+    for damaged in ("{", "[]", "[1]"):
         held.write_text(damaged)
         assert take() == found
 
 
-def test_what_is_found_while_the_code_changes_is_not_kept(tree):
+def test_what_is_found_while_the_code_changes_is_of_what_was_read(tree):
     take()
     (tree / "beyond_perplexity" / "used.py").write_text("ONE = 2\n")
-    fingerprints._known().save()
-    assert not (tree / "cache").exists()
+    fingerprints._memory().save()
+    found = take()
+    (tree / "cache/beyond-perplexity/found.json").unlink()
+    assert take() == found
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(tree):
     (tree / "cache").write_text("a file")
     found = take()
-    fingerprints._known().save()
+    fingerprints._memory().save()
     assert take() == found
+
+
+# ---- fingerprint covers ----
+
+
+# What is left out on purpose: it is in no result.
+AROUND = {f"beyond_perplexity/{name}" for name in fingerprints._AROUND_RESULTS}
+CODE = (f"{fingerprints.PACKAGE}/", f"{fingerprints.ROOT}/scripts/")
+
+
+def call_traced(script: str, arguments: list[str], monkeypatch) -> set[tuple[str, int]]:
+    """Run a script; return file and first line of the code that it entered, imports aside."""
+    entered = set()
+    main = importlib.import_module(f"scripts.{script}").main
+    monkeypatch.setattr(sys, "argv", [script, *arguments])
+
+    def trace(frame, event, argument):
+        code, caller = frame.f_code, frame.f_back
+        if code.co_filename.startswith(CODE) and code.co_flags & 1:  # a function, no class body
+            while caller and caller.f_code.co_name != "<module>":
+                caller = caller.f_back
+            if not (caller and caller.f_code.co_filename.startswith(CODE)):
+                entered.add((code.co_filename, code.co_firstlineno))
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        main()
+    finally:
+        sys.settrace(before)
+    return entered
+
+
+def find_uncovered(entered: set[tuple[str, int]], seen: set[fingerprints.Part]) -> set[str]:
+    missing = set()
+    for name, line in entered:
+        file = Path(name)
+        if str(file.relative_to(fingerprints.PACKAGE.parent)) in AROUND:
+            continue
+        for node in ast.parse(file.read_bytes()).body:
+            first = min(n.lineno for n in [node, *getattr(node, "decorator_list", [])])
+            if first <= line <= (node.end_lineno or first):
+                parts = list(fingerprints._defined(node)) or [fingerprints.LOADING]
+                if not any((name, part) in seen for part in (*parts, fingerprints.WHOLE)):
+                    missing.add(f"{file.name}:{parts[0]}")
+    return missing
+
+
+def test_what_light_jobs_call_is_covered(tmp_path, monkeypatch) -> None:
+    text, words, shard, counts, merged = (
+        str(tmp_path / name)
+        for name in ("a.txt", "stop.txt", "a.parquet", "b.parquet", "c.parquet")
+    )
+    Path(text).write_text("The cat sat .\nA dog , 2 cats and the mouse ran away .\n")
+    Path(words).write_text("the\na\nand\n")
+    classes = [row.word_class for row in SHARES.values()]
+    reader = "beyond_perplexity/corpus/text_files.py"
+    jobs = {
+        "import_samples": (["--input", text, "--format", "text", "--output", shard], [reader]),
+        "count_statistics": (
+            ["--input", shard, "--kind", "samples", "--stop-words", words, "--output", counts],
+            classes,
+        ),
+        "merge_statistics": (["--inputs", counts, "--output", merged], []),
+    }
+    for script, (arguments, others) in jobs.items():
+        entered = call_traced(script, arguments, monkeypatch)
+        assert len(entered) > 10
+        assert (
+            find_uncovered(entered, fingerprints.follow([f"scripts/{script}.py", *others])) == set()
+        )
+        if others:  # the audit sees what is not named
+            assert find_uncovered(entered, fingerprints.follow([f"scripts/{script}.py"]))

@@ -12,8 +12,10 @@ import pytest
 
 from benchmarks.levels import opened
 from benchmarks.populations import Drawn, Topics
-from beyond_perplexity.inference.exchanged_units import effective_groups
+from beyond_perplexity.inference.exchanged_units import effective_groups, whole_groups
 from beyond_perplexity.inference.halves import Halving
+from beyond_perplexity.inference.histogram_draws import documents_within
+from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import is_distance
 from beyond_perplexity.tendencies.human_baselines import (
@@ -27,20 +29,23 @@ from beyond_perplexity.tendencies.measures import measure_rows
 from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
+from beyond_perplexity.tendencies.word_distances import equal_tokens
 
 TEXT = Topics(n_types=300, n_topics=8, own=30, size=5.0)
+PLAIN = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
 OPTIONS = MeasurementOptions(permutations=1, bootstrap=0, monte_carlo=0)
 ALONE = (False, False)
 
 
-def batches(drawn: Drawn, cut: int = 10_000) -> list[pa.Array]:
-    texts = drawn.texts
-    return [texts.slice(start, cut) for start in range(0, len(texts), cut)]
-
-
 def human(drawn: Drawn, cut: int = 10_000, grouped: bool = False) -> HumanText:
-    groups = drawn.groups if grouped else None
-    return HumanText(batches(drawn, cut), TEXT.classes, groups=groups)
+    texts = drawn.texts
+    pieces = [texts.slice(start, cut) for start in range(0, len(texts), cut)]
+    return HumanText(pieces, TEXT.classes, groups=drawn.groups if grouped else None)
+
+
+def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAIN):
+    with opened(reference, samples, TEXT.classes, ALONE) as pair:
+        return {row.key: row for row in measure_rows(pair, options, 1)}
 
 
 def floors_of(pair, further, options, seed):
@@ -71,9 +76,6 @@ def test_equal_texts_lie_inside_the_band_and_have_no_excess(with_further):
                 if with_further:
                     assert row.excess == pytest.approx(row.value - row.floor)
     assert len(inside) >= 40 * 8
-    print(
-        np.mean(np.reshape(inside, (-1, 8)), axis=0), np.mean(np.reshape(relative, (-1, 8)), axis=0)
-    )
     assert 0.91 <= np.mean(inside) <= 1  # of two halves the mean distance varies less
     assert abs(np.mean(relative)) < 0.04
 
@@ -91,31 +93,24 @@ def test_a_shifted_text_lies_above_the_floor(with_further):
     assert all(above[key] for key in above if key[0] in ("unigram", "length", "stop_words"))
 
 
-def distances(reference: Drawn, samples: Drawn) -> dict[tuple[str, str], float]:
-    how = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-    with opened(reference, samples, TEXT.classes, ALONE) as pair:
-        return {row.key: row.value for row in measure_rows(pair, how, 0)}
-
-
 def test_the_floor_of_unequal_texts_is_the_distance_of_such_draws():
     """Oracle: the mean distance of 40 independent pairs of 240 and 60 documents."""
     rng = np.random.default_rng(3)
-    drawn = [distances(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
+    drawn = [rows_of(TEXT.documents(rng, 240), TEXT.documents(rng, 60)) for _ in range(40)]
     found = []
     for repeat in range(4):
         reference, samples, other = (TEXT.documents(rng, n) for n in (240, 60, 90))
         with opened(reference, samples, TEXT.classes, ALONE) as pair:
             found.append(floors_of(pair, human(other), OPTIONS, repeat))
     for key in found[0]:
-        expected = np.array([values[key] for values in drawn])
+        expected = np.array([rows[key].value for rows in drawn])
         floor = np.mean([floors[key].mean for floors in found])
         assert floor == pytest.approx(expected.mean(), rel=0.12, abs=0.003), key
 
 
 def test_words_are_taken_at_equal_tokens():
     rng = np.random.default_rng(4)
-    reference, samples, other = TEXT.documents(rng, 60), TEXT.documents(rng, 90), None
-    other = TEXT.documents(rng, 200)
+    reference, samples, other = (TEXT.documents(rng, n) for n in (60, 90, 200))
     with (
         opened(reference, samples, TEXT.classes, ALONE) as pair,
         further_pair(pair, human(other)) as further,
@@ -151,11 +146,10 @@ def test_cuts_do_not_matter_and_no_more_is_read_than_needed():
         yield from texts
         raise AssertionError("read too far")
 
-    found = []
+    found, first = [], other.texts.slice(0, 40)
     for cut in (7, 40):
         with opened(reference, samples, TEXT.classes, ALONE) as pair:
-            first = [held.texts.slice(0, 40) for held in [other]]
-            pieces = [first[0].slice(start, cut) for start in range(0, 40, cut)]
+            pieces = [first.slice(start, cut) for start in range(0, 40, cut)]
             further = HumanText(stop_after(pieces), TEXT.classes)
             found.append(floors_of(pair, further, OPTIONS, 3))
     assert found[0] == found[1]
@@ -204,7 +198,7 @@ def test_every_split_has_new_disjoint_parts_of_as_many_documents():
     rng = np.random.default_rng(9)
     reference, samples = TEXT.documents(rng, 51), TEXT.documents(rng, 18)
     with opened(reference, samples, TEXT.classes, ALONE) as pair:
-        halving = Halving(pair, 1)
+        halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
         drawn = [halving.parts(number)[0] for number in range(300)]
     for first, second, cut in drawn:
         assert len(first) == len(second) == 18 == len(set(cut.tolist()))
@@ -226,7 +220,7 @@ def test_halves_have_as_many_groups_and_documents(n_samples, samples_grouped):
     sizes = np.bincount(reference.groups)
     together = 0
     with opened(reference, samples, TEXT.classes, (True, samples_grouped)) as pair:
-        halving = Halving(pair, 2)
+        halving = Halving(pair.groups, pair.n_documents, 2, pair.document_lengths[0])
         for number in range(60):
             parts = halving.parts(number)[0]
             assert len({len(part) for part in parts}) == 1
@@ -266,35 +260,32 @@ def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
     for _ in range(60):
         sides = [TEXT.groups(rng, 60) for _ in range(2)]
         kept = [np.sort(rng.choice(len(side), 200, replace=False)) for side in sides]
-        pairs.append(
-            distances(*(s.take(k, np.arange(200)) for s, k in zip(sides, kept, strict=True)))
-        )
+        sides = [side.take(own, np.arange(200)) for side, own in zip(sides, kept, strict=True)]
+        pairs.append(rows_of(*sides))
     found = []
     for repeat in range(4):
-        with opened(
-            TEXT.groups(rng, 120), TEXT.documents(rng, 200), TEXT.classes, (True, False)
-        ) as pair:
+        sides = TEXT.groups(rng, 120), TEXT.documents(rng, 200)
+        with opened(*sides, TEXT.classes, (True, False)) as pair:
             found.append(reference_floors(pair, OPTIONS, repeat))
     for key in found[0]:
-        expected = np.mean([values[key] for values in pairs])
+        expected = np.mean([rows[key].value for rows in pairs])
         floor = np.mean([floors[key].mean for floors in found])
         assert floor == pytest.approx(expected, rel=0.15, abs=0.004), key
 
 
-def in_page_order(rng, n_pages: int) -> Drawn:
-    """Give documents of pages that drift: neighbours are alike, and the last pages are longer."""
-    first, second = TEXT.groups(rng, n_pages // 2), TEXT.groups(rng, n_pages // 2, factor=1.6)
+def joined(first: Drawn, second: Drawn) -> Drawn:
+    """Put one text behind another."""
     groups = np.concatenate([first.groups, second.groups + first.groups.max() + 1])
-    ids = np.concatenate([first.ids, second.ids])
     offsets = np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]])
-    return Drawn(TEXT.types, ids, offsets, groups)
+    return Drawn(first.types, np.concatenate([first.ids, second.ids]), offsets, groups)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("shuffled", [True, False])
 def test_two_halves_of_one_text_have_no_excess_in_any_order(seed, shuffled):
     rng = np.random.default_rng([13, seed])
-    whole = in_page_order(rng, 120)
+    # Of pages that drift: neighbours are alike, and the last ones are longer.
+    whole = joined(TEXT.groups(rng, 60), TEXT.groups(rng, 60, factor=1.6))
     half = rng.permutation(len(whole))[: len(whole) // 2]
     other = np.setdiff1d(np.arange(len(whole)), half)[: len(whole) // 3]
     halves = [rng.permutation(part) if shuffled else np.sort(part) for part in (half, other)]
@@ -338,3 +329,101 @@ def test_groups_stay_whole(samples_grouped):
         by_groups = floors_of(pair, human(other, grouped=True), OPTIONS, 1)
         assert by_groups == floors_of(pair, human(other, 7, grouped=True), OPTIONS, 1)
     assert {key[0] for key in by_groups} >= {"unigram", "rank_frequency", "length"}
+
+
+TESTED = MeasurementOptions(permutations=19, bootstrap=19, monte_carlo=0)
+WORDS = ("rank_frequency", "unigram")
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 37, 200, 10**6])
+def test_documents_are_taken_in_random_order_as_long_as_each_fits(tokens):
+    lengths = np.random.default_rng(1).integers(0, 60, 200).astype(np.int32)
+    for seed in range(20):
+        left, expected = tokens, np.zeros(200, bool)
+        for place in stream(seed, "order").permutation(200):
+            if lengths[place] <= left:
+                expected[place] = True
+                left -= lengths[place]
+        found = documents_within(lengths, tokens, stream(seed, "order"))
+        assert np.array_equal(found, expected)
+
+
+def test_a_million_documents_need_no_loop():
+    lengths = np.random.default_rng(2).geometric(0.01, 1_000_000)
+    kept = documents_within(lengths, int(lengths.sum()) // 2, stream(1, "order"))
+    assert lengths[kept].sum() == lengths.sum() // 2
+    assert abs(kept[:500_000].mean() - kept[500_000:].mean()) < 0.01
+
+
+@pytest.mark.parametrize("beyond", [0.0, 0.5])
+def test_whole_groups_come_in_their_order(beyond):
+    rng = np.random.default_rng(3)
+    groups, order = rng.permutation(np.repeat(np.arange(6), [4, 1, 7, 2, 3, 5])), rng.permutation(6)
+    for n in range(24):
+        expected, taken = np.zeros(len(groups), bool), 0
+        for group in order:
+            size = np.sum(groups == group)
+            if taken + (1 - beyond) * size > n:
+                break
+            expected |= groups == group
+            taken += size
+        assert np.array_equal(whole_groups(groups, order, n, beyond), expected)
+
+
+def test_samples_equal_to_the_first_documents_are_not_at_distance_0():
+    reference = TEXT.documents(np.random.default_rng(4), 100)
+    samples = reference.take(np.arange(2), np.arange(2))
+    assert rows_of(reference, samples)["unigram", "tvd"].value > 0.1
+
+
+def test_the_order_of_the_reference_makes_no_difference():
+    """Oracle: a shuffled file, of whose first documents nothing is special."""
+    rng = np.random.default_rng(5)
+    pages = TEXT.documents(rng, 200)
+    last = TEXT.documents(rng, 200)
+    last = Drawn(last.types, len(last.types) - 1 - last.ids, last.offsets, last.groups)
+    ordered = joined(pages, last)
+    shuffled = ordered.take(rng.permutation(400), np.arange(400))
+    samples = ordered.take(rng.choice(400, 100, replace=False), np.arange(100))
+    for measure in ("tvd", "max_difference"):
+        values = [rows_of(own, samples)["unigram", measure].value for own in (ordered, shuffled)]
+        assert values[0] == pytest.approx(values[1], rel=0.35)
+
+
+def test_a_document_that_does_not_fit_is_skipped():
+    rng = np.random.default_rng(6)
+    long = Drawn(TEXT.types, np.zeros(5_000, np.int32), np.array([0, 5_000]), np.zeros(1, np.int32))
+    reference, samples = joined(long, TEXT.documents(rng, 60)), TEXT.documents(rng, 30)
+    rows = rows_of(reference, samples, TESTED)
+    for key, row in rows.items():
+        if key[0] in WORDS and row.p_value == row.p_value:
+            assert row.value == row.value
+    assert rows["unigram", "tvd"].p_value > 0
+
+
+def test_no_verdict_where_no_document_fits():
+    rng = np.random.default_rng(7)
+    long = TEXT.documents(rng, 40, factor=30)
+    short = TEXT.documents(rng, 2, factor=0.2)
+    rows = rows_of(long, short, TESTED)
+    words = [row for key, row in rows.items() if key[0] in WORDS]
+    assert words
+    for row in words:
+        assert row.note.startswith("no verdict: every document of one text is longer")
+        assert np.isnan(row.p_value)
+        assert np.isnan(row.value)
+        assert np.isnan(row.p_adjusted)
+
+
+def test_the_spread_is_that_of_the_documents_that_are_kept():
+    rng = np.random.default_rng(8)
+    reference, samples = TEXT.groups(rng, 60), TEXT.groups(rng, 12)
+    with opened(reference, samples, TEXT.classes, (True, False)) as pair:
+        equal = equal_tokens(pair, 1)
+        kept = equal.kept[0]
+        assert 0 < kept.sum() < len(reference)
+        own = spread_of(reference.groups[kept], np.diff(reference.offsets)[kept])
+        assert equal.spread == own
+        units = equal.units(0)
+    assert np.array_equal(units >= 0, kept)
+    assert np.array_equal(np.unique(units[kept]), np.arange(len(set(reference.groups[kept]))))

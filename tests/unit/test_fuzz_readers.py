@@ -27,9 +27,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_any, open_any, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.registry import build, load_any, open_any, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.storage.provenance import content_hash

@@ -7,7 +7,6 @@ package; the model folder is written by the test.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,40 +16,35 @@ import torch
 from beyond_perplexity.decoding.generation import generate
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
-from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
+from tests.unit.small_models import make
 from tests.unit.threads import set_threads
 
 WORDS = [f"w{index}" for index in range(20)]
 
 
 @pytest.fixture(scope="module", params=["lstm", "trigram", "kneser-ney"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     vocabulary = ClosedVocabulary(WORDS, 3)
+    model = make("lstm", {"embedding_size": 32, "hidden_size": 32}, vocabulary.size)
     if request.param != "lstm":
         generator = np.random.default_rng(0)
         texts = [" ".join(generator.choice(WORDS[:6], generator.integers(9))) for _ in range(99)]
         counted = Trigram if request.param == "trigram" else KneserNey
-        model: LanguageModel = counted.fit([vocabulary.encode(texts)], vocabulary.size)
-    else:
-        torch.manual_seed(0)
-        architecture = {"embedding_size": 32, "hidden_size": 32}
-        config = {"family": "lstm", "architecture": architecture}
-        model = registry.build(config, vocabulary.size)
+        model = counted.fit([vocabulary.encode(texts)], vocabulary.size)
     path = tmp_path_factory.mktemp("model")
     save_model(path, model, vocabulary, {})
     return path
 
 
-def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: object) -> None:
+def run(monkeypatch, folder, output, **options):
     flags = {
         "model": folder,
         "decoding": json.dumps({"kind": "nucleus"}),
@@ -68,9 +62,7 @@ def run(monkeypatch: pytest.MonkeyPatch, folder: Path, output: Path, **options: 
         script.main()
 
 
-def test_shards_join_to_the_whole(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
     run(monkeypatch, folder, tmp_path / "whole.parquet")
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
@@ -82,11 +74,7 @@ def test_shards_join_to_the_whole(
     assert rows == whole.to_pylist()
 
 
-def test_shard_has_schema_record_and_the_documents_of_the_engine(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from beyond_perplexity.models.checkpoint import load_model
-
+def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path, monkeypatch):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
     run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
@@ -96,15 +84,8 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
     assert record["seed"] == 3
     assert record["precision"] == "float32"
     model, vocabulary, _ = load_model(folder)
-    documents = generate(
-        model,
-        parse_decoding(values),
-        seed=3,
-        purpose="generate/m/nucleus",
-        first=5,
-        count=9,
-        maximum_length=30,
-    )
+    how = {"seed": 3, "purpose": "generate/m/nucleus", "first": 5, "count": 9}
+    documents = generate(model, parse_decoding(values), maximum_length=30, **how)
     for row, document in zip(pq.read_table(output).to_pylist(), documents, strict=True):
         assert row["doc_id"] == document.doc_id
         assert row["text"] == vocabulary.decode([document.tokens])[0]
@@ -114,9 +95,7 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(
         assert row["finished"] == document.finished
 
 
-def test_precision_is_recorded_and_memory_changes_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path, monkeypatch):
     run(monkeypatch, folder, tmp_path / "a.parquet", precision="bfloat16")
     run(monkeypatch, folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
@@ -137,12 +116,8 @@ def test_precision_is_recorded_and_memory_changes_nothing(
     ],
 )
 def test_wrong_flags_are_named_and_nothing_is_written(
-    folder: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, object],
-    message: str,
-) -> None:
+    folder, tmp_path, monkeypatch, options, message
+):
     with pytest.raises(InputError, match=message):
         run(monkeypatch, folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
@@ -156,9 +131,7 @@ def test_wrong_flags_are_named_and_nothing_is_written(
         ({"maximum_length": 0}, "maximum length: is 0"),
     ],
 )
-def test_a_caller_of_the_library_is_told_the_same(
-    folder: Path, changed: dict[str, int], message: str
-) -> None:
+def test_a_caller_of_the_library_is_told_the_same(folder, changed, message):
     numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
     model, options = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
     with pytest.raises(InputError, match=message):

@@ -11,8 +11,6 @@ import copy
 import json
 import math
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -22,21 +20,25 @@ import transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional
 
-from beyond_perplexity.decoding.devices import VOCABULARY_BYTES, bytes_per_row
-from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.generation import (
+    VOCABULARY_BYTES,
+    bytes_per_row,
+    generate,
+    set_precision,
+)
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_model
 from beyond_perplexity.models.huggingface_bring import bring
-from beyond_perplexity.models.huggingface_model import CACHE_STEP, HuggingFace
+from beyond_perplexity.models.huggingface_model import CACHE_STEP
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
-from beyond_perplexity.perplexities.documents import ScoredText
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.models.registry import load_model
+from beyond_perplexity.perplexities.summary import ScoredText, measure
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
 from tests.unit.small_corpora import write_corpus
+from tests.unit.small_models import rescored, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 CPU = torch.device("cpu")
@@ -44,7 +46,7 @@ WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def case(request, tmp_path_factory):
     """Give a model as transformers has it, as we have it, and our vocabulary."""
     folder = tmp_path_factory.mktemp(request.param)
     theirs = MAKERS[request.param](folder)
@@ -53,26 +55,26 @@ def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gpt2(tmp_path_factory):
     folder = tmp_path_factory.mktemp("gpt2")
     make_gpt2(folder)
     return folder
 
 
-def their_ids(vocabulary: HuggingFaceVocabulary, tokens: torch.Tensor) -> torch.Tensor:
+def their_ids(vocabulary, tokens):
     """Map our ids to the model's, by the definition."""
     bos, eos, unk = vocabulary.special_ids
     table = [bos, eos, eos if unk is None else unk, *range(vocabulary.size - 3)]
     return torch.tensor(table)[tokens]
 
 
-def never(theirs: transformers.PreTrainedModel) -> list[int]:
+def never(theirs):
     """List the model's ids that no document has: Llama's <s> and <pad>, and rows of no token."""
     rows = theirs.config.vocab_size
     return [] if theirs.config.model_type == "gpt2" else [1, 3, *range(rows - 7, rows)]
 
 
-def documents(vocabulary: HuggingFaceVocabulary, rows: int = 4, length: int = 40) -> torch.Tensor:
+def documents(vocabulary, rows=4, length=40):
     """Draw tokens that are possible, each row from <s> on."""
     possible = np.setdiff1d(np.arange(3, vocabulary.size), vocabulary.impossible)
     drawn = np.random.default_rng(0).choice(possible, (rows, length))
@@ -123,7 +125,7 @@ def test_probabilities_sum_to_one_over_what_is_possible(case):
     assert torch.allclose(p[:, :, EOS], expected, atol=1e-6)
 
 
-def _text_ids(vocabulary: HuggingFaceVocabulary) -> list[int]:
+def _text_ids(vocabulary):
     """List the model's ids of tokens that texts are made of, from the tokenizer's JSON."""
     held = vocabulary.describe()["tokenizer"]
     special = {token["id"] for token in held["added_tokens"] if token["special"]}
@@ -204,21 +206,14 @@ def test_scores_are_the_models_own_loss(case):
     theirs, ours, vocabulary = case
     summary = measure(ours, vocabulary, TEXTS)
     bos, eos, _ = vocabulary.special_ids
-    blocked = never(theirs)
+    blocked = torch.tensor(never(theirs), dtype=torch.int64)
     total, count = 0.0, 0
     for ids in vocabulary.encode(TEXTS):
         row = torch.tensor([[bos, *(ids - 3).tolist(), eos]])
         with torch.no_grad():
-            if theirs.config.model_type == "gpt2":
-                assert not blocked
-                loss = theirs(input_ids=row, labels=row).loss
-            else:
-                logits = (
-                    theirs(input_ids=row)
-                    .logits[0, :-1]
-                    .index_fill(1, torch.tensor(blocked), -math.inf)
-                )
-                loss = functional.cross_entropy(logits, row[0, 1:])
+            found = theirs(input_ids=row, labels=row)
+            logits = found.logits[0, :-1].index_fill(1, blocked, -math.inf)
+            loss = functional.cross_entropy(logits, row[0, 1:]) if len(blocked) else found.loss
         total += float(loss) * (row.shape[1] - 1)
         count += row.shape[1] - 1
     assert summary["n"]["token"] == count
@@ -251,7 +246,7 @@ DECODINGS = [
 ]
 
 
-def texts_of(model: HuggingFace, decoding: dict[str, Any], count: int = 24, **others: Any) -> list:
+def texts_of(model, decoding, count=24, **others):
     arguments = {"seed": 3, "purpose": "t", "first": 0, "maximum_length": 45, **others}
     return list(generate(model, parse_decoding(decoding), count=count, **arguments))
 
@@ -262,17 +257,10 @@ def test_batch_and_shard_do_not_change_a_text(case, decoding):
     expected = texts_of(ours, decoding, batch_size=16)
     others = (
         texts_of(ours, decoding, batch_size=48),
-        [
-            *texts_of(ours, decoding, count=7),
-            *texts_of(ours, decoding, count=17, first=7),
-        ],
+        [*texts_of(ours, decoding, count=7), *texts_of(ours, decoding, count=17, first=7)],
     )
     for found in others:
-        for one, two in zip(expected, found, strict=True):
-            assert one.doc_id == two.doc_id
-            assert np.array_equal(one.tokens, two.tokens)
-            assert one.log_prob == two.log_prob
-            assert one.finished == two.finished
+        assert same(expected, found)
 
 
 @pytest.mark.parametrize("decoding", DECODINGS, ids=str)
@@ -282,12 +270,7 @@ def test_log_prob_equals_rescoring(case, decoding):
     found = texts_of(ours, decoding, count=60, batch_size=16)
     assert any(len(document.tokens) > CACHE_STEP for document in found)
     for document in found:
-        tokens = torch.tensor([[BOS, *document.tokens.tolist(), EOS]])
-        with torch.no_grad():
-            scores = ours(tokens[:, :-1]).double().log_softmax(-1)[0]
-        steps = scores.gather(1, tokens[0, 1:, None])[:, 0]
-        expected = steps.sum() if document.finished else steps[:-1].sum()
-        assert document.log_prob == pytest.approx(float(expected), rel=1e-5, abs=1e-3)
+        assert document.log_prob == pytest.approx(rescored(ours, document), rel=1e-5, abs=1e-3)
         assert not set(document.tokens.tolist()) & set(vocabulary.impossible)
 
 
@@ -321,7 +304,7 @@ ARCHITECTURES = {  # what they have that the two above have not
 }
 
 
-def make_other(folder: Path, kind: str, special: dict[str, str] | None = None, **more: Any) -> None:
+def make_other(folder, kind, special=None, **more):
     rows = make_tokenizer(folder, special or {"eos_token": "</s>"})
     options = {**SMALL, "vocab_size": rows, "bos_token_id": 0, "eos_token_id": 0, **more}
     config = transformers.AutoConfig.for_model(kind, **options)
@@ -464,7 +447,7 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     generator = np.random.default_rng(0)
     texts = [
         " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
@@ -473,7 +456,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_corpus(tmp_path_factory.mktemp("corpus"), texts, 40) / "documents.parquet"
 
 
-def fit(corpus: Path, folder: Path, source: Path, training: dict[str, Any] | None = None) -> dict:
+def fit(corpus, folder, source, training=None):
     config = {
         "family": "huggingface",
         "architecture": {"path": str(source)},
@@ -525,75 +508,69 @@ def test_a_model_is_trained_further(corpus, tmp_path):
 # ---- what is wrong is named ----
 
 
-def change_config(folder: Path, **changes: Any) -> None:
+def change_config(folder, **changes):
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def pickled(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"\x80\x02.")
-
-
-def without_weights(folder: Path) -> None:
-    (folder / "model.safetensors").unlink()
-
-
-def damaged(folder: Path) -> None:
+def damaged(folder):
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
 
 
-def with_nan(folder: Path) -> None:
+def with_nan(folder):
     tensors = load_file(folder / "model.safetensors")
     tensors["transformer.h.0.ln_1.bias"][3] = float("nan")
     save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def without_config(folder: Path) -> None:
-    (folder / "config.json").unlink()
+def without(pattern, instead=None):
+    def spoil(folder):
+        for path in folder.glob(pattern):
+            path.rename(folder / instead) if instead else path.unlink()
+
+    return spoil
 
 
-def of_no_kind(folder: Path) -> None:
-    change_config(folder, model_type="no-such-model")
+def described(**changes):
+    return lambda folder: change_config(folder, **changes)
 
 
-def with_code(folder: Path) -> None:
-    change_config(folder, model_type="mine", auto_map={"AutoConfig": "mine.Config"})
+def with_code(folder):
+    described(model_type="mine", auto_map={"AutoConfig": "mine.Config"})(folder)
     (folder / "mine.py").write_text("raise SystemExit('foreign code ran')")
 
 
-def of_other_shape(folder: Path) -> None:
-    change_config(folder, n_layer=3)
-
-
-def without_tokenizer(folder: Path) -> None:
-    for file in folder.glob("tokenizer*.json"):
-        file.unlink()
-
-
-def with_larger_tokenizer(folder: Path) -> None:
-    make_tokenizer(folder, {"eos_token": END}, size=310)
-
-
-def without_end(folder: Path) -> None:
+def without_end(folder):
     make_tokenizer(folder, {"unk_token": "<unk>"})
     change_config(folder, eos_token_id=None)
+
+
+WEIGHTS = "model.safetensors"
 
 
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (pickled, r"its weights are pickled \(pytorch_model\.bin\).*safetensors"),
-        (without_weights, r"has no weights \(\*\.safetensors\)"),
+        (
+            without(WEIGHTS, instead="pytorch_model.bin"),
+            r"its weights are pickled \(pytorch_model\.bin\).*safetensors",
+        ),
+        (without(WEIGHTS), r"has no weights \(\*\.safetensors\)"),
         (damaged, "holds no causal language model to load"),
         (with_nan, r"model\.safetensors: 1 of the \d+ numbers of 'transformer\.h\.0\.ln_1\.bias'"),
-        (without_config, "has no config.json"),
-        (of_no_kind, "holds no causal language model to load.*no-such-model"),
+        (without("config.json"), "has no config.json"),
+        (
+            described(model_type="no-such-model"),
+            "holds no causal language model to load.*no-such-model",
+        ),
         (with_code, "holds no causal language model to load"),
-        (of_other_shape, "do not fit config.json: transformer.h.2"),
-        (without_tokenizer, "holds no tokenizer.*tokenizer.json"),
-        (with_larger_tokenizer, "the tokenizer has the id 30[0-9], but the model has only 300 ids"),
+        (described(n_layer=3), "do not fit config.json: transformer.h.2"),
+        (without("tokenizer*.json"), "holds no tokenizer.*tokenizer.json"),
+        (
+            lambda folder: make_tokenizer(folder, {"eos_token": END}, 310),
+            "the tokenizer has the id 30[0-9], but the model has only 300 ids",
+        ),
         (without_end, "no token ends a document"),
     ],
 )
@@ -652,7 +629,7 @@ def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_pa
     shutil.copytree(gpt2, snapshot)
     asked = []
 
-    def download(name: str, **options: Any) -> str:
+    def download(name, **options):
         asked.append((name, options["revision"], options["allow_patterns"]))
         return str(snapshot)
 
@@ -686,7 +663,7 @@ def test_a_vocabulary_belongs_to_the_other_families(corpus, gpt2, tmp_path):
         fit_files(corpus, None, {"family": "lstm"}, 1, CPU, tmp_path / "m", tmp_path / "c")
 
 
-def test_bfloat16_weights_keep_the_frequencies_of_the_places(case: Any) -> None:
+def test_bfloat16_weights_keep_the_frequencies_of_the_places(case):
     """Oracle: the float32 buffers; GPT-2 has none, Llama has its rotary frequencies."""
     _, ours, _ = case
     model = copy.deepcopy(ours)
@@ -700,7 +677,7 @@ def test_bfloat16_weights_keep_the_frequencies_of_the_places(case: Any) -> None:
     assert next(model.parameters()).dtype == torch.bfloat16
 
 
-def test_the_memory_of_a_row_is_that_of_its_whole_cache(case: Any) -> None:
+def test_the_memory_of_a_row_is_that_of_its_whole_cache(case):
     """Oracle: layers x keys and values x heads x width x places x 4 bytes, from the config."""
     theirs, ours, _ = case
     config = theirs.config

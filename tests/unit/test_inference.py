@@ -9,35 +9,30 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from contextlib import contextmanager
 from itertools import combinations, product
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.stats import binom
 from scipy.stats import t as student
 
-from beyond_perplexity.inference import exchanged_units, held_out, holm_adjustment
-from beyond_perplexity.inference.halves import Floor
+from beyond_perplexity.inference import exchanged_units, held_out, p_values
+from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws, group_draws
+from beyond_perplexity.inference.halves import Floor, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
-from beyond_perplexity.tendencies import document_measures, power_laws, tested_rows
+from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.tendencies import document_measures, measures, power_laws
 from beyond_perplexity.tendencies.definitions import MeasureRow
-from beyond_perplexity.tendencies.measures import measure_rows, null_draws
+from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
 from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.power_laws import (
-    Halves,
     fit_truncated_zipf,
     rank_order,
     split_fit,
 )
-from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
+from tests.unit.text_pairs import NO_LIMITS, STOP, pair_of, rows_of
 
-STOP = StopWords("test", frozenset({"w1", "w3"}))
-NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
 TWO_SIDED = "mean_difference"
 
 
@@ -48,22 +43,6 @@ def draw(seed: int, n: int, mean: float = 6) -> list[str]:
     return [" ".join(f"w{k}" for k in document) for document in drawn]
 
 
-@contextmanager
-def pair_of(folder, first, second, groups=(None, None)):
-    """Bring two lists of texts together, with the group of each document."""
-    bodies = []
-    for place, texts in enumerate((first, second)):
-        with StatisticsCounter(STOP) as counter:
-            counter.add(pa.array(texts))
-            counter.write(folder / f"{place}.parquet", {})
-        bodies.append(read_statistics(folder / f"{place}.parquet"))
-    held = tuple(None if g is None else np.asarray(g, np.int32) for g in groups)
-    classes = ClassOptions(STOP, True)
-    texts = [pa.array(first)], [pa.array(second)]
-    with paired(*bodies, texts, groups=held, classes=classes) as pair:
-        yield pair
-
-
 def ks(first: list[float], second: list[float]) -> float:
     def at(side: list[float], x: float) -> float:
         return sum(y <= x for y in side) / len(side)
@@ -71,18 +50,10 @@ def ks(first: list[float], second: list[float]) -> float:
     return max(abs(at(first, x) - at(second, x)) for x in {*first, *second})
 
 
-def largest(first: list[list[str]], second: list[list[str]]) -> float:
-    counts = [Counter(w for document in side for w in document) for side in (first, second)]
+def shares_apart(sides: list[list[list[str]]]) -> list[float]:
+    counts = [Counter(w for document in side for w in document) for side in sides]
     n = [sum(c.values()) for c in counts]
-    types = {*counts[0], *counts[1]}
-    return max(abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in types)
-
-
-def tvd(first: list[list[str]], second: list[list[str]]) -> float:
-    counts = [Counter(w for document in side for w in document) for side in (first, second)]
-    n = [sum(c.values()) for c in counts]
-    types = {*counts[0], *counts[1]}
-    return sum(abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in types) / 2
+    return [abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in {*counts[0], *counts[1]}]
 
 
 def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float]:
@@ -90,7 +61,8 @@ def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float
     sides = [[text.split() for text in side] for side in (first, second)]
     lengths = [[len(t) for t in side] for side in sides]
     stop = [[sum(w in STOP.words for w in t) / len(t) for t in side] for side in sides]
-    found = {("unigram", "tvd"): tvd(*sides), ("unigram", "max_difference"): largest(*sides)}
+    apart = shares_apart(sides)
+    found = {("unigram", "tvd"): sum(apart) / 2, ("unigram", "max_difference"): max(apart)}
     for name, (one, two) in (("length", lengths), ("stop_words", stop)):
         found[name, "ks"] = ks(one, two)
         found[name, TWO_SIDED] = float(np.mean(two) - np.mean(one))
@@ -121,12 +93,12 @@ REFERENCE, SAMPLES = draw(0, 9), draw(1, 9, mean=7)
 GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3]
 
 
-def test_permuted_groups_are_all_the_choices_of_groups(tmp_path):
+def test_permuted_groups_are_all_the_choices_of_groups():
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
-    with pair_of(tmp_path, REFERENCE, SAMPLES, (GROUPS, own)) as pair:
+    with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
-    assert exchanged.scheme == "groups"
+    assert (exchanged.scheme, pair.n_groups(0)) == ("groups", 4)
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
     exact = []
@@ -139,10 +111,10 @@ def test_permuted_groups_are_all_the_choices_of_groups(tmp_path):
 
 
 @pytest.mark.parametrize("n", [9, 5, 20])
-def test_swaps_are_all_the_swaps(tmp_path, n):
+def test_swaps_are_all_the_swaps(n):
     """Documents of the smaller text weigh more: repeated as often in the enumeration."""
     samples = draw(1, n, mean=7)
-    with pair_of(tmp_path, REFERENCE, samples, (GROUPS, None)) as pair:
+    with pair_of(REFERENCE, samples, (GROUPS, None)) as pair:
         drawn = null_draws(pair, NO_LIMITS, 3)
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
     assert exchanged.scheme == "swaps"
@@ -201,11 +173,11 @@ def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[fl
     return e_h - e_m, math.sqrt(v_h + v_m), df
 
 
-def test_the_held_out_distance_is_that_of_a_loop(tmp_path):
+def test_the_held_out_distance_is_that_of_a_loop():
     first, second = draw(5, 40), draw(6, 33)
     codes = np.sort(np.random.default_rng(0).integers(0, 12, 40))
     codes = np.unique(codes, return_inverse=True)[1]
-    with pair_of(tmp_path, first, second, (codes, None)) as pair:
+    with pair_of(first, second, (codes, None)) as pair:
         found = held_out.held_out_distance(pair.documents, pair.groups, 9)
     groups = held_out._halves(codes.max() + 1, 9, "reference")
     halves = held_out._halves(33, 9, "samples")
@@ -219,20 +191,16 @@ def test_the_held_out_distance_is_that_of_a_loop(tmp_path):
     assert found.lower_limit(0.95) == pytest.approx(max(0, np.median(limits)))
 
 
-def test_the_held_out_distance_of_some_documents_is_that_of_them_alone(tmp_path):
+def test_the_held_out_distance_of_some_documents_is_that_of_them_alone():
     first, second = draw(5, 40), draw(6, 33)
     kept = np.arange(40) % 8 != 3
-    with pair_of(tmp_path, first, second) as pair:
+    with pair_of(first, second) as pair:
         cut = held_out.held_out_distance(pair.documents, (None, None), 9, (kept, None))
     some = [text for text, own in zip(first, kept, strict=True) if own]
-    with pair_of(tmp_path, some, second) as pair:
+    with pair_of(some, second) as pair:
         alone = held_out.held_out_distance(pair.documents, (None, None), 9)
     assert cut.estimate == pytest.approx(alone.estimate)
     assert cut.df == pytest.approx(alone.df)
-
-
-def by_key(rows: list[MeasureRow]) -> dict[tuple[str, str], MeasureRow]:
-    return {row.key: row for row in rows}
 
 
 COMPARED = [
@@ -244,34 +212,41 @@ COMPARED = [
 ]
 
 
-@pytest.mark.parametrize("scheme", ["documents", "groups", "swaps"])
-def test_a_text_against_itself_has_p_1_in_every_row(tmp_path, scheme):
-    texts = draw(3, 60)
-    codes = np.arange(60) // 2
-    groups = {"documents": (None, None), "groups": (codes, codes), "swaps": (codes, None)}[scheme]
+SCHEMES = ["documents", "groups", "swaps", "draws"]
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_text_against_itself_has_p_1_in_every_row(scheme):
+    texts, codes = draw(3, 60), np.arange(60) // 2
+    groups = [(None, None), (codes, codes), (codes, None), (None, codes)][SCHEMES.index(scheme)]
     options = MeasurementOptions(permutations=39, bootstrap=0, monte_carlo=0)
-    with pair_of(tmp_path, texts, texts, groups) as pair:
-        rows = by_key(measure_rows(pair, options, 0))
+    rows = rows_of(texts, texts, groups, options)
     assert {rows[key].p_value for key in COMPARED} == {1.0}
     assert {rows[key].p_adjusted for key in COMPARED} == {1.0}
 
 
-def test_groups_that_are_too_few_give_no_verdict(tmp_path):
-    codes = np.arange(60) // 4  # 15 groups
-    with pair_of(tmp_path, draw(3, 60), draw(4, 60), (codes, None)) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
-        groups = pair.n_groups(0)
-    assert groups == 15
+@pytest.mark.parametrize(
+    ("sizes", "groups", "said"),
+    [
+        ((60, 60), (15, None), "effective groups in the reference, fewer than 20"),
+        ((70, 45), (None, 15), "15 groups of samples"),
+        ((15, 180), (None, 60), "15 documents of the ref"),
+    ],
+)
+def test_too_few_groups_or_blocks_give_no_verdict(sizes, groups, said):
+    both = zip(sizes, groups, strict=True)
+    own = [None if many is None else np.arange(n) // (n // many) for n, many in both]
+    rows = rows_of(draw(3, sizes[0]), draw(4, sizes[1]), own)
     for key in COMPARED:
         assert math.isnan(rows[key].p_value)
         assert math.isnan(rows[key].p_adjusted)
-        assert "effective groups in the reference, fewer than 20" in rows[key].note
+        assert said in rows[key].note
 
 
-def test_swaps_give_verdicts_where_they_are_sound(tmp_path):
+def test_swaps_give_verdicts_where_they_are_sound():
     codes = np.arange(120) // 3
-    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, None)) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    with pair_of(draw(3, 120), draw(4, 120), (codes, None)) as pair:
+        rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
         expected = held_out.held_out_distance(pair.documents, pair.groups, 0).p_value
     withheld = {key for key in COMPARED if math.isnan(rows[key].p_value)}
     assert {("rank_frequency", "ks_empirical"), ("unigram", "tvd_1000")} <= withheld
@@ -288,10 +263,9 @@ def test_swaps_give_verdicts_where_they_are_sound(tmp_path):
     assert rows["unigram", "tvd"].p_value == expected
 
 
-def test_permuted_groups_say_that_lengths_show_in_types(tmp_path):
+def test_permuted_groups_say_that_lengths_show_in_types():
     codes = np.arange(120) // 3
-    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, codes)) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
     assert rows["length", "ks"].note.startswith("exchanged: whole groups")
@@ -312,13 +286,13 @@ def nearly_single(n: int) -> np.ndarray:
         (1, np.arange(120) // 3, "draws", ""),
     ],
 )
-def test_groups_of_other_sizes_are_not_exchanged(tmp_path, size, own, scheme, reason):
+def test_groups_of_other_sizes_are_not_exchanged(size, own, scheme, reason):
     """The fourth has one group of 20 and 100 single documents: neither groups nor documents."""
     codes = np.arange(120) // size
-    with pair_of(tmp_path, draw(3, 120), draw(4, 120), (codes, own)) as pair:
+    with pair_of(draw(3, 120), draw(4, 120), (codes, own)) as pair:
         assert exchanged_units.scheme_of(pair.groups) == scheme
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
-        told = tested_rows.exchanged_told(pair, (codes, own))
+        rows = {row.key: row for row in measure_rows(pair, NO_LIMITS, 0)}
+        told = measures.exchanged_told(pair, (codes, own))
     row = rows["length", "ks"]
     assert math.isnan(row.p_value) == bool(reason)
     assert reason in row.note
@@ -334,14 +308,10 @@ def test_effective_groups_are_those_of_equal_ones():
 
 
 def test_holm_is_that_of_hand():
-    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx(
-        [0.03, 0.06, 0.06, 0.02]
-    )
-    assert holm_adjustment.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx(
-        [0.06, 0.12, 0.12, 0.04]
-    )
-    assert holm_adjustment.holm([0.6, 0.9]) == pytest.approx([1, 1])
-    assert len(holm_adjustment.holm([])) == 0
+    assert p_values.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert p_values.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
+    assert p_values.holm([0.6, 0.9]) == pytest.approx([1, 1])
+    assert len(p_values.holm([])) == 0
 
 
 def test_children_are_rejected_with_their_parents_alone():
@@ -355,7 +325,7 @@ def test_children_are_rejected_with_their_parents_alone():
         ("symbols", "ks"): math.nan,
     }
     # Three primary tests: a child whose parent has no test is one of its own.
-    assert tested_rows.adjusted_p_values(given) == pytest.approx(
+    assert measures.adjusted_p_values(given) == pytest.approx(
         {
             ("length", "ks"): 0.03,
             ("length", TWO_SIDED): 0.5,
@@ -366,65 +336,55 @@ def test_children_are_rejected_with_their_parents_alone():
     )
 
 
-def rows_with(p: float, n: int) -> list[MeasureRow]:
-    return [MeasureRow(f"t{i}", "ks", 0.1, p_value=p) for i in range(n)]
-
-
 def test_what_permutations_cannot_reach_is_said():
     """A star is p < level: the smallest p at a level itself has none."""
-    assert tested_rows.star_warning(rows_with(0.5, 8), 1999) == ""
-    assert "1,600 are needed" in tested_rows.star_warning(
-        rows_with(0.5, 8), 1599
-    )  # 8 / 1600 = .005
-    assert tested_rows.star_warning(rows_with(0.5, 8), 1600) == ""
-    assert tested_rows.star_warning(rows_with(0.5, 10), 2000) == ""
-    assert tested_rows.star_warning(rows_with(0.5, 11), 1999).startswith(
-        "1,999 permutations cannot"
-    )
-    assert "2,200 are needed" in tested_rows.star_warning(rows_with(0.5, 11), 1999)
-    assert "p < 0.05 in a family of 16" in tested_rows.star_warning(
-        rows_with(0.5, 8), 199, bodies=2
-    )
-    adjusted = tested_rows.adjusted_rows(rows_with(0.001, 11), 999)
+
+    def rows(p: float, n: int) -> list[MeasureRow]:
+        return [MeasureRow(f"t{i}", "ks", 0.1, p_value=p) for i in range(n)]
+
+    warning = measures.star_warning
+    for n, draws in ((8, 1999), (8, 1600), (10, 2000)):
+        assert warning(rows(0.5, n), draws) == ""
+    assert "1,600 are needed" in warning(rows(0.5, 8), 1599)  # 8 / 1600 = .005
+    assert warning(rows(0.5, 11), 1999).startswith("1,999 permutations cannot")
+    assert "2,200 are needed" in warning(rows(0.5, 11), 1999)
+    assert "p < 0.05 in a family of 16" in warning(rows(0.5, 8), 199, bodies=2)
+    adjusted = measures.adjusted_rows(rows(0.001, 11), 999)
     assert adjusted[0].p_adjusted == pytest.approx(0.011)
     assert "2,200" in adjusted[0].note
     for size in range(1, 40):
         for level in (0.05, 0.005):
-            needed = holm_adjustment.needed_draws(size, level, 1)
-            reached = [B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1)]
-            assert (needed or 1) == reached[0]
+            needed = p_values.needed_draws(size, level, 1)
+            enough = (B for B in range(1, 9000) if size * 1000 < round(level * 1000) * (B + 1))
+            assert (needed or 1) == next(enough)
 
 
-def test_few_documents_at_shared_lengths_give_no_verdict(tmp_path, monkeypatch):
+def test_few_documents_at_shared_lengths_give_no_verdict(monkeypatch):
     first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
     for least, withheld in ((20, True), (15, False)):
         monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
-        with pair_of(tmp_path, first, second) as pair:
-            row = by_key(measure_rows(pair, NO_LIMITS, 0))["type_token_unigrams", "ks_empirical"]
+        row = rows_of(first, second)["type_token_unigrams", "ks_empirical"]
         assert math.isnan(row.p_value) == withheld
         assert "1 shared length with 40 of 44 documents" in row.note
         assert ("15 of the reference" in row.note) == withheld
 
 
-def test_a_nearly_empty_text_has_rows(tmp_path):
-    with pair_of(tmp_path, ["a b c d", "e f"], ["a"]) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+def test_a_nearly_empty_text_has_rows():
+    rows = rows_of(["a b c d", "e f"], ["a"])
     assert math.isnan(rows["unigram", "tvd"].value)
     assert "longer than the other text" in rows["unigram", "tvd"].note
     assert rows["length", "mean"].value == 1
 
 
-def test_the_note_of_the_largest_difference_is_plain_text(tmp_path):
-    with pair_of(tmp_path, ["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4) as pair:
-        note = by_key(measure_rows(pair, NO_LIMITS, 0))["unigram", "max_difference"].note
+def test_the_note_of_the_largest_difference_is_plain_text():
+    note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
 
 
-def test_the_largest_difference_without_the_unknown_word(tmp_path):
+def test_the_largest_difference_without_the_unknown_word():
     first, second = ["a b a b"] * 5, ["a <unk> <unk> b"] * 5
-    with pair_of(tmp_path, first, second) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0))
+    rows = rows_of(first, second)
     assert rows["unigram", "max_difference"].value == pytest.approx(0.5)
     assert rows["unigram", "max_difference_known"].value == pytest.approx(0.25)
     assert 'word "a"' in rows["unigram", "max_difference_known"].note
@@ -433,10 +393,9 @@ def test_the_largest_difference_without_the_unknown_word(tmp_path):
     )
 
 
-def test_floors_fill_their_columns(tmp_path):
+def test_floors_fill_their_columns():
     floors = {("unigram", "tvd"): Floor(0.1, 0.05, 0.2), ("length", "ks"): Floor(0.1, 0, 1, 0.03)}
-    with pair_of(tmp_path, draw(3, 30), draw(4, 30)) as pair:
-        rows = by_key(measure_rows(pair, NO_LIMITS, 0, floors=floors))
+    rows = rows_of(draw(3, 30), draw(4, 30), floors=floors)
     row = rows["unigram", "tvd"]
     assert row.excess == pytest.approx(row.value - 0.1)
     assert (row.floor, row.floor_low, row.floor_high) == (0.1, 0.05, 0.2)
@@ -458,23 +417,10 @@ def test_limits_are_those_of_their_formulas():
     assert found == pytest.approx((math.sqrt(3 / 2), 64 / 24 - 1))
 
 
-def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:
-    tokens = rng.zipf(s, n)
-    sides = [np.bincount(half[half <= 10**5], minlength=10**5 + 1) for half in np.split(tokens, 2)]
-    orders = [rank_order(counts, 10_000, rng) for counts in sides]
-    return Halves((sides[1][orders[0]], sides[0][orders[1]]))
-
-
-@pytest.mark.parametrize("s", [1.1, 1.2, 1.5])
-def test_the_split_fit_finds_the_exponent(s):
-    halves = zipf_halves(np.random.default_rng(round(10 * s)), s, 10**6)
-    assert halves.exponent == pytest.approx(s, rel=0.01)
-
-
-def test_the_interval_of_the_split_fit_leaves_documents_out(tmp_path):
+def test_the_interval_of_the_split_fit_leaves_documents_out():
     """Oracle: the fit without each document of the half that gives the frequencies."""
     texts = draw(7, 120, mean=90)
-    with pair_of(tmp_path, texts, texts) as pair:
+    with pair_of(texts, texts) as pair:
         documents, types = pair.documents, pair.types.to_pylist()
         found = split_fit(documents, 0, np.arange(120), None, 0.95, 4)
     rng = held_out.stream(4, "zipf/halves", 0)
@@ -501,7 +447,7 @@ def test_the_interval_of_the_split_fit_leaves_documents_out(tmp_path):
     assert found.halves.exponent - found.low == pytest.approx(margin, rel=0.02)
 
 
-def test_the_split_interval_covers_the_exponent_at_its_ranks(tmp_path):
+def test_the_split_interval_covers_the_exponent_at_its_ranks():
     """Zipf's law in few documents: what is named is covered, the law's own exponent less."""
     law = np.arange(1, 301.0) ** -1.2
     law /= law.sum()
@@ -509,7 +455,7 @@ def test_the_split_interval_covers_the_exponent_at_its_ranks(tmp_path):
     for repeat in range(repeats):
         rng = np.random.default_rng(repeat)
         texts = [" ".join(f"w{k}" for k in rng.choice(300, 120, p=law) + 1) for _ in range(60)]
-        with pair_of(tmp_path, texts, texts[:2]) as pair:
+        with pair_of(texts, texts[:2]) as pair:
             shares = np.array([law[int(name[1:]) - 1] for name in pair.types.to_pylist()])
             found = split_fit(pair.documents, 0, np.arange(60), None, 0.95, repeat)
         fits = [fit_truncated_zipf(shares[order]) for order in found.orders]
@@ -518,12 +464,11 @@ def test_the_split_interval_covers_the_exponent_at_its_ranks(tmp_path):
     assert held >= binom.ppf(1e-3, repeats, 0.93)
 
 
-def test_few_ranks_have_no_split_fit(tmp_path):
+def test_few_ranks_have_no_split_fit():
     """With 10 words the fit would be of ten points; the paper's own stays."""
     texts = [" ".join(f"w{int(word[1:]) % 10}" for word in t.split()) for t in draw(7, 120, 20)]
     options = MeasurementOptions(permutations=0, bootstrap=9, monte_carlo=9)
-    with pair_of(tmp_path, texts, texts) as pair:
-        rows = by_key(measure_rows(pair, options, 0))
+    rows = rows_of(texts, texts, options=options)
     for suffix in ("", "_reference"):
         row = rows["rank_frequency", f"zipf_s_split{suffix}"]
         assert np.isnan([row.value, row.low, row.high]).all()
@@ -531,8 +476,7 @@ def test_few_ranks_have_no_split_fit(tmp_path):
         assert rows["rank_frequency", f"zipf_ranks{suffix}"].value == 10
         assert rows["rank_frequency", f"zipf_s{suffix}"].value > 0
     assert math.isnan(rows["rank_frequency", "ks_zipf_model"].p_value_law)
-    with pair_of(tmp_path, draw(7, 120, 90), draw(8, 120, 90)) as pair:
-        rows = by_key(measure_rows(pair, options, 0))
+    rows = rows_of(draw(7, 120, 90), draw(8, 120, 90), options=options)
     assert rows["rank_frequency", "zipf_s_split"].value > 0
     for name in ("ks_zipf_model", "ks_zipf_reference"):
         assert rows["rank_frequency", name].p_value_law > 0
@@ -553,7 +497,7 @@ def test_groups_of_samples_count_by_their_effective_number():
         assert found == pytest.approx((0.2, math.sqrt(v_h + v_m), df))
 
 
-def test_both_sides_groups_reach_the_held_out_distance(tmp_path, monkeypatch):
+def test_both_sides_groups_reach_the_held_out_distance(monkeypatch):
     asked = []
     plain = held_out.combine
 
@@ -563,16 +507,131 @@ def test_both_sides_groups_reach_the_held_out_distance(tmp_path, monkeypatch):
 
     monkeypatch.setattr(held_out, "combine", combine)
     codes = np.arange(60) // 3
-    with pair_of(tmp_path, draw(3, 60), draw(4, 60), (codes, codes)) as pair:
+    with pair_of(draw(3, 60), draw(4, 60), (codes, codes)) as pair:
         held_out.held_out_distance(pair.documents, (codes, codes), 0)
         held_out.held_out_distance(pair.documents, (codes, None), 0)
     assert asked == [True] * held_out.HALVINGS + [False] * held_out.HALVINGS
 
 
 def test_thresholds_are_those_that_were_fixed():
-    assert tested_rows.EFFECTIVE_GROUPS == 20
+    assert measures.EFFECTIVE_GROUPS == 20
     assert held_out.HALVINGS == 7
     assert document_measures.DOCUMENTS_AT_LENGTHS == 20
     assert power_laws.OCCURRENCES == 10
     assert power_laws.SPLIT_RANKS == 30
     assert (exchanged_units.SIZE_RATIO, exchanged_units.NEARLY_SINGLE) == (2, 0.9)
+
+
+FEW = MeasurementOptions(permutations=40, bootstrap=0, monte_carlo=0, zipf_ranks=None)
+
+
+@pytest.mark.parametrize(("n", "groups"), [(9, 9), (20, 7), (5, 12)])
+def test_every_draw_takes_one_document_of_each_block(n, groups):
+    codes = np.random.default_rng(1).permutation(np.repeat(np.arange(groups), 4))
+    draws = GroupDraws(codes, n, 3)
+    m = min(n, groups)
+    seen = [set(), set()]
+    blocks: list[dict[int, int]] = [{}, {}]
+    for reference, samples in draws:
+        assert len(reference) == len(samples) == m
+        assert len(set(reference)) == len(set(codes[samples])) == m
+        for body, units in enumerate((reference, codes[samples])):
+            seen[body] |= set(units.tolist())
+            for block, unit in enumerate(units.tolist()):
+                assert blocks[body].setdefault(unit, block) == block  # in all draws alike
+    assert [len(found) for found in seen] == [n, groups]
+    assert len(list(draws)) == GROUP_DRAWS
+    for first, again in zip(draws, GroupDraws(codes, n, 3), strict=True):
+        assert all(np.array_equal(*both) for both in zip(first, again, strict=True))
+
+
+@pytest.mark.parametrize(("n", "groups"), [(12, 12), (14, 6)])
+def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
+    reference, samples = draw(1, n), draw(2, 3 * groups)
+    codes = np.arange(3 * groups) // 3
+    with pair_of(reference, samples, (None, codes)) as pair:
+        observed, null = averaged_draws(pair, FEW, 5)
+        draws = group_draws(pair.groups, pair.n_documents, 5)
+    m = min(n, groups)
+    expected: list[list[dict]] = [[] for _ in range(FEW.permutations + 1)]
+    for first, second in draws:
+        units = draws.units((first, second))
+        labels = np.concatenate(list(units.labels(FEW.permutations, 5)), axis=1)
+        assert labels.shape == (2 * m, FEW.permutations)
+        assert (labels[:m] != labels[m:]).all()
+        for place, label in enumerate([np.arange(2 * m) < m, *labels.T]):
+            sides: tuple[list[str], list[str]] = ([], [])
+            for block in range(m):
+                sides[not label[block]].append(reference[first[block]])
+                sides[not label[m + block]].append(samples[second[block]])
+            expected[place].append(measured(*sides))
+    for key in expected[0][0]:
+        used = 1 if key[1] == "ks_empirical" else GROUP_DRAWS  # types by length: of one draw
+        several = [[one[key] for one in held[:used]] for held in expected]
+        values = [found[0] if used == 1 else np.nanmean(found) for found in several]
+        assert observed[key] == pytest.approx(values[0], nan_ok=True), key
+        assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
+
+
+def test_every_row_has_a_verdict():
+    codes = np.arange(300) // 5
+    rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
+    for key in COMPARED:
+        assert 0 < rows[key].p_value <= 1, key
+        assert not rows[key].withheld
+        assert "one document per group of the samples" in rows[key].note
+        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
+        assert draws in rows[key].note
+
+
+def test_the_floor_takes_one_document_of_each_group():
+    codes = np.arange(200) // 5
+    with pair_of(draw(3, 60), draw(4, 200), (None, codes)) as pair:
+        halving = Halving(pair.groups, pair.n_documents, 1, pair.document_lengths[0])
+        parts = [halving.parts(number)[0] for number in range(5)]
+    for first, second, cut in parts:
+        assert len(first) == len(second) == len(cut) == 30
+        assert not set(first) & set(second)
+        assert len(set(codes[cut])) == 30
+    assert len({tuple(sorted(cut)) for _, _, cut in parts}) == 5
+
+
+def p_value(
+    reference: np.ndarray,
+    samples: np.ndarray,
+    codes: np.ndarray,
+    seed: int,
+    most: int = GROUP_DRAWS,
+) -> float:
+    """Test a difference of means of numbers, by all draws or by the first ones alone."""
+    draws, found = GroupDraws(codes, len(reference), seed), []
+    for number, drawn in enumerate(draws):
+        if number < most:
+            apart = reference[drawn[0]] - samples[drawn[1]]  # (P,)
+            (labels,) = draws.units((np.arange(len(apart)),) * 2).labels(32, seed)
+            signs = np.where(labels[: len(apart)], 1, -1)  # (P, B)
+            found.append(np.append(apart.sum(), apart @ signs))
+    mean = np.abs(np.mean(found, axis=0))
+    return permutation_p(float(mean[0]), mean[1:])
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.7])
+@pytest.mark.parametrize(("n", "groups"), [(40, 40), (160, 30), (30, 120)])
+def test_the_level_holds_and_draws_add_power(n, groups, alike):
+    """500 repeats of skew numbers, whose means a quarter more than the level may tell apart.
+
+    Permuted units would reject 15 to 25% where 120 groups meet 30 documents.
+    """
+    codes, rng = np.arange(5 * groups) // 5, np.random.default_rng(7)
+    rejected = np.zeros(3)
+    for repeat in range(500):
+        reference = rng.standard_exponential(n)
+        shared = rng.random(groups)[codes] < alike  # such documents are copies of one
+        own = rng.standard_exponential(5 * groups)
+        samples = np.where(shared, own[codes * 5], own)
+        level = 2.5 / 33  # of 33 values of p
+        rejected[0] += p_value(reference, samples, codes, repeat) <= level
+        rejected[1] += p_value(reference, samples + 0.35, codes, repeat) <= level
+        rejected[2] += p_value(reference, samples + 0.35, codes, repeat, 1) <= level
+    assert rejected[0] <= binom.ppf(0.999, 500, 1.25 * 2 / 33)
+    assert rejected[1] > rejected[2]

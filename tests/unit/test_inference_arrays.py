@@ -121,10 +121,7 @@ def test_the_held_out_distance_bounds_the_true_one_from_below() -> None:
     [
         (lambda x: inference.permutation_test(x, x[:0]), "give a number for each document"),
         (lambda x: inference.permutation_test(x, x, groups=(x[:3], None)), "3 groups of 12"),
-        (
-            lambda x: inference.permutation_test(x, x, groups=(x // 2, x // 6)),
-            "not exchangeable",
-        ),
+        (lambda x: inference.permutation_test(x, x, groups=(x // 2, x // 6)), "not exchangeable"),
         (lambda x: inference.held_out_total_variation(x, x), "documents by the same types"),
         (
             lambda x: inference.half_baseline(x, x, max, groups=(None, x[:2])),

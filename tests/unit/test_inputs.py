@@ -38,7 +38,6 @@ from beyond_perplexity.storage.inputs import (
     brief_repr,
     check_input,
     copy_member,
-    open_archive,
     open_input,
     parse_json,
     read_json,
@@ -166,12 +165,10 @@ def test_a_pipe_is_read_where_once_is_enough_and_refused_elsewhere(tmp_path: Pat
             open_it(tmp_path / "pipe.csv")
 
 
-def test_what_is_held_whole_has_a_limit_and_is_utf8(tmp_path: Path) -> None:
+def test_what_is_held_whole_is_unpacked_and_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(gzip.compress(bytes(3000)))
-    with pytest.raises(InputError, match="more than 2,999 bytes"):
-        read_whole(path, 2999)
-    assert len(read_whole(path, 3000)) == 3000
+    assert len(read_whole(path)) == 3000
     path.write_bytes("\ufeffa\nb".encode() + b"\xff")
     with pytest.raises(InputError, match="line 2: is not UTF-8"):
         read_utf8(path)
@@ -205,9 +202,9 @@ def test_a_member_is_copied_part_by_part(tmp_path: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("places", "value", "message"),
     [
-        ((6, 8), 1, "'a.txt' is encrypted"),
+        ((6, 8), 1, "'a.txt' .*encrypted"),
         ((8, 10), 77, "cannot be unpacked"),
-        ((200, 200), 0, "truncated or damaged"),
+        ((200, 200), 0, "cannot be unpacked"),
     ],
 )
 def test_archives_that_python_cannot_unpack_are_told(
@@ -222,15 +219,13 @@ def test_archives_that_python_cannot_unpack_are_told(
         take(str(path), "a.txt", tmp_path / "out")
 
 
-def test_archives_have_members_and_a_size(tmp_path: Path) -> None:
+def test_archives_have_members(tmp_path: Path) -> None:
     archive(tmp_path / "a.zip")
     with pytest.raises(InputError, match=r"no zip archive with a member 'b\.txt'"):
         take(str(tmp_path / "a.zip"), "b.txt", tmp_path / "out")
-    with pytest.raises(InputError, match="unpacks to 1,000 bytes"):
-        open_archive(tmp_path / "a.zip", 999)
     (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
-    with pytest.raises(InputError, match=r"b\.zip: is no zip archive"):
-        open_archive(tmp_path / "b.zip")
+    with pytest.raises(InputError, match=r"b\.zip: .* cannot be unpacked \(File is not a zip file"):
+        take(str(tmp_path / "b.zip"), "a.txt", tmp_path / "out")
 
 
 # ---- JSON ----

@@ -139,11 +139,7 @@ def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed
     [
         ("perplexity --model m --text t", OF_MODELS, "models"),
         ("contrast --model m --pairs p", OF_MODELS, "models"),
-        (
-            "similarity --pairs p.tsv --evaluator words.txt --measure wmd",
-            OF_SEMANTICS,
-            "semantics",
-        ),
+        ("similarity --pairs p.tsv --evaluator words.txt --measure wmd", OF_SEMANTICS, "semantics"),
         ("run --configfile c.yaml", OF_WORKFLOW, "workflow"),
     ],
 )

@@ -17,9 +17,9 @@ from beyond_perplexity.decoding.generation import generate, set_precision
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.ngrams.arpa import read_arpa, write_arpa
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.kneser_ney_reference import PlainKneserNey

@@ -27,7 +27,7 @@ import beyond_perplexity
 from beyond_perplexity.commands import perplexity as perplexity_command
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.test_library import FAST, HUMAN, MODEL, QUICK, SAMPLES, scores

@@ -20,7 +20,7 @@ from beyond_perplexity.commands import contrast as contrast_command
 from beyond_perplexity.commands import perplexity as perplexity_command
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.vocabulary import ClosedVocabulary
 
 TEXTS = ["a b", "b b c", "a", "b a a b"]

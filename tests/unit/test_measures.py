@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import combinations, pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,22 +18,19 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.inference.histogram_draws import DocumentGroups
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.schemas import corpora as samples
-from beyond_perplexity.schemas.tendencies import CURVES, TENDENCY_MEASURES
-from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies import document_measures, power_laws
-from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measure_rows, measure_table, measured_tendencies
-from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.pairs import paired
+from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
+from beyond_perplexity.tendencies import document_counts, document_measures, power_laws
+from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
+from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
+from beyond_perplexity.tendencies.pairs import paired, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf
-from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, read_statistics
-from beyond_perplexity.tendencies.word_classes import StopWords
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
+from tests.unit.text_pairs import STOP, batched, pair_of, run_script, statistics_of, write_samples
 
-STOP = StopWords("test", frozenset({"w1", "w3"}))
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
 NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_reference")
 QUICK = MeasurementOptions(permutations=60, bootstrap=40, monte_carlo=50)
@@ -50,13 +46,6 @@ def draw(seed: int, n: int, exponent: float, mean: float) -> list[str]:
 REFERENCE, SAMPLES = draw(0, 150, 1.5, 12), draw(1, 120, 1.6, 10)
 
 
-def count(path: Path, texts: list[str]) -> Statistics:
-    with StatisticsCounter(STOP) as counter:
-        counter.add(pa.array(texts))
-        counter.write(path, {})
-    return read_statistics(path)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("measures")
@@ -64,12 +53,14 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def bodies(folder):
-    return count(folder / "r.parquet", REFERENCE), count(folder / "s.parquet", SAMPLES)
+    files = zip(("r", "s"), (REFERENCE, SAMPLES), strict=True)
+    return [statistics_of(texts, path=folder / f"{name}.parquet") for name, texts in files]
 
 
 def run(bodies, options=QUICK, cut=1000, texts=(REFERENCE, SAMPLES), seed=3) -> pa.Table:
-    batches = ([pa.array(t[i : i + cut]) for i in range(0, len(t), cut)] for t in texts)
-    return measured_tendencies(*bodies, *batches, options, seed, "model/nucleus")
+    batches = batched(texts[0], cut), batched(texts[1], cut)
+    with paired(*bodies, batches if options.draws else None) as pair:
+        return measure_table(measure_rows(pair, options, seed), pair, "model/nucleus")
 
 
 def as_dict(table: pa.Table) -> dict[tuple[str, str], dict[str, float]]:
@@ -205,8 +196,7 @@ def test_batches_do_not_matter_but_the_seed_does(bodies, table):
 
 def test_without_draws_the_values_stay(bodies, table):
     options = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-    texts = tuple([pa.array(side)] for side in (REFERENCE, SAMPLES))
-    with paired(*bodies, texts) as pair:
+    with pair_of(REFERENCE, SAMPLES) as pair:
         bare = measure_table(measure_rows(pair, options, 3), pair, "model/nucleus")
     assert bare["value"].equals(table["value"])
     assert bare["p_value"].null_count == bare["low"].null_count == bare.num_rows
@@ -222,9 +212,8 @@ def test_documents_of_other_statistics_are_refused(bodies):
             run(bodies, texts=(REFERENCE, wrong))
 
 
-def test_texts_without_tokens_leave_what_is_not_defined_out(folder):
-    empty = count(folder / "e.parquet", ["", ""])
-    full = count(folder / "f.parquet", ["a b", "a"])
+def test_texts_without_tokens_leave_what_is_not_defined_out():
+    empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
     assert ("unigram", "tvd") not in rows
@@ -295,43 +284,31 @@ def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
         assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)
 
 
-def write_samples(path: Path, texts: list[str]) -> str:
-    n = len(texts)
-    columns: dict[str, object] = {name: [None] * n for name in samples.TEXT_SAMPLES.names}
-    columns |= {"doc_id": list(range(n)), "text": texts}
-    columns = {k: pa.array(v, samples.TEXT_SAMPLES.field(k).type) for k, v in columns.items()}
-    write_shard(path, samples.TEXT_SAMPLES, columns, {})
-    return str(path)
-
-
-def test_command_does_not_depend_on_shards(folder, bodies, monkeypatch):
+def test_command_does_not_depend_on_shards(folder, bodies):
     reference = write_samples(folder / "reference.parquet", REFERENCE)
     shards = [
-        write_samples(folder / f"samples{i}.parquet", SAMPLES[start : start + 50])
-        for i, start in enumerate(range(0, 120, 50))
+        write_samples(folder / f"samples{start}.parquet", SAMPLES[start : start + 50])
+        for start in range(0, 120, 50)
     ]
     whole = write_samples(folder / "samples.parquet", SAMPLES)
-    common = ["x", "--reference-statistics", str(folder / "r.parquet"), "--source", "m"]
+    common = ["--reference-statistics", folder / "r.parquet", "--source", "m"]
     common += ["--reference-documents", reference, "--options", '{"permutations": 20}']
+    common += ["--sample-statistics", folder / "s.parquet"]
     found = []
     for i, documents in enumerate(([whole], shards)):
-        out = [str(folder / f"{name}{i}.parquet") for name in ("measures", "curves")]
-        flags = ["--sample-statistics", str(folder / "s.parquet"), "--sample-documents", *documents]
-        flags += ["--measures", out[0], "--curves", out[1]]
-        monkeypatch.setattr("sys.argv", [*common, *flags])
-        measure_tendencies.main()
+        out = [folder / f"{name}{i}.parquet" for name in ("measures", "curves")]
+        flags = ["--sample-documents", *documents, "--measures", out[0], "--curves", out[1]]
+        run_script(measure_tendencies, *common, *flags)
         found.append([pq.read_table(path) for path in out])
     assert found[0][0].equals(found[1][0])
     assert found[0][1].equals(found[1][1])
-    alone = str(folder / "alone.parquet")
-    monkeypatch.setattr("sys.argv", [*common, "--curves", alone])
-    measure_tendencies.main()
+    alone = folder / "alone.parquet"
+    run_script(measure_tendencies, *common[:-2], "--curves", alone)
     names = set(pq.read_table(alone)["curve"].to_pylist())
     assert "type_token_unigrams" in names
     assert "ks_types_model" not in names
-    monkeypatch.setattr("sys.argv", [*common, "--measures", alone])
     with pytest.raises(InputError, match="--measures needs --sample-statistics"):
-        measure_tendencies.main()
+        run_script(measure_tendencies, *common[:-2], "--measures", alone)
 
 
 def exact_ks(first: list, second: list) -> Fraction:
@@ -385,13 +362,13 @@ def documents_of(n: int, lengths: str) -> list[str]:
 
 @pytest.mark.parametrize("lengths", ["equal", "different"])
 @pytest.mark.parametrize(("n_first", "n_second"), [(150, 1), (1, 150), (3, 2), (2, 2)])
-def test_p_values_are_those_of_all_splits(tmp_path, monkeypatch, n_first, n_second, lengths):
+def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, lengths):
     """However few splits there are: of 151 that keep one document apart, one is the observed."""
     monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", 1)
     texts = documents_of(n_first + n_second, lengths)
     texts = texts if n_second > n_first else texts[::-1]
     sides = texts[:n_first], texts[n_first:]
-    bodies = [count(tmp_path / f"{place}.parquet", side) for place, side in enumerate(sides)]
+    bodies = [statistics_of(side) for side in sides]
     options = MeasurementOptions(permutations=3999, bootstrap=0, monte_carlo=0, zipf_ranks=None)
     found = as_dict(run(bodies, options, texts=sides))
     tokens = [text.split() for text in texts]
@@ -409,15 +386,8 @@ def test_p_values_are_those_of_all_splits(tmp_path, monkeypatch, n_first, n_seco
             share = np.mean([abs(value) >= abs(observed) for value in values])
         else:
             share = np.mean([value >= observed for value in values])
-        if (
-            lengths == "different"
-            and key[0] in ("rank_frequency", "unigram")
-            and 1
-            in (
-                n_first,
-                n_second,
-            )
-        ):
+        longest = lengths == "different" and 1 in (n_first, n_second)
+        if longest and key[0] in ("rank_frequency", "unigram"):
             assert found[key]["value"] is found[key]["p_value"] is None
             assert found[key]["reason"] == reason("longer_documents")
             continue
@@ -426,3 +396,150 @@ def test_p_values_are_those_of_all_splits(tmp_path, monkeypatch, n_first, n_seco
         if (n_first == n_second and lengths == "equal") or key[0] in ("length", "stop_words"):
             assert found[key]["value"] == pytest.approx(float(observed), abs=1e-12)
         assert share >= 1 / len(splits)
+
+
+SIZES = [20, 60]
+FEW_TESTS = MeasurementOptions(permutations=30, bootstrap=0, monte_carlo=0)
+HOW = SampleSizeOptions(sizes=tuple(SIZES), subsets=3, permutations=30)
+
+
+def open_pair(cut: int = 1000):
+    return pair_of(REFERENCE, SAMPLES, cut=cut)
+
+
+def members(number: int, place: int, seed: int) -> list[str]:
+    """Take the documents of a subset, by the draw that defines them."""
+    rng = stream(seed, "subset/documents", number)
+    first = DocumentGroups(rng, [*SIZES, len(SAMPLES)]).next_block(len(SAMPLES))
+    return [text for text, group in zip(SAMPLES, first, strict=True) if group <= place]
+
+
+def test_groups_are_nested_subsets_of_the_right_sizes_and_all_alike():
+    inside = np.zeros(40)
+    for number in range(400):
+        groups = DocumentGroups(stream(1, "test", number), [5, 15, 40])
+        first = np.concatenate([groups.next_block(n) for n in (13, 20, 7)])
+        assert np.bincount(first).tolist() == [5, 10, 25]
+        inside += first == 0
+    expected, deviation = 400 * 5 / 40, np.sqrt(400 * 5 / 40 * 35 / 40)
+    assert np.all(np.abs(inside - expected) < 4.5 * deviation)
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_subset_has_the_words_and_tests_of_its_documents(place):
+    chosen = members(2, place, seed=5)
+    assert len(chosen) == SIZES[place]
+    assert set(members(2, 0, seed=5)) <= set(chosen)
+    with open_pair() as pair, subset(pair, SIZES, place, 2, seed=5) as part:
+        counts = Counter(word for text in chosen for word in text.split())
+        whole = pair.samples.histograms
+        found = dict(zip(part.samples.types.to_pylist(), part.samples.counts, strict=True))
+        assert found == counts
+        rows = {row[:2]: row for row in measure_rows(part, FEW_TESTS, 9)}
+    with pair_of(REFERENCE, chosen) as pair:
+        expected = {row[:2]: row for row in measure_rows(pair, FEW_TESTS, 9)}
+    for key in [("unigram", "tvd"), ("unigram", "max_difference"), ("rank_frequency", "zipf_s")]:
+        assert rows[key].value == pytest.approx(expected[key].value)
+    for key in [("unigram", "tvd"), ("unigram", "max_difference")]:
+        assert rows[key].p_value == expected[key].p_value
+    for name, histogram in part.samples.histograms.items():
+        assert histogram.counts.sum() == SIZES[place]
+        held = dict(zip(*vars(whole[name]).values(), strict=True))
+        drawn = zip(*vars(histogram).values(), strict=True)
+        assert all(number <= held[key] for key, number in drawn)
+
+
+@pytest.fixture(scope="module")
+def subsets():
+    with open_pair() as pair:
+        rows = measure_rows(pair, FEW_TESTS, 3)
+        return sample_sizes(pair, rows, FEW_TESTS, HOW, 3, "model/beam"), rows
+
+
+def test_the_last_point_is_the_table_of_measures(subsets):
+    found, rows = subsets
+    assert found.schema == SAMPLE_SIZE
+    points = found.to_pylist()
+    assert sorted({point["n"] for point in points}) == [*SIZES, len(SAMPLES)]
+    last = {(p["tendency"], p["measure"]): p for p in points if p["n"] == len(SAMPLES)}
+    for row in rows:
+        if row[:2] in last:
+            point = last[row[:2]]
+            value = None if np.isnan(row.value) else row.value
+            assert point["value"] == point["low"] == point["high"] == value
+            assert point["p_value"] == (None if np.isnan(row.p_value) else row.p_value)
+    assert ("unigram", "tvd") in last
+    assert ("type_token_unigrams", "ks_heaps_reference") in last
+    assert ("rank_frequency", "zipf_s_reference") not in last
+
+
+def test_points_summarize_the_subsets(subsets):
+    points = {(p["tendency"], p["measure"], p["n"]): p for p in subsets[0].to_pylist()}
+    for n in SIZES:
+        point = points["unigram", "tvd", n]
+        assert point["subsets"] == 3
+        assert point["low"] <= point["value"] <= point["high"]
+        assert 1 / 31 <= point["p_low"] <= point["p_value"] <= point["p_high"] <= 1
+    means = [points["length", "mean", n]["value"] for n in [*SIZES, len(SAMPLES)]]
+    deviation = np.std([len(text.split()) for text in SAMPLES])
+    assert abs(means[0] - means[-1]) < 4 * deviation / np.sqrt(3 * SIZES[0])
+    widths = [points["unigram", "tvd", n]["value"] for n in SIZES]
+    assert widths[0] > widths[1] > points["unigram", "tvd", len(SAMPLES)]["value"]
+
+
+def test_cuts_do_not_matter_but_the_seed_does(subsets):
+    for cut, seed, equal in ((7, 3, True), (1000, 4, False)):
+        with open_pair(cut) as pair:
+            rows = measure_rows(pair, FEW_TESTS, 3)
+            found = sample_sizes(pair, rows, FEW_TESTS, HOW, seed, "model/beam")
+        assert found.equals(subsets[0]) == equal
+
+
+def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
+    """Oracle: the words of the documents themselves."""
+    monkeypatch.setattr(document_counts, "BLOCK_DOCUMENTS", 17)
+    with open_pair() as pair:
+        places = np.arange(len(REFERENCE)) % 4 - 1, np.arange(len(SAMPLES)) % 3 - 1
+        more = pa.array(["never", "seen"])
+        with pair.documents.selected(places, more) as documents:
+            names = [*pair.types.to_pylist(), "never", "seen"]
+            for body in (0, 1):
+                chosen = [
+                    text.split()
+                    for texts, own in zip((REFERENCE, SAMPLES), places, strict=True)
+                    for text, place in zip(texts, own, strict=True)
+                    if place == body
+                ]
+                assert documents.values(body)["length"].tolist() == list(map(len, chosen))
+                counts = Counter(word for text in chosen for word in text)
+                totals = dict(zip(names, documents.totals(body), strict=True))
+                assert {word: n for word, n in totals.items() if n} == counts
+
+
+def test_sizes():
+    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
+    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
+    assert sizes_below(100, SampleSizeOptions()) == []
+    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
+    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
+    with pytest.raises(InputError, match="subsets: is -1"):
+        SampleSizeOptions.from_config({"subsets": -1})
+    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
+        SampleSizeOptions.from_config({"sizes": [1]})
+
+
+def test_subsets_need_documents(tmp_path):
+    files = []
+    for name, texts in (("a", REFERENCE), ("b", SAMPLES)):
+        statistics_of(texts, path=tmp_path / f"{name}.parquet")
+        files.append(write_samples(tmp_path / f"{name}-texts.parquet", texts))
+    given = ["--reference-statistics", tmp_path / "a.parquet", "--source", "m"]
+    given += ["--sample-statistics", tmp_path / "b.parquet", "--measures", tmp_path / "m.parquet"]
+    given += ["--options", '{"permutations": 0, "bootstrap": 0, "monte_carlo": 0}']
+    given += ["--sample-size", tmp_path / "n.parquet"]
+    given += ["--sample-size-options", '{"sizes": [20], "subsets": 2, "permutations": 5}']
+    with pytest.raises(InputError, match="--sample-size needs --measures and the documents"):
+        run_script(measure_tendencies, *given)
+    documents = ["--reference-documents", files[0], "--sample-documents", files[1]]
+    run_script(measure_tendencies, *given, *documents)
+    assert (tmp_path / "n.parquet").stat().st_size > 0

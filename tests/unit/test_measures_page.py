@@ -15,8 +15,7 @@ from scipy.special import zeta
 from beyond_perplexity.importance.estimator_registry import ESTIMATORS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.estimates import ESTIMATES
-from beyond_perplexity.semantics.measures import MEASURES
-from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.word_cosines import scaled_cosine
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
@@ -40,23 +39,23 @@ DESCRIBED = {"vocabulary", "text"}  # counted and shown, with no distance
         pytest.param(set(CONTRASTS), id="contrastive entropy"),
     ],
 )
-def test_every_measure_is_described(names) -> None:
+def test_every_measure_is_described(names):
     assert names - NAMES == set()
 
 
-def test_diagnostics_are_columns_of_the_table() -> None:
+def test_diagnostics_are_columns_of_the_table():
     told = re.findall(r"^\| (`(?:ess|largest_weight|k_hat|unique)_.*?) \|", PAGE, re.MULTILINE)
     named = {name for cell in told for name in re.findall(r"`(\w+)`", cell)}
     assert len(named) >= 7
     assert named <= set(ESTIMATES.names)
 
 
-def perplexity_of_shares(*probabilities: float) -> float:
+def perplexity_of_shares(*probabilities):
     """Return that of rolls in the shares of the probabilities (they need not sum to 1)."""
     return math.exp(-sum(p * math.log(p) for p in probabilities))
 
 
-def test_numbers_of_the_text_are_right() -> None:
+def test_numbers_of_the_text_are_right():
     dice = [1 / 6] * 6, [7 / 12] + [1 / 12] * 5
     assert [f"{perplexity_of_shares(*die):.4g}" for die in dice] == ["6", "3.857"]
     hundred = math.exp(-(99 * math.log(99 / 100) + math.log(1 / 500)) / 100)

@@ -152,7 +152,7 @@ def test_real_text_equals_sacremoses() -> None:
 
 
 def run_filter(text: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "scripts.tokenize", *flags]
+    command = [sys.executable, "-m", "beyond_perplexity", "tokenize", *flags]
     return subprocess.run(command, input=text, capture_output=True, cwd=ROOT, check=False)
 
 

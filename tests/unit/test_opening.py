@@ -7,7 +7,6 @@ forward pass gives the same text, token by token; for pairs, the difference of t
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,8 +14,8 @@ import torch
 
 from beyond_perplexity.commands import contrast, perplexity
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import checkpoint as opening
-from beyond_perplexity.models.checkpoint import open_any, open_scorer
+from beyond_perplexity.models import registry as opening
+from beyond_perplexity.models.registry import open_any, open_scorer
 from beyond_perplexity.storage.shards import read_record
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS
 
@@ -25,14 +24,14 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module", params=list(MAKERS))
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     made = tmp_path_factory.mktemp(request.param) / "model"
     MAKERS[request.param](made)
     return made
 
 
 @torch.no_grad()
-def log_likelihood(folder: Path, text: str) -> tuple[float, int]:
+def log_likelihood(folder, text):
     """Score a short text, its end included, by the library alone; return tokens too."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
@@ -48,14 +47,12 @@ def log_likelihood(folder: Path, text: str) -> tuple[float, int]:
     return float(found.sum()), len(ids) + 1
 
 
-def run(monkeypatch: pytest.MonkeyPatch, command, *arguments: object) -> None:
+def run(monkeypatch, command, *arguments):
     monkeypatch.setattr("sys.argv", ["x", *map(str, arguments)])
     command.main()
 
 
-def test_perplexity_of_a_folder_of_hugging_face(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
+def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, capsys):
     text, rows = tmp_path / "texts.jsonl", tmp_path / "rows.parquet"
     text.write_text("".join(json.dumps({"body": line}) + "\n" for line in TEXTS))
     given = ["--model", folder, "--text", text, "--field", "body", "--per-document", rows]
@@ -74,9 +71,7 @@ def test_perplexity_of_a_folder_of_hugging_face(
     assert record["checkpoint_hash"] is None
 
 
-def test_pairs_under_a_folder_of_hugging_face(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "pairs.parquet"
     good, bad = TEXTS[0], TEXTS[0].replace("sat on", "on sat")
     pairs.write_text(json.dumps({"good": good, "bad": bad}) + "\n")
@@ -87,12 +82,12 @@ def test_pairs_under_a_folder_of_hugging_face(
     assert row["accuracy"] == float(difference > 0)
 
 
-def test_a_name_is_looked_for_on_the_hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_is_looked_for_on_the_hub(folder, monkeypatch):
     from beyond_perplexity.models import huggingface_bring as bring
 
     asked = []
 
-    def download(name: str, **_: object) -> str:
+    def download(name, **_):
         asked.append(name)
         return str(folder)
 
@@ -104,10 +99,8 @@ def test_a_name_is_looked_for_on_the_hub(folder: Path, monkeypatch: pytest.Monke
     assert not model.training
 
 
-def test_what_cannot_be_opened_is_told_in_a_line(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
+def test_what_cannot_be_opened_is_told_in_a_line(folder, tmp_path, monkeypatch):
+    def fail(*_, **__):
         raise OSError("no network\nand more")
 
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)

@@ -1,11 +1,12 @@
-"""Outputs: what cannot be written is said before the work starts, and a failure leaves nothing.
+"""Outputs and shards: what cannot be written is said at once; files are whole or none.
 
-Oracles: the folder's listing afterwards; the limits of file systems (255 bytes a
-name); the words of the operating system.
+Oracles: the folder's listing afterwards; the limits of file systems (255 bytes a name); the words
+of the operating system; the rows that were written; Bash's expansion of braces.
 """
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import resource
@@ -17,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
@@ -29,13 +31,19 @@ from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
 from beyond_perplexity.corpus.token_batches import TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.models.checkpoint import save_tensors
+from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.schemas.corpora import KNOWLEDGE_GRAPH
-from beyond_perplexity.storage import outputs
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
+from beyond_perplexity.schemas.draws import temperature_columns
+from beyond_perplexity.storage import outputs, shards
 from beyond_perplexity.storage.outputs import atomic_path, check_output, check_output_folder
-from beyond_perplexity.storage.shards import ShardWriter
+from beyond_perplexity.storage.shards import FileRanges, ShardWriter, as_ranges, from_ranges
+from beyond_perplexity.training.interruptions import save_checkpoint
 from tests.unit.test_ngrams import V, draw_sentences, fit
+
+# ---- outputs ----
+
 
 WORDS = [f"w{n}" for n in range(V)]
 ROWS = {"subject": ["a"], "relation": ["r"], "object": ["c"]}
@@ -58,14 +66,14 @@ def place(tmp_path: Path) -> Path:
         ("file/a/b.csv", "file is no folder"),
         ("around/a.csv", "around is no folder|Too many levels"),
         ("pipe", "is no regular file"),
-        ("x" * 256, "256 bytes; give one of at most 255"),
-        ("é" * 128, "256 bytes"),
-        ("x" * 300 + "/a.csv", "300 bytes"),
+        ("x" * 256, "File name too long; give a shorter name"),
+        ("é" * 128, "File name too long"),
+        ("x" * 300 + "/a.csv", "File name too long"),
         ("a" + "/b" * 5_000, "File name too long; give a shorter name"),
         ("/dev/full", "is no place for files"),
         ("/dev/fd/1", "is no place for files"),
         ("/proc/a/b", "is no place for files"),
-        ("", "names no file|is a folder"),
+        ("", "is a folder"),
     ],
 )
 def test_what_cannot_be_written_is_said_at_once(place: Path, name: str, words: str) -> None:
@@ -97,18 +105,6 @@ def test_a_folder_without_permission(place: Path, monkeypatch) -> None:
         check_output(place / "new" / "a.csv")
 
 
-@pytest.mark.parametrize("field", ["f_bfree", "f_ffree"])
-def test_a_full_disk_is_said_before_the_work(place: Path, monkeypatch, field: str) -> None:
-    class Full:
-        f_blocks = f_bfree = f_bavail = f_files = f_ffree = 7
-
-    setattr(Full, field, 0)
-    Full.f_bavail = Full.f_bfree
-    monkeypatch.setattr(os, "statvfs", lambda path: Full)
-    with pytest.raises(InputError, match="No space left on device; make room"):
-        check_output(place / "a.csv")
-
-
 def test_a_folder_as_an_output(place: Path) -> None:
     check_output_folder(place / "folder")
     check_output_folder(place / "new" / "deep")
@@ -124,7 +120,7 @@ def test_any_name_is_written_or_refused(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         if len(os.fsencode(name)) > 255 or name in (".", ".."):
-            with pytest.raises(InputError, match=r"bytes; give one|is a folder"):
+            with pytest.raises(InputError, match=r"name too long|is a folder"):
                 outputs.write_text(path, "whole")
             assert os.listdir(folder) == []
         else:
@@ -248,3 +244,213 @@ def test_what_a_killed_process_left_of_a_long_name_is_removed(tmp_path: Path, mo
     assert len(list(tmp_path.iterdir())) == 1
     outputs.write_json(path, 1)
     assert list(tmp_path.iterdir()) == [path]
+
+
+# ---- shards ----
+
+
+ROOT = Path(__file__).parents[2]
+TRIPLES = {"subject": ["a", "b"], "relation": ["r", "r"], "object": ["c", None]}
+
+
+def test_what_was_written_comes_back_with_its_record(tmp_path):
+    path = tmp_path / "deep" / "graph.parquet"
+    shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {"seed": 7})
+    batches = list(shards.read_batches(path, KNOWLEDGE_GRAPH, ["object", "subject"], batch_size=1))
+    assert [b.to_pylist() for b in batches] == [
+        [{"object": "c", "subject": "a"}],
+        [{"object": None, "subject": "b"}],
+    ]
+    record = shards.read_record(path)
+    assert record["seed"] == 7
+    assert "end" in record
+
+
+def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
+    path = tmp_path / "graph.parquet"
+    shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {})
+    before = path.read_bytes()
+
+    def write_half() -> None:
+        with shards.ShardWriter(path, KNOWLEDGE_GRAPH, {}) as writer:
+            writer.write(TRIPLES)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        write_half()
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["graph.parquet"]
+
+
+def start_writing(path: Path) -> subprocess.Popen[str]:
+    """Start a process that has written half of a file and writes the rest when told to."""
+    code = (
+        "import sys; from beyond_perplexity.storage.outputs import atomic_path\n"
+        "with atomic_path(sys.argv[1]) as path, path.open('w') as file:\n"
+        "    print('ready', flush=True)\n"
+        "    file.write(sys.stdin.readline())"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def listing(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_what_a_killed_process_left_of_this_very_file_is_removed(tmp_path):
+    for name in ("a.csv", "a.b.csv"):
+        process = start_writing(tmp_path / name)
+        process.kill()
+        process.communicate()
+    assert len(listing(tmp_path)) == 2
+    with outputs.atomic_path(tmp_path / "a.csv") as path:
+        path.write_text("whole")
+        assert len(listing(tmp_path)) == 2  # this one and what was left of the other
+    assert "a.csv" in listing(tmp_path)
+    (left,) = listing(tmp_path) - {"a.csv"}
+    assert left.startswith(".a.b.csv.")
+    outputs.write_json(tmp_path / "a.b.csv", 1)
+    assert listing(tmp_path) == {"a.csv", "a.b.csv"}
+
+
+def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
+    target = tmp_path / "a.csv"
+    with start_writing(target) as first:
+        with outputs.atomic_path(target) as path:
+            path.write_text("mine")
+            first.communicate("theirs")
+            assert target.read_text() == "theirs"
+        assert target.read_text() == "mine"
+        assert first.returncode == 0
+    with start_writing(target) as first:
+        outputs.write_json(target, 5)
+        first.communicate("theirs")
+        assert first.returncode == 0
+    assert target.read_text() == "theirs"
+    assert listing(tmp_path) == {"a.csv"}
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077, 0o002])
+def test_files_have_the_mode_of_the_umask(tmp_path, umask):
+    """Oracle: a file that Python makes; safetensors makes its own with mode 600."""
+    before = os.umask(umask)
+    try:
+        (tmp_path / "plain").touch()
+        save_tensors(tmp_path / "model.safetensors", {"a": torch.zeros(2)})
+        save_checkpoint(tmp_path / "checkpoints", 1, {"a": torch.zeros(2)}, {})
+        shards.write_shard(tmp_path / "a.parquet", KNOWLEDGE_GRAPH, TRIPLES, {})
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode for path in tmp_path.rglob("*") if path.is_file()}
+    assert len(modes) == 4
+    assert set(modes.values()) == {modes[tmp_path / "plain"]}
+
+
+def test_columns_must_be_those_of_the_schema(tmp_path):
+    with pytest.raises(ValueError, match="columns"):
+        shards.write_shard(tmp_path / "x.parquet", KNOWLEDGE_GRAPH, {"subject": ["a"]}, {})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        (pa.table({"entity": ["a"]}), "column 'alias' is missing"),
+        (pa.table({"entity": ["a"], "alias": [1]}), "column 'alias' is int64, expected string"),
+    ],
+)
+def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message):
+    path = tmp_path / "x.parquet"
+    pq.write_table(table, path)
+    with pytest.raises(InputError, match=message) as error:
+        list(shards.read_batches(path, ALIASES, ["entity"]))
+    assert str(path) in str(error.value)
+
+
+def test_a_file_that_is_no_parquet_is_refused(tmp_path):
+    (tmp_path / "x.parquet").write_text("hello")
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        list(shards.read_batches(tmp_path / "x.parquet", ALIASES, ["entity"]))
+    with pytest.raises(InputError, match="not a readable Parquet file"):
+        shards.read_record(tmp_path / "x.parquet")
+
+
+def test_a_parquet_file_without_a_record_says_so(tmp_path):
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
+    with pytest.raises(InputError, match="no run record"):
+        shards.read_record(tmp_path / "x.parquet")
+
+
+def test_json_is_canonical(tmp_path):
+    outputs.write_json(tmp_path / "a.json", {"b": 1, "a": 2})
+    outputs.write_json(tmp_path / "b.json", {"a": 2, "b": 1})
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+def test_columns_on_top_of_a_schema_are_written_checked_and_read(tmp_path):
+    path, extra = tmp_path / "graph.parquet", pa.schema([pa.field("weight", pa.float64())])
+    schema = with_columns(KNOWLEDGE_GRAPH, extra)
+    shards.write_shard(path, schema, {**TRIPLES, "weight": [0.5, 2.0]}, {})
+    (batch,) = shards.read_batches(path, schema, ["weight"])
+    assert batch.column("weight").to_pylist() == [0.5, 2.0]
+    other = with_columns(KNOWLEDGE_GRAPH, temperature_columns([1]))
+    with pytest.raises(InputError, match=r"column 'log_q_tau_1\.0' is missing"):
+        list(shards.read_batches(path, other, ["subject"]))
+    assert temperature_columns([0.5, 2]).names == ["log_q_tau_0.5", "log_q_tau_2.0"]
+
+
+# ---- ranges ----
+
+
+SHARDS = [f"samples/m/d/{shard:05d}.parquet" for shard in range(20_000)]
+
+
+def test_thousands_of_shards_are_one_word_and_come_back() -> None:
+    assert as_ranges(SHARDS) == ["samples/m/d/{00000..19999}.parquet"]
+    assert from_ranges(as_ranges(SHARDS)) == SHARDS
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        (["a/00000.parquet"], ["a/00000.parquet"]),
+        (["a/1.txt", "a/2.txt", "b/3.txt"], ["a/{1..2}.txt", "b/3.txt"]),
+        (["a/9", "a/10", "a/11"], ["a/9", "a/{10..11}"]),  # of another width
+        (["a/2.x", "a/1.x", "a/1.x"], ["a/2.x", "a/1.x", "a/1.x"]),  # not following
+        (["a/1.x", "a/2.y"], ["a/1.x", "a/2.y"]),
+        (["a/00000-00008.p", "a/00000-00009.p"], ["a/00000-{00008..00009}.p"]),
+        (["a/{1..2}.x", "x y/$1.z", "x y/$2.z"], ["a/{1..2}.x", "x y/${1..2}.z"]),
+        ([], []),
+    ],
+)
+def test_what_follows_is_one_word(files: list[str], words: list[str]) -> None:
+    assert as_ranges(files) == words
+    if "{" not in "".join(files):
+        assert from_ranges(words) == files
+
+
+def test_a_range_stands_for_what_bash_makes_of_it() -> None:
+    words = ["a/{007..012}.parquet", "b/{3..5}", "c/{98..100}.x", "d/{0008..0010}"]
+    expanded = subprocess.run(
+        ["bash", "-c", f"echo {' '.join(words)}"], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert from_ranges([words[0], words[1], words[3]]) == [x for x in expanded if "c/" not in x]
+    assert from_ranges([words[2]]) == [words[2]]  # never written: its ends are of two widths
+
+
+def test_a_file_that_is_called_like_a_range_is_itself(tmp_path) -> None:
+    file = tmp_path / "{1..3}.parquet"
+    file.touch()
+    assert from_ranges([str(file)]) == [str(file)]
+
+
+def test_an_option_takes_both(tmp_path) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--files", nargs="+", action=FileRanges)
+    given = parser.parse_args(["--files", "a/{0..1}.x", "b"])
+    assert given.files == ["a/0.x", "a/1.x", "b"]

@@ -6,6 +6,8 @@ Oracles: `scipy.stats.permutation_test` on a small case; power of Student's t by
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -15,14 +17,13 @@ from scipy import stats
 
 from benchmarks.calibration_perplexity import Setting, calibrate
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference import sign_flips
+from beyond_perplexity.inference import p_values as sign_flips
 from beyond_perplexity.inference.intervals import ratio_interval
-from beyond_perplexity.inference.sign_flips import sign_flip_p_values
+from beyond_perplexity.inference.p_values import draw_warning, sign_flip_p_values
 from beyond_perplexity.perplexities.paired import (
     PairOptions,
     check_company,
     compare_scores,
-    flip_warning,
     smallest_found,
 )
 from beyond_perplexity.perplexities.score_files import read_scores
@@ -108,6 +109,7 @@ def test_equal_models_have_p_1_and_ties_count():
 
 
 def test_flips_must_do_for_the_number_of_tests():
+    flip_warning = partial(draw_warning, name="flips")
     assert flip_warning(1, 9999) == flip_warning(49, 9999) == flip_warning(0, 1) == ""
     assert flip_warning(50, 9999).endswith("50 tests: 10,000 are needed")
     assert flip_warning(50, 10_000) == ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -18,23 +17,23 @@ import pytest
 import torch
 
 from beyond_perplexity.contrastive import partition
-from beyond_perplexity.contrastive.given_length import (
+from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
+    WordProposal,
     describe_given_length,
+    draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition import WordProposal, draw_log_partitions
 from beyond_perplexity.contrastive.partition_options import PartitionOptions
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import ClosedVocabulary
-from scripts import estimate_partition
+from tests.unit.evaluator_oracles import check_refusals, run_script
 
 SIZE, LONGEST = 6, 4  # four words, <unk> among them
 LENGTHS = np.arange(1, LONGEST + 1)
@@ -109,17 +108,9 @@ def test_estimates_are_unbiased_and_their_logarithms_too_low(kind, particles):
 def test_resampling_lowers_the_spread_of_long_sequences():
     """Against as many sequences, whose weights are averaged at the end."""
     model, lengths = make(6.0), np.array([60])
-    plain, resampled = (
-        draw_log_partitions(
-            model,
-            proposal_of("uniform"),
-            lengths,
-            PartitionOptions(2048 // particles, particles),
-            5,
-            "s",
-        )
-        for particles in (1, 16)
-    )
+    options = [PartitionOptions(2048 // particles, particles) for particles in (1, 16)]
+    q = proposal_of("uniform")
+    plain, resampled = (draw_log_partitions(model, q, lengths, held, 5, "s") for held in options)
     averaged = log_mean_exp(plain.reshape(128, 16), 1)
     assert resampled.std() < 0.7 * averaged.std()
 
@@ -182,35 +173,29 @@ def test_with_the_model_itself_as_proposal_every_weight_is_z():
     np.testing.assert_allclose(weights[:, 0], EXACT[0], atol=1e-6)
 
 
-def draw_few(model, proposal):
-    return draw_log_partitions(model, proposal, LENGTHS, PartitionOptions(5, 1), 5, "x")
-
-
-def test_a_proposal_without_some_words_is_refused_unless_uniform_is_mixed_in():
+def test_proposals_and_scores_that_do_not_do_are_refused():
     trigram = Trigram.fit([[np.array([2, 3, 2, 4], np.int32)]], SIZE)
-    with pytest.raises(InputError, match=r"trigram: gives words no probability.*uniform above 0"):
-        draw_few(make(), WordProposal(trigram, SIZE, 0.0, "trigram"))
-    options = PartitionOptions(4000, 1, 0.3)
-    mixed = WordProposal(trigram, SIZE, 0.3, "trigram")
-    found = GivenLength(
-        some_sentences(), draw_log_partitions(make(), mixed, LENGTHS, options, 5, "x"), 5, "x"
-    )
-    assert (np.abs(found.log_z - EXACT) < 4 * found.errors).all()
-
-
-def test_a_proposal_that_cannot_go_so_far_is_refused():
     sizes = {"width": 8, "heads": 2, "context_length": 3}
     short = language_model(family="transformer", architecture=sizes)
-    with pytest.raises(InputError, match="gpt: conditions on 3 tokens at most, but a sentence has"):
-        draw_few(make(), WordProposal(short, SIZE, 0.0, "gpt"))
-
-
-def test_scores_that_are_no_numbers_are_refused():
-    model = make()
+    broken = make()
     with torch.no_grad():
-        model.output[0, 0] = math.nan
-    with pytest.raises(InputError, match="no finite numbers"):
-        draw_few(model, proposal_of("uniform"))
+        broken.output[0, 0] = math.nan
+    cases = {
+        r"trigram: gives words no probability.*uniform above 0": (make(), trigram, 0.0, "trigram"),
+        "gpt: conditions on 3 tokens at most, but a sentence has": (make(), short, 0.0, "gpt"),
+        "no finite numbers": (broken, None, 0.0, "uniform"),
+    }
+
+    def draw_few(model, q, uniform, name):
+        proposal = WordProposal(q, SIZE, uniform, name)
+        draw_log_partitions(model, proposal, LENGTHS, PartitionOptions(5, 1), 5, "x")
+
+    check_refusals(draw_few, cases)
+    # unless uniform words are mixed in
+    options, mixed = PartitionOptions(4000, 1, 0.3), WordProposal(trigram, SIZE, 0.3, "trigram")
+    weights = draw_log_partitions(make(), mixed, LENGTHS, options, 5, "x")
+    found = GivenLength(some_sentences(), weights, 5, "x")
+    assert (np.abs(found.log_z - EXACT) < 4 * found.errors).all()
 
 
 def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups():
@@ -222,10 +207,8 @@ def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups()
     summary = found.summary()
     losses = log_z[held.lengths - 1] - held.log_scores
     words = held.lengths.sum()
-    assert summary["perplexity_given_length"] == pytest.approx(math.exp(losses.sum() / words))
-    assert summary["perplexity_given_length_debiased"] == pytest.approx(
-        math.exp(losses.sum() / words)
-    )
+    for name in ("perplexity_given_length", "perplexity_given_length_debiased"):
+        assert summary[name] == pytest.approx(math.exp(losses.sum() / words))
     assert summary["log_prob_given_length"] == pytest.approx(-losses.sum())
     assert summary["standard_error_samples"] == pytest.approx(0, abs=1e-12)
     without = [np.delete(losses, i).sum() / np.delete(held.lengths, i).sum() for i in range(200)]
@@ -257,9 +240,7 @@ def test_few_effective_samples_are_said():
     assert bad["pareto_k_max"] > bad["pareto_k_threshold"]
     assert bad["interval"] == [None, None]
     assert bad["perplexity_given_length"] > 0
-    assert any(
-        line.startswith("Not to be trusted: 50 of 50") for line in describe_given_length(bad)
-    )
+    assert "Not to be trusted: 50 of 50" in "\n".join(describe_given_length(bad))
     good = GivenLength(held, generator.normal(scale=0.1, size=(300, LONGEST)), 5, "x").summary()
     assert None not in good["interval"]
     assert good["sentences_few_effective"] == good["sentences_pareto_k_above"] == 0
@@ -294,27 +275,21 @@ def folder(tmp_path_factory):
     return base
 
 
-def command(monkeypatch, folder, *flags):
-    arguments = ["--model", folder / "scored", *flags]
-    monkeypatch.setattr(sys, "argv", ["estimate_partition", *map(str, arguments)])
-    estimate_partition.main()
+def command(folder, *flags):
+    run_script("estimate_partition", "--model", folder / "scored", *flags)
 
 
-def test_the_command_writes_a_row_a_length_and_the_perplexity(
-    folder, tmp_path, monkeypatch, capsys
-):
+def test_the_command_writes_a_row_a_length_and_the_perplexity(folder, tmp_path, capsys):
     flags = ["--text", folder / "text.txt", "--tokenized", "--name", "mine"]
     flags += ["--proposal", folder / "q", "--options", '{"samples": 200, "uniform": 0.0}']
-    command(monkeypatch, folder, *flags, "--output", tmp_path / "p.parquet")
+    command(folder, *flags, "--output", tmp_path / "p.parquet")
     shown = capsys.readouterr()
     summary = json.loads(shown.out)
     table = pq.read_table(tmp_path / "p.parquet").to_pylist()
     # "a b ." and "c", with an unknown full stop; "b"; "a z c b" with an unknown z
     assert [(row["length"], row["sentences"]) for row in table] == [(1, 24), (3, 12), (4, 12)]
-    assert {(row["model"], row["proposal"], row["bound"]) for row in table} == {
-        ("mine", "q", "lower")
-    }
     for row in table:
+        assert (row["model"], row["proposal"], row["bound"]) == ("mine", "q", "lower")
         error = 4 * row["standard_error"]
         assert row["log_z"] == pytest.approx(EXACT[row["length"] - 1], abs=error)
     log_z = {row["length"]: row["log_z"] for row in table}
@@ -354,24 +329,18 @@ def test_the_likelihood_without_ends_sums_to_one_over_all_sentences_of_a_length(
     assert sorted(endless_log_probs(language_model(), mixed)) == pytest.approx(by_hand, abs=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("flags", "words"),
-    [
-        (["--proposal", "{}/other"], "has another vocabulary than"),
-        (["--proposal", "{}/scored"], "scores sentences without a likelihood"),
-        (["--proposal", "{}/q", "{}/q"], "--proposal: names several folders; give one"),
-        (["--options", '{"samples": 0}'], "options: samples: is 0, expected at least 1"),
-        (["--options", '{"uniform": 1.5}'], "options: uniform: is 1.5"),
-        (["--options", '{"runs": 3}'], "options.runs: unknown key; allowed are samples"),
-        (["--text", "{}/none.txt"], "none.txt: no such file"),
-        (["--text", "{}/blank.txt"], "the text has no words"),
-        (["--model", "{}/q"], "use python -m scripts.perplexity"),
-    ],
-)
-def test_the_command_refuses_what_does_not_fit(folder, monkeypatch, flags, words):
+def test_the_command_refuses_what_does_not_fit(folder):
     (folder / "blank.txt").write_text("\n \n")
-    given = [flag.replace("{}", str(folder)) for flag in flags]
-    with pytest.raises(InputError) as raised:
-        command(monkeypatch, folder, "--text", folder / "text.txt", *given)
-    assert words in str(raised.value)
-    assert "\n" not in str(raised.value)
+    cases = {
+        "has another vocabulary than": ["--proposal", folder / "other"],
+        "scores sentences without a likelihood": ["--proposal", folder / "scored"],
+        "--proposal: names several folders; give one": ["--proposal", folder / "q", folder / "q"],
+        "options: samples: is 0, expected at least 1": ["--options", '{"samples": 0}'],
+        "options: uniform: is 1.5": ["--options", '{"uniform": 1.5}'],
+        "options.runs: unknown key; allowed are samples": ["--options", '{"runs": 3}'],
+        "none.txt: no such file": ["--text", folder / "none.txt"],
+        "the text has no words": ["--text", folder / "blank.txt"],
+        "use beyond-perplexity perplexity": ["--model", folder / "q"],
+    }
+    given = ("--text", folder / "text.txt")
+    check_refusals(command, {words: (folder, *given, *flags) for words, flags in cases.items()})

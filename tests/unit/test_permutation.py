@@ -6,6 +6,7 @@ permutation test, exact binomial sums, uniformity of p-values under the null, cl
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -13,15 +14,20 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import binom, ks_1samp, permutation_test, poisson, uniform
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binom, ks_1samp, ks_2samp, permutation_test, poisson, uniform
 
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.document_draws import DocumentLabels, DocumentResample
+from beyond_perplexity.inference.histogram_draws import DocumentLabels, DocumentResample
 from beyond_perplexity.inference.p_values import monte_carlo_p, permutation_p
+from beyond_perplexity.inference.two_sample_test import ks, ks_to_cdf, rank_ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_counts, type_token, word_distances
-from beyond_perplexity.tendencies.power_laws import Heaps
+from beyond_perplexity.tendencies.document_measures import compare_histograms
+from beyond_perplexity.tendencies.power_laws import Heaps, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram
+from beyond_perplexity.tendencies.word_distances import unigram_distances
 
 TEXTS = ["a a b", "c", "a d d", "", "b b e", "a f"]
 N_REFERENCE = 3
@@ -231,14 +237,17 @@ def test_resampled_documents_have_multinomial_moments():
     assert np.abs(drawn.mean(axis=0) - 1).max() < 0.07
 
 
-def compare(data: histogram_draws.PairedHistogram) -> dict[str, np.ndarray]:
-    return histogram_draws.compare_histograms(data.support, data.reference, data.samples)
-
-
-def paired(first: list[int], second: list[int]) -> histogram_draws.PairedHistogram:
+def paired(first, second) -> tuple[tuple[np.ndarray, np.ndarray], partial]:
+    """Count two samples by their values; return also what compares such counts."""
     support = np.union1d(first, second)
-    sides = [np.array([side.count(v) for v in support]) for side in (first, second)]
-    return histogram_draws.PairedHistogram(support.astype(float), *sides)
+    sides = (
+        np.bincount(np.searchsorted(support, x), minlength=len(support)) for x in (first, second)
+    )
+    return tuple(sides), partial(compare_histograms, support.astype(float))
+
+
+def compare(counts, compared) -> dict[str, np.ndarray]:
+    return compared(*counts)
 
 
 @pytest.mark.parametrize("measure", ["mean_difference", "ks"])
@@ -249,14 +258,13 @@ def test_histogram_test_converges_to_all_relabelings(measure):
     for chosen in combinations(range(9), 4):
         side = [pooled[i] for i in chosen]
         rest = [pooled[i] for i in range(9) if i not in chosen]
-        data = paired(side, rest)
-        exact.append(float(compare(data)[measure]))
+        exact.append(float(compare(*paired(side, rest))[measure]))
     values = np.array(exact)
     observed = values[0]
     two_sided = measure == "mean_difference"
     compared = np.abs(values) if two_sided else values
     expected = np.mean(compared >= compared[0] - 1e-12)
-    drawn = histogram_draws.permute(paired(first, second), 4000, 1, "test")[measure]
+    drawn = histogram_draws.permute(*paired(first, second), 4000, 1, "test")[measure]
     found = permutation_p(observed, drawn, two_sided=two_sided)
     assert found == pytest.approx(expected, abs=0.03)
 
@@ -271,9 +279,9 @@ def test_mean_difference_agrees_with_scipy():
         vectorized=True,
         rng=0,
     )
-    data = paired(first.tolist(), second.tolist())
-    observed = float(compare(data)["mean_difference"])
-    drawn = histogram_draws.permute(data, 4000, 1, "test")["mean_difference"]
+    data = paired(first, second)
+    observed = float(compare(*data)["mean_difference"])
+    drawn = histogram_draws.permute(*data, 4000, 1, "test")["mean_difference"]
     assert observed == pytest.approx(theirs.statistic)
     found = permutation_p(observed, drawn, two_sided=True)
     assert found == pytest.approx(theirs.pvalue, abs=0.03)
@@ -284,9 +292,9 @@ def test_p_values_under_the_null_are_uniform():
     rng = np.random.default_rng(6)
     p_values = []
     for trial in range(200):
-        data = paired(rng.poisson(30, 60).tolist(), rng.poisson(30, 40).tolist())
-        observed = compare(data)
-        drawn = histogram_draws.permute(data, 99, trial, "test")
+        data = paired(rng.poisson(30, 60), rng.poisson(30, 40))
+        observed = compare(*data)
+        drawn = histogram_draws.permute(*data, 99, trial, "test")
         apart = float(observed["mean_difference"])
         p_values.append(permutation_p(apart, drawn["mean_difference"], two_sided=True))
     assert ks_1samp(p_values, uniform.cdf).pvalue > 0.01
@@ -296,13 +304,12 @@ def test_p_values_under_the_null_are_uniform():
 def test_bootstrap_of_a_mean_has_its_standard_error():
     rng = np.random.default_rng(7)
     first, second = rng.poisson(30, 400), rng.poisson(33, 300)
-    data = paired(first.tolist(), second.tolist())
-    drawers = (
-        histogram_draws.document_resampler(data.reference, 0, "test/reference"),
-        histogram_draws.document_resampler(data.samples, 0, "test/samples"),
-    )
-    compare = partial(histogram_draws.compare_histograms, data.support)
-    drawn = histogram_draws.bootstrap_both(drawers, len(data.support), compare, 2000)
+    data = paired(first, second)
+    drawers = [
+        partial(histogram_draws.resample, counts, seed=0, purpose=f"test/{name}")
+        for counts, name in zip(data[0], ("reference", "samples"), strict=True)
+    ]
+    drawn = histogram_draws.bootstrap_both(drawers, len(data[0][0]), data[1], 2000)
     expected = np.sqrt(first.var() / 400 + second.var() / 300)
     assert drawn["mean_difference"].std() == pytest.approx(expected, rel=0.08)
     assert drawn["mean_difference"].mean() == pytest.approx(second.mean() - first.mean(), abs=0.05)
@@ -310,9 +317,9 @@ def test_bootstrap_of_a_mean_has_its_standard_error():
 
 def test_draws_do_not_depend_on_their_number(monkeypatch):
     data = paired([1, 2, 3, 4, 4], [2, 3, 3, 9])
-    whole = histogram_draws.permute(data, 40, 1, "test")["ks"]
+    whole = histogram_draws.permute(*data, 40, 1, "test")["ks"]
     monkeypatch.setattr(histogram_draws, "_HELD", 30)
-    assert np.array_equal(histogram_draws.permute(data, 25, 1, "test")["ks"], whole[:25])
+    assert np.array_equal(histogram_draws.permute(*data, 25, 1, "test")["ks"], whole[:25])
 
 
 @pytest.mark.parametrize("size", [4, 400])
@@ -359,3 +366,97 @@ def test_heaps_draws_are_weighted_means_of_lengths():
     zero = np.exp(-0.5)
     share = np.mean(np.isclose(drawn, 1 - zero))
     assert share == pytest.approx(binom.pmf(2, 2, zero), abs=0.04)
+
+
+NUMBERS = st.lists(st.integers(0, 9), min_size=1, max_size=40)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scipy's p-value, not used here
+@settings(max_examples=50, deadline=None)
+@given(NUMBERS, NUMBERS)
+def test_ks_is_scipys(first, second):
+    counts = [np.bincount(side, minlength=10) for side in (first, second)]
+    assert ks(*counts) == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
+
+
+@given(NUMBERS, NUMBERS)
+def test_variation_and_largest_difference_are_their_definitions(first, second):
+    shares = [Counter(side) for side in (first, second)]
+    differences = [abs(shares[0][k] / len(first) - shares[1][k] / len(second)) for k in range(10)]
+    counts = [np.bincount(side, minlength=10) for side in (first, second)]
+    found = unigram_distances(*(side[:, None] for side in counts))
+    assert found["tvd"] == pytest.approx(sum(differences) / 2)
+    assert found["max_difference"] == pytest.approx(max(differences))
+    assert found["max_difference"] <= found["tvd"] + 1e-12
+
+
+def test_distances_work_along_the_last_axis():
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(1, 9, (2, 3, 4, 7))
+    assert ks(first, second).shape == (3, 4)
+    assert ks(first, second)[1, 2] == ks(first[1, 2], second[1, 2])
+
+
+def test_disjoint_and_equal_distributions():
+    assert unigram_distances(np.array([[3], [0]]), np.array([[0], [5]]))["tvd"] == 1
+    assert ks(np.array([2, 4, 6]), np.array([1, 2, 3])) == 0
+
+
+def test_a_zipfian_sample_keeps_the_mass_beyond_its_ranks_as_distance():
+    """Closed form: renormalized to K ranks, F / F(K) differs from F by at most 1 - F(K)."""
+    cdf = zipf_cdf(1.1997, 10_000)
+    assert ks_to_cdf(np.diff(cdf, prepend=0), cdf) == pytest.approx(1 - cdf[-1])
+
+
+def test_shorter_ranks_are_continued_with_zeros():
+    assert rank_ks(np.array([6, 3, 1]), np.array([5, 5])) == pytest.approx(0.1)
+    assert rank_ks(np.array([1]), np.array([1, 1, 2])) == pytest.approx(0.75)
+
+
+@pytest.fixture
+def histogram():
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(1, 6, 200)
+    return Histogram.of(lengths, rng.poisson(lengths**0.8), np.ones(200, int))
+
+
+def test_distance_to_heaps_is_the_supremum_over_all_numbers(histogram):
+    law = Heaps(1.2, 0.7)
+    cells = type_token.LengthCells.of(histogram)
+    found = type_token.ks_to_heaps(cells, histogram.counts, law)
+    for length, distance in zip(cells.group_lengths, found, strict=True):
+        chosen = histogram.lengths == length
+        values, counts = histogram.values[chosen], histogram.counts[chosen]
+        points = np.arange(60)
+        empirical = np.array([counts[values <= u].sum() / counts.sum() for u in points])
+        assert distance == pytest.approx(
+            np.abs(empirical - poisson.cdf(points, 1.2 * length**0.7)).max()
+        )
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-9, 0.7, 40.0, 5e4, float("nan")])
+def test_the_poisson_distribution_is_scipys_to_the_bit(rate):
+    values = np.concatenate([[0, 1, 2], np.arange(39_000, 61_000, 500)])
+    found, expected = type_token._poisson_cdf(values, rate), poisson.cdf(values, rate)
+    assert np.array_equal(found, expected, equal_nan=True)
+    assert type_token._poisson_cdf(np.array([-1]), rate) == 0
+
+
+def test_distance_by_length_is_scipys_at_each_length(histogram):
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 6, 90)
+    other = Histogram.of(lengths, rng.poisson(lengths), np.ones(90, int))
+    pooled = histogram + other
+    cells = type_token.LengthCells.of(pooled)
+    counts = np.zeros((2, len(pooled.keys)), np.int64)
+    for row, side in enumerate((histogram, other)):
+        counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
+    found = type_token.ks_between(cells, counts[0], counts[1])
+    for length, distance in zip(cells.group_lengths, found, strict=True):
+        sides = [
+            np.repeat(side.values[side.lengths == length], side.counts[side.lengths == length])
+            for side in (histogram, other)
+        ]
+        assert distance == pytest.approx(ks_2samp(*sides, method="asymp").statistic)
+    stacked = np.stack([counts[0], counts[1]])  # a leading axis gives the same numbers
+    assert type_token.ks_between(cells, stacked, stacked[::-1])[0] == pytest.approx(found)

@@ -16,7 +16,6 @@ import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.models.likelihoods import (
     DocumentScore,
@@ -24,6 +23,7 @@ from beyond_perplexity.models.likelihoods import (
     score_documents,
     score_encoded,
 )
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.summary import Totals, measure, perplexity_of, summarize
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 

@@ -7,13 +7,31 @@ figures.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import zeta
-from scipy.stats import poisson, zipf
+from scipy.stats import binom, chisquare, poisson, zipf
 
-from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps, fit_zipf, zipf_cdf
+from beyond_perplexity.tendencies.power_laws import (
+    ExponentTable,
+    Halves,
+    Heaps,
+    exponent_of_mean,
+    fit_heaps,
+    fit_zipf,
+    rank_order,
+    zipf_cdf,
+)
+from beyond_perplexity.tendencies.zipf_law import (
+    BLOCK_DRAWS,
+    Law,
+    PoissonTables,
+    SeldomCounts,
+    law_p,
+)
 
 
 def test_mass_beyond_rank_10000_is_the_papers_floor():
@@ -101,3 +119,150 @@ def test_heaps_fit_that_is_not_identified_is_nan(data):
     found = fit_heaps(*(np.array(column, float) for column in data))
     assert np.isnan(found.alpha)
     assert np.isnan(found.beta)
+
+
+def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:
+    tokens = rng.zipf(s, n)
+    sides = [np.bincount(half[half <= 10**5], minlength=10**5 + 1) for half in np.split(tokens, 2)]
+    orders = [rank_order(counts, 10_000, rng) for counts in sides]
+    return Halves((sides[1][orders[0]], sides[0][orders[1]]))
+
+
+@pytest.mark.parametrize("s", [1.1, 1.2, 1.5])
+def test_the_split_fit_finds_the_exponent(s):
+    halves = zipf_halves(np.random.default_rng(round(10 * s)), s, 10**6)
+    assert halves.exponent == pytest.approx(s, rel=0.01)
+
+
+def fits(counts: np.ndarray, rate: float, top: int) -> float:
+    """Return the p-value of counts from 0 to top, and above, under Poisson's law."""
+    seen = np.bincount(np.minimum(counts, top + 1), minlength=top + 2)
+    law = np.append(poisson.pmf(np.arange(top + 1), rate), poisson.sf(top, rate))
+    common = law * len(counts) >= 5
+    seen = np.append(seen[common], seen[~common].sum())
+    law = np.append(law[common], law[~common].sum())
+    return chisquare(seen, law * len(counts)).pvalue
+
+
+def test_counts_by_inversion_are_poisson():
+    """Oracle: scipy's probabilities; rates above and below the limit of the tables."""
+    rates = np.array([1000.0, 201.0, 199.0, 60.0, 12.0, 6.5, 0.3])
+    counts = PoissonTables(rates).draw(np.random.default_rng(1), 40_000)
+    assert counts.shape == (7, 40_000)
+    for rate, drawn in zip(rates, counts, strict=True):
+        assert fits(drawn, rate, int(rate + 6 * math.sqrt(rate) + 10)) > 1e-4
+    assert np.abs(np.corrcoef(counts) - np.eye(7)).max() < 5 / math.sqrt(40_000)
+
+
+def test_counts_of_more_types_than_a_table_holds_have_their_means():
+    rates = np.linspace(190, 6, 500)
+    counts = PoissonTables(rates).draw(np.random.default_rng(2), 4_000)
+    errors = (counts.mean(axis=1) - rates) / np.sqrt(rates / 4_000)
+    assert np.abs(errors).max() < 5
+    assert abs(np.mean(errors**2) - 1) < 5 * math.sqrt(2 / 500)
+
+
+def test_seldom_counts_are_poisson_where_they_are_asked_for():
+    """Oracle: scipy's probabilities of what reaches the count, and of what does not."""
+    rates, width, rng = np.array([5.0, 2.0, 0.5]), 200_000, np.random.default_rng(3)
+    seldom = SeldomCounts(rates, 3)
+    reached = seldom.draw_reached(rng, width)
+    draws, types = np.divmod(reached.keys, 3)
+    assert (np.diff(reached.keys) > 0).all()
+    whole = seldom.counts(rng, reached, np.arange(3 * width)).reshape(width, 3)
+    assert (whole[draws, types] == reached.counts).all()
+    assert (whole >= 3).sum() == len(reached.keys)
+    for rate, drawn in zip(rates, whole.T, strict=True):
+        assert fits(drawn, rate, 25) > 1e-4
+    assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
+
+
+def test_no_type_is_no_count():
+    nothing, rng = np.zeros(0), np.random.default_rng(0)
+    assert PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
+    assert not len(SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
+
+
+def test_interpolated_exponents_are_those_of_the_fit():
+    """Oracle: the root that is found for each mean alone, inside and outside the table."""
+    rng = np.random.default_rng(4)
+    table = ExponentTable(1.2, 900)
+    ranks = rng.integers(2, 1200, 200)
+    means = np.empty(200)
+    for row, n in enumerate(ranks):
+        log_ranks = np.log(np.arange(1, n + 1))
+        weights = np.exp(-rng.uniform(1.05, 1.35) * log_ranks)
+        means[row] = log_ranks @ weights / weights.sum()
+    expected = [
+        exponent_of_mean(mean, np.log(np.arange(1, n + 1)))
+        for mean, n in zip(means, ranks, strict=True)
+    ]
+    assert table.exponents(means, ranks) == pytest.approx(expected, abs=1e-8)
+    assert np.isnan(table.exponents(np.zeros(3), np.array([0, 1, 40]))).all()
+
+
+@pytest.mark.parametrize("ranks", [None, 60])
+def test_draws_side_by_side_are_fitted_and_compared_as_one_text_is(ranks):
+    """Oracle: the fit and the distance of each draw as a text of its own."""
+    own = zipf_halves(np.random.default_rng(5), 1.2, 16_000)
+    own = Halves(tuple(held[:ranks] for held in own.ranked))
+    drawn, fitted = Law(own, 1.2, ranks).draw_fitted(np.random.default_rng(6), 24)
+    texts = [drawn.halves(draw) for draw in range(24)]
+    assert fitted == pytest.approx([text.exponent for text in texts], abs=1e-8)
+    distances = [text.distance(s) for text, s in zip(texts, fitted, strict=True)]
+    assert drawn.distances(fitted) == pytest.approx(distances, abs=1e-12)
+    if ranks:
+        assert {len(held) for text in texts for held in text.ranked} == {ranks}
+
+
+@pytest.mark.parametrize("s", [1.1, 1.5])
+def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
+    """Oracle: the binomial distribution of rejections; a law that is bent is rejected."""
+    repeats = 60
+    rejected = [0, 0]
+    for repeat in range(repeats):
+        rng = np.random.default_rng([round(10 * s), repeat])
+        own, other = zipf_halves(rng, s, 16_000), zipf_halves(rng, s, 16_000)
+        assert not any(halves.too_few for halves in (own, other))
+        rejected[0] += law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
+        rejected[1] += law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
+    assert max(rejected) <= binom.isf(1e-3, repeats, 0.05)
+    k = np.arange(1, 201)
+    bent = Halves((np.round(np.where(k < 30, 3e3 / k, 3e3 * 30 / k**2)),) * 2)
+    assert law_p(bent, bent, 19, 10_000, 0, "test") == pytest.approx(0.05)
+
+
+def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
+    """Oracle: expected ranks and tokens of independent Poisson counts, summed over all types."""
+    own = zipf_halves(np.random.default_rng(0), 1.1, 16_000)
+    draws = 13 * BLOCK_DRAWS
+    drawn = Law(own, 1.1, None).draw(np.random.default_rng(0), draws)
+    weights = np.arange(1, 200_001) ** -1.1
+    second, first = (weights * held.sum() / weights[: len(held)].sum() for held in own.ranked)
+    found = []
+    for b in range(draws):
+        by_first, by_second = drawn.halves(b).ranked
+        tails = [held[len(held) // 2 :].sum() for held in (by_first, by_second)]
+        found.append([len(by_first), len(by_second), by_first.sum(), by_second.sum(), *tails])
+    in_first, in_second = (poisson.sf(9, rates) for rates in (first, second))
+    sums = [in_first.sum(), in_second.sum(), in_first @ second, in_second @ first]
+    means, errors = np.mean(found, axis=0), np.std(found, axis=0) / math.sqrt(draws)
+    assert (np.abs(means[:4] - sums) < 4 * errors[:4]).all()
+    plain = []
+    for b in range(draws):
+        rng = np.random.default_rng([1, b])
+        sides = [rng.poisson(rates) for rates in (first, second)]
+        orders = [rank_order(counts, None, rng) for counts in sides]
+        held = sides[1][orders[0]], sides[0][orders[1]]
+        plain.append([each[len(each) // 2 :].sum() for each in held])
+    spread = np.hypot(errors[4:], np.std(plain, axis=0) / math.sqrt(draws))
+    assert (np.abs(means[4:] - np.mean(plain, axis=0)) < 4 * spread).all()
+
+
+def test_fewer_draws_are_the_first_of_more():
+    """A p-value of n draws counts the first n, wherever a block ends."""
+    own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
+    by_n = {n: law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1 for n in (31, 32, 33, 65)}
+    above = [round(by_n[n]) for n in (31, 32, 33, 65)]
+    assert above == sorted(above)
+    assert (np.diff(above)[:2] <= 1).all()

@@ -17,13 +17,13 @@ from beyond_perplexity.invariant_tensors import by_tensors, goals, invert, unifo
 from beyond_perplexity.random_streams import stream, stream_key
 
 
-def expected(seed: int, purpose: str, items: list[int], start: int, count: int) -> np.ndarray:
+def expected(seed, purpose, items, start, count):
     return np.stack([stream(seed, purpose, i).random(start + count)[start:] for i in items])
 
 
 @pytest.mark.parametrize("start", [0, 1, 4, 7, 63, 1000])
 @pytest.mark.parametrize("count", [1, 5, 64])
-def test_uniforms_equal_numpy_bit_for_bit(start: int, count: int) -> None:
+def test_uniforms_equal_numpy_bit_for_bit(start, count):
     items = [0, 1, 2, 999_999, 2**31 + 5, 2**62 + 12345]
     key, ids, wanted = stream_key(3, "generate/x"), torch.tensor(items), torch.full((6,), start)
     exact = expected(3, "generate/x", items, start, count)
@@ -33,7 +33,7 @@ def test_uniforms_equal_numpy_bit_for_bit(start: int, count: int) -> None:
     assert np.array_equal(by_tensors(key, ids, wanted, count).numpy(), exact)  # what a GPU does
 
 
-def test_each_item_may_have_its_own_start() -> None:
+def test_each_item_may_have_its_own_start():
     starts = torch.tensor([(7 * item) % 50 for item in range(200)])
     for found in (
         uniforms(1, "x", torch.arange(200), starts, 6),
@@ -44,7 +44,7 @@ def test_each_item_may_have_its_own_start() -> None:
             assert np.array_equal(row, expected(1, "x", [item], start, 6))
 
 
-def test_tensor_philox_equals_numpy_over_many_keys() -> None:
+def test_tensor_philox_equals_numpy_over_many_keys():
     items = list(range(300))
     nothing = torch.zeros(300, dtype=torch.int64)
     for seed in range(20):  # each seed is another first key word, with and without its top bit
@@ -53,7 +53,7 @@ def test_tensor_philox_equals_numpy_over_many_keys() -> None:
     assert len({stream_key(seed, "x") >> 63 for seed in range(20)}) == 2
 
 
-def test_streams_differ_by_seed_purpose_and_item() -> None:
+def test_streams_differ_by_seed_purpose_and_item():
     draws = {
         stream(seed, purpose, item).random()
         for seed in (0, 1)
@@ -63,7 +63,7 @@ def test_streams_differ_by_seed_purpose_and_item() -> None:
     assert len(draws) == 8
 
 
-def test_uniforms_are_uniform() -> None:
+def test_uniforms_are_uniform():
     counts, _ = np.histogram(uniforms(0, "u", torch.arange(2000), 0, 50).numpy(), 100, (0, 1))
     chi_square = ((counts - 1000) ** 2 / 1000).sum()
     assert 50 < chi_square < 170  # 99 degrees of freedom: P(outside) < 1e-4
@@ -72,7 +72,7 @@ def test_uniforms_are_uniform() -> None:
 LAST = 1 - 2.0**-53  # the largest number below 1
 
 
-def exactly(weights: list[float], uniform: float) -> int:
+def exactly(weights, uniform):
     """Find the place by rational arithmetic."""
     sums = list(accumulate(map(Fraction, weights)))
     return next(place for place, held in enumerate(sums) if held > Fraction(uniform) * sums[-1])

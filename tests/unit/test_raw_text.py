@@ -26,10 +26,9 @@ from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_model
-from beyond_perplexity.perplexities import documents as documents_module
-from beyond_perplexity.perplexities.documents import texts_of_split
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.models.registry import load_model
+from beyond_perplexity.perplexities import summary as documents_module
+from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import RAW

@@ -7,8 +7,6 @@ of normal probabilities, SciPy's rank correlation, and the coverage of intervals
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,12 +16,14 @@ import pytest
 from scipy.stats import norm, spearmanr
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.relations.correlations import OVER_ROWS, WITHIN_DECODINGS, correlate_ranks
 from beyond_perplexity.relations.measures import (
+    OVER_ROWS,
+    WITHIN_DECODINGS,
     RelatedFiles,
     RelatedMeasures,
     RelationOptions,
     compare_orders,
+    correlate_ranks,
     gather_measures,
 )
 from beyond_perplexity.relations.readers import (
@@ -46,14 +46,7 @@ DOCUMENTS = 40
 OPTIONS = RelationOptions(resamples=300)
 
 
-def write_documents(
-    folder: Path,
-    bits: dict[str, np.ndarray],
-    *,
-    text: str = "cleaned",
-    spelled: float | None = None,
-    group: Sequence[str] | None = None,
-) -> list[str]:
+def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
     """Write documents of 99 bytes (and an end) with these bits."""
     paths = []
     for model, own in bits.items():
@@ -75,14 +68,14 @@ def write_documents(
     return paths
 
 
-def drawn_bits(seed: int = 1, **shift: float) -> dict[str, np.ndarray]:
+def drawn_bits(seed=1, **shift):
     """Draw bits of documents that are hard or easy for all models alike."""
     random = np.random.default_rng(seed)
     shared = random.normal(200, 30, DOCUMENTS)
     return {m: shared + s + random.normal(0, 5, DOCUMENTS) for m, s in shift.items()}
 
 
-def tendency(source: str, **changed: Any) -> dict[str, Any]:
+def tendency(source, **changed):
     return {
         **dict.fromkeys(TENDENCY_MEASURES.names),
         "source": source,
@@ -95,16 +88,14 @@ def tendency(source: str, **changed: Any) -> dict[str, Any]:
     }
 
 
-def write_tendencies(folder: Path, rows: list[dict[str, Any]]) -> list[str]:
+def write_tendencies(folder, rows):
     path = folder / "measures.parquet"
     table = pa.Table.from_pylist(rows, TENDENCY_MEASURES)
     write_shard(path, TENDENCY_MEASURES, table, {})
     return [str(path)]
 
 
-def write_contrasts(
-    folder: Path, losses: dict[str, float], *, sentence_level: tuple[str, ...] = ()
-) -> list[str]:
+def write_contrasts(folder, losses, *, sentence_level=()):
     """Write documents of 10 words that lose so much a word at level .1, and twice that at .3."""
     paths = []
     for model, lost in losses.items():
@@ -123,14 +114,14 @@ def write_contrasts(
     return paths
 
 
-def by_place(found: RelatedMeasures) -> dict[tuple[str, str | None, str], dict[str, Any]]:
+def by_place(found):
     return {(row["model"], row["decoding"], row["measure"]): row for row in found.rows}
 
 
 # ---- readers ----
 
 
-def test_bits_per_byte_count_the_end_of_a_document(tmp_path: Path) -> None:
+def test_bits_per_byte_count_the_end_of_a_document(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = perplexity_sums(write_documents(tmp_path, bits))
     assert sums is not None
@@ -141,14 +132,14 @@ def test_bits_per_byte_count_the_end_of_a_document(tmp_path: Path) -> None:
     assert sums.models == ["a", "b"]
 
 
-def test_spelled_likelihoods_are_taken_where_they_are(tmp_path: Path) -> None:
+def test_spelled_likelihoods_are_taken_where_they_are(tmp_path):
     spelled = -300 * math.log(2)
     sums, _ = perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums is not None
     assert sums.values(np.ones((1, DOCUMENTS)))[0] == pytest.approx([3.0])
 
 
-def test_a_model_of_another_text_is_named_and_not_compared(tmp_path: Path) -> None:
+def test_a_model_of_another_text_is_named_and_not_compared(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=5))
     paths += write_documents(tmp_path, drawn_bits(c=0), text="raw")
     found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
@@ -158,14 +149,14 @@ def test_a_model_of_another_text_is_named_and_not_compared(tmp_path: Path) -> No
     assert found.sums[PERPLEXITY].models == ["a", "b"]
 
 
-def test_other_documents_are_refused(tmp_path: Path) -> None:
+def test_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0))
     paths += write_documents(tmp_path, {"b": np.full(7, 200.0)})
     with pytest.raises(InputError, match="b: was scored on other documents than a"):
         perplexity_sums(paths)
 
 
-def test_an_infinite_perplexity_stays_infinite(tmp_path: Path) -> None:
+def test_an_infinite_perplexity_stays_infinite(tmp_path):
     bits = drawn_bits(a=0, b=0)
     bits["b"][3] = math.inf
     found = gather_measures(RelatedFiles(perplexities=write_documents(tmp_path, bits)), OPTIONS)
@@ -175,9 +166,7 @@ def test_an_infinite_perplexity_stays_infinite(tmp_path: Path) -> None:
     assert missed == pytest.approx((1 - 1 / DOCUMENTS) ** DOCUMENTS, abs=0.1)  # without document 3
 
 
-def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(
-    tmp_path: Path,
-) -> None:
+def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp_path):
     paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
     entropy, ratio = contrast_sums(paths, 0.3, 0.1)
     ones = np.ones((1, DOCUMENTS))
@@ -189,7 +178,7 @@ def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(
         list(contrast_sums(paths, 0.7, 0.1))
 
 
-def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path: Path) -> None:
+def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
     found = {one.measure: one for one in semantic_sums(paths, "test")}
     assert set(found) == {
@@ -205,7 +194,7 @@ def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path: Path
     assert value == pytest.approx(float(bleu_of(counts, 2)))
 
 
-def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path: Path) -> None:
+def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
     rows = [
         tendency("lstm/beam"),
         tendency("lstm/nucleus", high=1.0),
@@ -228,13 +217,13 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path: Path) -
 # ---- resamples ----
 
 
-def ratio_of(measure: str, numerators: np.ndarray, groups: np.ndarray) -> DocumentSums:
+def ratio_of(measure, numerators, groups):
     ones = np.ones_like(numerators)
     models = [f"m{k}" for k in range(numerators.shape[1])]
     return DocumentSums(measure, "x", measure, True, models, groups, numerators, ones)
 
 
-def test_resamples_vary_as_the_mean_does_and_are_shared() -> None:
+def test_resamples_vary_as_the_mean_does_and_are_shared():
     """Oracle: the standard error s/√n of a mean; the same numbers give the same draws."""
     random = np.random.default_rng(2)
     groups = np.sort(random.integers(0, 2**60, 400))
@@ -248,7 +237,7 @@ def test_resamples_vary_as_the_mean_does_and_are_shared() -> None:
     assert np.array_equal(alone["one"], drawn["one"])
 
 
-def test_a_measure_of_fewer_documents_draws_from_those() -> None:
+def test_a_measure_of_fewer_documents_draws_from_those():
     groups = np.arange(100)
     full = ratio_of("full", np.arange(100.0)[:, None], groups)
     part = ratio_of("part", np.arange(0, 100.0, 2)[:, None], groups[::2])
@@ -260,19 +249,19 @@ def test_a_measure_of_fewer_documents_draws_from_those() -> None:
 # ---- correlations ----
 
 
-def related(values: Mapping[Any, float], direction: int = 1) -> list[Any]:
+def related(values, direction=1):
     return [
         {"model": m, "decoding": d, "measure": k, "value": v, "direction": direction}
         for (m, d, k), v in values.items()
     ]
 
 
-def correlated(rows: list[Any]) -> dict[tuple[str, str, str], dict[str, Any]]:
+def correlated(rows):
     found = correlate_ranks(rows).to_pylist()
     return {(row["first"], row["second"], row["scope"]): row for row in found}
 
 
-def test_a_measure_of_the_model_stands_in_all_of_its_rows() -> None:
+def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     """Oracle: SciPy over the six rows, and the mean over both decodings."""
     random = np.random.default_rng(4)
     models = "abc"
@@ -288,7 +277,7 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows() -> None:
     assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
 
 
-def test_measures_of_models_alone_count_each_model_once() -> None:
+def test_measures_of_models_alone_count_each_model_once():
     values: dict[Any, float] = {
         (m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)
     }
@@ -298,13 +287,13 @@ def test_measures_of_models_alone_count_each_model_once() -> None:
     assert found["low"] > 0
 
 
-def test_more_is_better_in_all_signs_and_infinities() -> None:
+def test_more_is_better_in_all_signs_and_infinities():
     rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
     rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
     assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)
 
 
-def test_brought_texts_are_rows_of_tendencies() -> None:
+def test_brought_texts_are_rows_of_tendencies():
     names = ["external/one", "external/two", "external/three"]
     rows = related({(m, None, k): float(v) for k in "st" for v, m in enumerate(names)})
     rows += related({("a", "x", "s"): 5.0, ("a", "x", "t"): 4.0})
@@ -312,7 +301,7 @@ def test_brought_texts_are_rows_of_tendencies() -> None:
     assert (found["rows"], found["models"]) == (4, 4)
 
 
-def test_rows_that_share_models_count_as_models() -> None:
+def test_rows_that_share_models_count_as_models():
     """Three decodings that say the same of six models: intervals hold the truth, as one would.
 
     Rows as if independent would hold it in about 75% of 400 draws.
@@ -334,12 +323,12 @@ def test_rows_that_share_models_count_as_models() -> None:
 # ---- orders ----
 
 
-def orders(found: RelatedMeasures) -> dict[tuple[str, str | None, str, str], dict[str, Any]]:
+def orders(found):
     rows = compare_orders(found).to_pylist()
     return {(r["measure"], r["decoding"], r["first"], r["second"]): r for r in rows}
 
 
-def test_an_order_that_differs_is_told_with_its_probability(tmp_path: Path) -> None:
+def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     """Oracle: shares of the same resamples, counted here."""
     files = RelatedFiles(
         write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40)),
@@ -360,14 +349,13 @@ def test_an_order_that_differs_is_told_with_its_probability(tmp_path: Path) -> N
     assert rows["contrastive/entropy", None, "b", "c"]["probability_both"] == 1
 
 
-def test_joint_probabilities_are_of_the_same_documents(tmp_path: Path) -> None:
+def test_joint_probabilities_are_of_the_same_documents(tmp_path):
     """A measure that is perplexity itself is right just when perplexity is: no product."""
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
     twin = found.sums[PERPLEXITY]
     held = DocumentSums(
-        *("twin", "x", "Twin", False, twin.models, twin.groups, twin.numerators),
-        twin.denominators,
+        *("twin", "x", "Twin", False, twin.models, twin.groups, twin.numerators), twin.denominators
     )
     sums = {**found.sums, "twin": held}
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
@@ -376,7 +364,7 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path: Path) -> None:
     assert row["probability_both"] == row["probability"] == row["probability_perplexity"] < 1
 
 
-def test_the_order_of_texts_is_from_their_errors(tmp_path: Path) -> None:
+def test_the_order_of_texts_is_from_their_errors(tmp_path):
     """Oracle: the normal probability of a difference of two independent excesses."""
     rows = [
         tendency("a/x", excess=0.3),
@@ -398,7 +386,7 @@ def test_the_order_of_texts_is_from_their_errors(tmp_path: Path) -> None:
     assert other["note"] == "the measure has no standard error"
 
 
-def test_infinite_models_and_few_groups_have_no_order(tmp_path: Path) -> None:
+def test_infinite_models_and_few_groups_have_no_order(tmp_path):
     bits = drawn_bits(a=0, b=10, c=20)
     bits["c"][0] = math.inf
     contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 3.0})
@@ -412,7 +400,7 @@ def test_infinite_models_and_few_groups_have_no_order(tmp_path: Path) -> None:
     assert row["note"].startswith("fewer than 20 effective groups")
 
 
-def test_a_model_that_is_added_changes_no_other(tmp_path: Path) -> None:
+def test_a_model_that_is_added_changes_no_other(tmp_path):
     bits = drawn_bits(a=0, b=5, c=9)
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []
@@ -427,7 +415,7 @@ def test_a_model_that_is_added_changes_no_other(tmp_path: Path) -> None:
     assert both[0] == both[1]
 
 
-def test_nothing_is_related_without_files() -> None:
+def test_nothing_is_related_without_files():
     found = gather_measures(RelatedFiles(), OPTIONS)
     assert found.table().num_rows == 0
     assert compare_orders(found).num_rows == correlate_ranks(found.rows).num_rows == 0

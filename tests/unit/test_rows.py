@@ -16,7 +16,7 @@ from pkgutil import resolve_name
 
 import pytest
 
-from beyond_perplexity.decoding.rows import DECODINGS
+from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures import curves as densities
 from beyond_perplexity.figures.effect_sizes import EFFECTS
@@ -92,7 +92,7 @@ def test_names_stand_in_rows_alone() -> None:
     for name in SHARES:
         assert held[name] - listed.get(name, set()) <= {rows, published}
     for name in set(DECODINGS) - {"beam"}:  # beams are searched in importance sampling too
-        assert held[name] <= {"beyond_perplexity/decoding/rows.py", published}
+        assert held[name] <= {"beyond_perplexity/decoding/options.py", published}
 
 
 ROW = """    "shouts": Tendency(
@@ -112,8 +112,9 @@ from beyond_perplexity.figures import (FIGURES, draw_figure)
 from beyond_perplexity.figures.labels import (Labels)
 from beyond_perplexity.report.measured import (table_3)
 from beyond_perplexity.tendencies.curves import curves
-from beyond_perplexity.tendencies.measures import measured_tendencies
+from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.word_classes import StopWords
 def count(path, texts):
@@ -123,7 +124,8 @@ def count(path, texts):
 first = count("r.parquet", ["the YES 1 , YES", "a NO , the", "b"])
 second = count("s.parquet", ["GO", "the the , b"])
 options = MeasurementOptions(permutations=0, bootstrap=0, monte_carlo=0)
-found = measured_tendencies(first, second, [], [], options, 1, "m/ancestral")
+with paired(first, second, None) as pair:
+    found = measure_table(measure_rows(pair, options, 1), pair, "m/ancestral")
 rows = {f"{r['tendency']} {r['measure']}": r["value"] for r in found.to_pylist()}
 table = table_3(found.to_pandas(), Labels())
 both = [curves(first, options, "reference"), curves(second, options, "m/ancestral")]

@@ -7,9 +7,7 @@ flips, SciPy's ranks and correlations, and the coverage of intervals by simulati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,56 +26,57 @@ from beyond_perplexity.inference.correlations import (
 from beyond_perplexity.inference.intervals import group_key, ratio_interval
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, SEMANTIC_SCORES
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.correlations import correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import (
     EXCESS_KIND,
-    PairedScores,
     ScoreKey,
     read_paired_scores,
 )
 from beyond_perplexity.storage.shards import write_shard
-from tests.unit.semantic_tables import KINDS, Sentences, sentences, write_scores
+from tests.unit.semantic_tables import KINDS, sentences, write_scores
 
 SKILLS = {"a": -0.5, "b": 0.3, "c": 0.1}
 TESTS = SemanticTests(flips=499)
 
 
-def frames(paths: list[str]) -> pd.DataFrame:
+def frames(paths):
     return pd.concat([pq.read_table(path).to_pandas() for path in paths], ignore_index=True)
 
 
-def paired(paths: list[str], limit: int = 1_000) -> PairedScores:
+def paired(paths, limit=1000):
     return read_paired_scores(paths, limit)
 
 
-def changed(path: str, **columns: pa.Array) -> None:
+def changed(path, **columns):
     table = pq.read_table(path)
     for name, column in columns.items():
         table = table.set_column(table.schema.get_field_index(name), name, column)
     write_shard(path, SEMANTIC_SCORES, table.cast(SEMANTIC_SCORES), {})
 
 
-def with_values(
-    paths: list[str], part: str, values: Callable[[pa.Table], pa.Array]
-) -> pd.DataFrame:
-    """Compare models after the values of one file have been changed."""
+def with_values(folder, part, values):
+    """Compare three models after the values of one file have been changed."""
+    paths = write_scores(folder, SKILLS, sentences())
     (path,) = (one for one in paths if part in one)
     changed(path, value=values(pq.read_table(path)))
     return rows_of(paths)
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def shards(tmp_path_factory):
     """Three models on 240 sentences; only to be read."""
     return write_scores(tmp_path_factory.mktemp("scores"), SKILLS, sentences())
 
 
-def rows_of(paths: list[str], tests: SemanticTests = TESTS) -> pd.DataFrame:
+def rows_of(paths, tests=TESTS):
     return compare_semantics(paired(paths), tests).to_pandas()
 
 
-def row(table: pd.DataFrame, **wanted: str) -> pd.Series:
+def row(table, **wanted):
     for name, value in wanted.items():
         table = table[table[name] == value]
     (found,) = (one for _, one in table.iterrows())
@@ -87,15 +86,13 @@ def row(table: pd.DataFrame, **wanted: str) -> pd.Series:
 # ---- differences ----
 
 
-def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards: list[str]) -> None:
+def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards):
     """Oracle: sums over documents by pandas, and the interval of their ratio."""
     scores = frames(shards)
     wanted = {"split": "test", "measure": "wmd"}
     found = row(rows_of(shards), kind=PREDICTED, first="a", second="b", **wanted)
-    own = scores[(scores["split"] == "test") & (scores["measure"] == "wmd")]
-    own = own[own["kind"] == PREDICTED].pivot(
-        index=["unit_id", "sentence"], columns="model", values="value"
-    )
+    own = scores.query("split == 'test' and measure == 'wmd' and kind == @PREDICTED")
+    own = own.pivot(index=["unit_id", "sentence"], columns="model", values="value")
     lost = (own["a"] - own["b"]).groupby("unit_id").agg(["sum", "size"])
     expected = ratio_interval(lost["sum"].to_numpy(), lost["size"].to_numpy(float))
     assert found["value"] == pytest.approx(expected.value, rel=1e-12)
@@ -104,7 +101,7 @@ def test_a_difference_is_that_of_means_with_the_interval_of_its_groups(shards: l
     assert "7,200 are needed for p < 0.005" in found["note"]  # flips, of 36 tests
 
 
-def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path: Path) -> None:
+def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path):
     kinds = (*KINDS, "spread")
     paths = write_scores(tmp_path, SKILLS, sentences(), kinds=kinds)
     scores, table = frames(paths), rows_of(paths)
@@ -119,19 +116,19 @@ def test_weighted_measures_weigh_by_words_and_kinds_add_up(tmp_path: Path) -> No
         EXCESS_KIND: gap["predicted"] - gap["partner"],
         PROPER: gap["sampled"] - gap["spread"] / 2,
     }
+    table = table[(table["split"] == "valid") & (table["measure"] == "accuracy")]
     for kind, value in expected.items():
-        wanted = {"split": "valid", "measure": "accuracy", "kind": kind}
-        assert row(table, first="a", second="c", **wanted)["value"] == pytest.approx(value)
+        assert row(table, first="a", second="c", kind=kind)["value"] == pytest.approx(value)
 
 
-def bleu_by_loop(scores: pd.DataFrame, model: str, kind: str, groups: list[int]) -> np.ndarray:
+def bleu_by_loop(scores, model, kind, groups):
     own = scores[(scores["model"] == model) & (scores["kind"] == kind)]
     return np.array(
         [np.sum(own.loc[own["unit_id"] == g, "statistics"].tolist(), axis=0) for g in groups], float
     )
 
 
-def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path: Path) -> None:
+def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path):
     """Oracle: BLEU of summed counts, and all 2^8 swaps of documents in a loop."""
     text = sentences(n=24, per_document=3, splits=("test",))
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.6}, text, evaluators={"words": ["bleu_2"]})
@@ -144,10 +141,8 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
             swap = np.array(signs)[:, None]
             values = []
             for one, two in (("a", "b"), ("b", "a")):
-                sums = [
-                    np.where(swap, other, own).sum(axis=0)
-                    for own, other in zip(held[one], held[two], strict=True)
-                ]
+                both = zip(held[one], held[two], strict=True)
+                sums = [np.where(swap, other, own).sum(axis=0) for own, other in both]
                 first, *partner = (float(bleu_of(counts, 2)) for counts in sums)
                 values.append(first - sum(partner))
             gaps.append(values[0] - values[1])
@@ -159,17 +154,14 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
         assert found[["low", "p_adjusted"]].isna().all()
 
 
-def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards: list[str]) -> None:
+def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards):
     for _, family in rows_of(shards).groupby(["split", "kind"]):
-        smallest = family["p_value"].min()
-        expected = min(1.0, smallest * len(family))
+        expected = min(1.0, family["p_value"].min() * len(family))
         assert family["p_adjusted"].min() == pytest.approx(expected)
         assert (family["p_adjusted"] >= family["p_value"]).all()
 
 
-def test_many_groups_are_flipped_in_bundles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
     """As if the documents of a bundle were one page; values and intervals stay."""
     names = {"glove": ["wmd"], "words": ["bleu_2"]}
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences(), evaluators=names)
@@ -183,7 +175,7 @@ def test_many_groups_are_flipped_in_bundles(
     assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
 
 
-def test_equal_models_do_not_differ(tmp_path: Path) -> None:
+def test_equal_models_do_not_differ(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:
         if "/b/" in path:
@@ -194,7 +186,7 @@ def test_equal_models_do_not_differ(tmp_path: Path) -> None:
     assert (table["p_value"] == 1).all()
 
 
-def test_the_level_of_the_test_holds(tmp_path: Path) -> None:
+def test_the_level_of_the_test_holds(tmp_path):
     """Under exchangeable models p < .1 comes in a tenth of the cases: 40 draws, 5 measures."""
     held = {"glove": ("wmd", "average", "greedy_f1"), "words": ("bleu_2", "accuracy")}
     small = []
@@ -208,21 +200,19 @@ def test_the_level_of_the_test_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("blocks", [2, 5])
-def test_results_do_not_depend_on_how_shards_are_cut(
-    tmp_path: Path, shards: list[str], blocks: int
-) -> None:
+def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     cut = write_scores(tmp_path, SKILLS, sentences(), blocks=blocks)
     one, other = paired(shards, 60), paired(cut, 60)
     assert compare_semantics(one, TESTS).equals(compare_semantics(other, TESTS))
     assert correlate_measures(one).equals(correlate_measures(other))
 
 
-def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path: Path) -> None:
-    def values(table: pa.Table) -> pa.Array:
+def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
+    def values(table):
         gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
         return pc.if_else(gone, None, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
+    rows = with_values(tmp_path, "/b/glove/", values)
     own = rows[(rows["split"] == "valid") & (rows["measure"] == "wmd")]
     assert set(own["sentences"]) == {105}
     said = "15 of 120 sentences left out: a model has no value"
@@ -231,31 +221,31 @@ def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path: Pa
     assert set(rest["sentences"]) == {120}
 
 
-def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path: Path) -> None:
+def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
     """Such as a model of subwords, in measures of aligned words."""
 
-    def values(table: pa.Table) -> pa.Array:
+    def values(table):
         aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
         return pc.if_else(aligned, None, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/glove/", values)
+    rows = with_values(tmp_path, "/b/glove/", values)
     pairs = {(r["first"], r["second"]) for _, r in rows[rows["measure"] == "cosine"].iterrows()}
     assert pairs == {("a", "c")}
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
 
 
-def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path: Path) -> None:
-    def values(table: pa.Table) -> pa.Array:
+def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path):
+    def values(table):
         first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
         return pc.if_else(first, math.inf, table["value"])
 
-    rows = with_values(write_scores(tmp_path, SKILLS, sentences()), "/b/words/", values)
+    rows = with_values(tmp_path, "/b/words/", values)
     own = rows[(rows["measure"] == "cross_entropy") & (rows["split"] == "valid")]
     assert {(r["first"], r["second"]) for _, r in own.iterrows()} == {("a", "c")}
     assert set(own["sentences"]) == {120}
 
 
-def test_a_group_counts_as_one(tmp_path: Path) -> None:
+def test_a_group_counts_as_one(tmp_path):
     """Ten documents a page: the groups of the table are pages."""
     text = sentences()
     pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
@@ -264,7 +254,7 @@ def test_a_group_counts_as_one(tmp_path: Path) -> None:
     assert found["low"].isna().all()
 
 
-def test_other_sentences_and_missing_shards_are_refused(tmp_path: Path) -> None:
+def test_other_sentences_and_missing_shards_are_refused(tmp_path):
     paths = write_scores(tmp_path / "1", SKILLS, sentences(), blocks=2)
     with pytest.raises(InputError, match="'b' has 1 shards by 'glove', others have 2"):
         paired([p for p in paths if "/b/glove/00001" not in p])
@@ -278,7 +268,7 @@ def test_other_sentences_and_missing_shards_are_refused(tmp_path: Path) -> None:
         paired([*again, str(tmp_path / "1" / "a" / "glove" / "00000.parquet")])
 
 
-def test_a_sentence_has_one_value_of_a_known_measure(tmp_path: Path) -> None:
+def test_a_sentence_has_one_value_of_a_known_measure(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences())
     table = pq.read_table(paths[0])
     write_shard(paths[0], SEMANTIC_SCORES, pa.concat_tables([table, table.slice(0, 1)]), {})
@@ -289,7 +279,7 @@ def test_a_sentence_has_one_value_of_a_known_measure(tmp_path: Path) -> None:
         paired(paths)
 
 
-def test_the_kept_sentences_are_whole_groups(shards: list[str]) -> None:
+def test_the_kept_sentences_are_whole_groups(shards):
     """Oracle: hashes of documents in their order, three sentences each."""
     held = paired(shards, limit=30).sentences["valid"]
     keys = sorted(group_key(None, unit) for unit in range(40))[:10]
@@ -301,7 +291,7 @@ def test_the_kept_sentences_are_whole_groups(shards: list[str]) -> None:
 # ---- correlations ----
 
 
-def test_ranks_and_matrices_are_scipys() -> None:
+def test_ranks_and_matrices_are_scipys():
     random = np.random.default_rng(1)
     values = np.round(random.normal(size=(40, 4)), 1)  # with ties
     values[0, 0], values[1, 0] = math.inf, -math.inf
@@ -316,25 +306,23 @@ def test_ranks_and_matrices_are_scipys() -> None:
     assert np.isnan(correlation_matrix(constant[:0])).all()
 
 
-def correlations(paths: list[str], over: str) -> pd.DataFrame:
+def correlations(paths, over):
     table = correlate_measures(paired(paths)).to_pandas()
     return table[table["over"] == over]
 
 
 @pytest.mark.parametrize(("method", "scipys"), [("pearson", pearsonr), ("spearman", spearmanr)])
-def test_over_sentences_it_is_the_mean_of_the_models(
-    shards: list[str], method: str, scipys: object
-) -> None:
+def test_over_sentences_it_is_the_mean_of_the_models(shards, method, scipys):
     """Oracle: SciPy model by model; the jackknife in a loop, as there are fewer than 50 groups."""
     scores = frames(shards)
-    scores = scores[(scores["split"] == "test") & (scores["kind"] == PREDICTED)]
+    scores = scores.query("split == 'test' and kind == @PREDICTED")
     wide = {
         model: rows.pivot(index=["unit_id", "sentence"], columns="measure", values="value")
         for model, rows in scores[scores["measure"].isin(["wmd", "bleu_3"])].groupby("model")
     }
 
-    def mean(keep: list[bool]) -> float:
-        found = [scipys(own.loc[keep, "wmd"], own.loc[keep, "bleu_3"]) for own in wide.values()]  # type: ignore[operator]
+    def mean(keep):
+        found = [scipys(own.loc[keep, "wmd"], own.loc[keep, "bleu_3"]) for own in wide.values()]
         return float(np.mean([one.statistic for one in found]))
 
     units = wide["a"].index.get_level_values(0)
@@ -343,9 +331,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(
     error = math.sqrt(39 / 40 * sum((one - math.atanh(value)) ** 2 for one in without))
     found = correlations(shards, "sentences")
     found = found[(found["split"] == "test") & (found["method"] == method)]
-    one = found[(found["first_measure"] == "bleu_3") & (found["second_measure"] == "wmd")]
-    two = found[(found["first_measure"] == "wmd") & (found["second_measure"] == "bleu_3")]
-    (own,) = pd.concat([one, two]).to_dict("records")
+    own = row(found, first_measure="bleu_3", second_measure="wmd")
     assert own["value"] == pytest.approx(value)
     half = t.ppf(0.975, 39) * error
     limits = math.tanh(math.atanh(value) - half), math.tanh(math.atanh(value) + half)
@@ -353,7 +339,7 @@ def test_over_sentences_it_is_the_mean_of_the_models(
     assert (own["n"], own["groups"]) == (120, 40)
 
 
-def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path: Path) -> None:
+def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path):
     """Such as one that predicts the same word everywhere."""
     paths = write_scores(tmp_path, SKILLS, sentences())
     (path,) = (p for p in paths if "/b/glove/" in p)
@@ -367,7 +353,7 @@ def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path: Path)
     assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
 
 
-def test_over_models_it_is_that_of_their_values(tmp_path: Path) -> None:
+def test_over_models_it_is_that_of_their_values(tmp_path):
     paths = write_scores(tmp_path, {name: k / 5 for k, name in enumerate("abcdef")}, sentences())
     held = paired(paths)
     values = [
@@ -381,18 +367,17 @@ def test_over_models_it_is_that_of_their_values(tmp_path: Path) -> None:
     assert (own["n"], own["low"] < own["value"] <= own["high"]) == (6, True)
 
 
-def test_few_models_have_no_interval_and_two_no_correlation(
-    tmp_path: Path, shards: list[str]
-) -> None:
+def test_few_models_have_no_interval_and_two_no_correlation(tmp_path, shards):
     few = correlations(shards, "models")
     assert few["value"].notna().all()
     assert few["low"].isna().all()
     assert set(few["note"]) == {"fewer than 5 models: no interval"}
-    two = write_scores(tmp_path / "2", {"a": 0.0, "b": 1.0}, sentences())
+    two = write_scores(tmp_path, {"a": 0.0, "b": 1.0}, sentences(n=30, per_document=1))
     assert correlations(two, "models")["value"].isna().all()
+    assert len(correlations(two, "sentences"))  # documents of one sentence are fine
 
 
-def test_a_measure_that_follows_from_another_has_no_width(tmp_path: Path) -> None:
+def test_a_measure_that_follows_from_another_has_no_width(tmp_path):
     """A logistic of a cosine has its ranks."""
     paths = write_scores(tmp_path, SKILLS, sentences())
     for path in (p for p in paths if "/glove/" in p):
@@ -409,7 +394,7 @@ def test_a_measure_that_follows_from_another_has_no_width(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("items", [5, 6, 8])
 @pytest.mark.parametrize("true", [0.0, 0.6, 0.95])
-def test_intervals_of_few_items_hold_the_truth(items: int, true: float) -> None:
+def test_intervals_of_few_items_hold_the_truth(items, true):
     """Normal pairs, 1,500 draws: 95% nominal, at least 93.5% here."""
     random = np.random.default_rng(items)
     first = random.normal(size=(1_500, items))
@@ -425,15 +410,10 @@ def test_intervals_of_few_items_hold_the_truth(items: int, true: float) -> None:
     assert min(held.values()) >= 0.935 * 1_500
 
 
-def test_a_perfect_order_of_five_leaves_no_correlation_out_of_reach() -> None:
+def test_a_perfect_order_of_five_leaves_no_correlation_out_of_reach():
     """2 of 120 orders are perfect, so 0 is left out, but barely; an exact 1 is inside."""
     low, high = few_items_interval(1.0, 5, ranks=True)
     assert 0 < low < 0.3
     assert high == 1
     assert few_items_interval(-1.0, 5, ranks=True) == (-1, pytest.approx(-low))
     assert all(map(math.isnan, few_items_interval(0.5, 4, ranks=True)))
-
-
-def test_documents_of_one_sentence_are_fine(tmp_path: Path) -> None:
-    text: Sentences = sentences(n=30, per_document=1)
-    assert len(correlations(write_scores(tmp_path, SKILLS, text), "sentences"))

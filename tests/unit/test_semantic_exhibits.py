@@ -33,7 +33,7 @@ from beyond_perplexity.figures.measure_names import measure_title, sort_measures
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.relations.correlations import correlate_ranks
+from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
@@ -54,8 +54,11 @@ from beyond_perplexity.report.semantic_tables import (
     scheduled_pairs,
 )
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
-from beyond_perplexity.semantics.correlations import correlate_measures
-from beyond_perplexity.semantics.differences import SemanticTests, compare_semantics
+from beyond_perplexity.semantics.differences import (
+    SemanticTests,
+    compare_semantics,
+    correlate_measures,
+)
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.semantic_tables import (

@@ -18,9 +18,8 @@ from scipy.optimize import linprog
 
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.measures import MEASURES
+from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import (
     NO_WORD,
     WordIndex,

@@ -27,14 +27,14 @@ from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
-from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
 from beyond_perplexity.semantics.word_cosines import WordIndex, exponential_scaling
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.evaluator_oracles import check_refusals, run_script
 
+NOT_CONTINUED = {"continued": None, "given": None}
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 
 
@@ -64,28 +64,16 @@ def predictions(seed: int = 0, documents: int = 30, *, samples: int = 3, aligned
     for unit in range(documents):
         for sentence in range(rng.integers(1, 4)):
             size = int(rng.integers(4, 9))
-            texts = [
-                " ".join(rng.choice([*WORDS, "<unk>"], size).tolist()) for _ in range(samples + 4)
-            ]
-            rows.append(
-                {
-                    "split": "valid" if unit % 3 == 0 else "test",
-                    "unit_id": unit,
-                    "group": None if unit % 5 else f"page {unit % 4}",
-                    "sentence": sentence,
-                    "words": size,
-                    "target": texts[0],
-                    "predicted": texts[1],
-                    "samples": texts[4:],
-                    "continued": texts[2] if size > 5 else None,
-                    "given": 2 if size > 5 else None,
-                    "partner": texts[3],
-                    "unknown_target": texts[0].count("<unk>"),
-                    "unknown_predicted": texts[1].count("<unk>"),
-                    "log_prob": -float(rng.gamma(20)),
-                    "aligned": aligned,
-                }
-            )
+            words = [*WORDS, "<unk>"]
+            texts = [" ".join(rng.choice(words, size).tolist()) for _ in range(samples + 4)]
+            split, group = "test" if unit % 3 else "valid", f"page {unit % 4}"
+            row = {"split": split, "unit_id": unit, "group": None if unit % 5 else group}
+            row |= {"sentence": sentence, "words": size, "target": texts[0], "predicted": texts[1]}
+            row |= {"samples": texts[4:], "partner": texts[3], "aligned": aligned}
+            row |= {"continued": texts[2], "given": 2} if size > 5 else NOT_CONTINUED
+            row |= {"unknown_target": texts[0].count("<unk>")}
+            row |= {"unknown_predicted": texts[1].count("<unk>")}
+            rows.append(row | {"log_prob": -float(rng.gamma(20))})
     return rows
 
 
@@ -195,7 +183,7 @@ def test_words_in_their_places_are_null_where_tokens_are_no_words():
 def test_a_prediction_that_says_nothing_counts_and_a_target_that_does_not_is_undefined():
     """Oracle: the rule. "cat" has no vector, so its mean vector is not defined."""
     row = predictions(samples=2)[0]
-    texts = {"words": 2, "partner": "dog dog", "continued": None, "given": None}
+    texts = {"words": 2, "partner": "dog dog", **NOT_CONTINUED}
     says_nothing = row | texts | {"target": "the dog", "predicted": "<unk> cat"}
     says_nothing["samples"] = ["cat cat", "the dog"]
     unknown = row | texts | {"target": "cat cat", "predicted": "the dog", "sentence": 9}
@@ -238,15 +226,10 @@ def test_means_floors_and_excesses_are_those_of_the_rows(tmp_path, kind):
         own, floor = (part[part.kind == name].value.to_numpy() for name in (kind, PARTNER_OF[kind]))
         found = row_of(frame, split="test", measure=measure, kind=kind)
         groups = groups_of(rows, "test")
-        named = {
-            ("value", "low", "high"): lambda kept, own=own: own[kept].mean(),
-            ("floor", "floor_low", "floor_high"): lambda kept, floor=floor: floor[kept].mean(),
-            ("excess", "excess_low", "excess_high"): (
-                lambda kept, own=own, floor=floor: (own[kept] - floor[kept]).mean()
-            ),
-        }
-        for (name, low, high), function in named.items():
-            value, error, effective = jackknife(groups, function)
+        named = {"value": own, "floor": floor, "excess": own - floor}
+        for name, held in named.items():
+            value, error, effective = jackknife(groups, lambda kept, held=held: held[kept].mean())
+            low, high = (f"{name}_{end}".removeprefix("value_") for end in ("low", "high"))
             half = student.ppf(0.975, effective - 1) * error
             assert found[name] == pytest.approx(value)
             assert (found[low], found[high]) == pytest.approx((value - half, value + half))
@@ -299,11 +282,11 @@ def test_words_weigh_alike_in_accuracy_and_cross_entropy(tmp_path):
 
 def test_the_summary_does_not_depend_on_shards(tmp_path):
     """Bit for bit: shards of one sentence, a few, all; other row groups."""
-    rows = predictions(documents=24)
-    whole = summary(tmp_path / "whole", rows, ("words", WordEvaluator()), ("glove", Vectors()))
+    rows, both = predictions(documents=12), (("words", WordEvaluator()), ("glove", Vectors()))
+    whole = summary(tmp_path / "whole", rows, *both)
     for size in (1, 11):
         paths = []
-        for name, evaluator in (("words", WordEvaluator()), ("glove", Vectors())):
+        for name, evaluator in both:
             for begin in range(0, len(rows), size):
                 paths.append(tmp_path / f"{name}-{size}-{begin:05d}.parquet")
                 table = scored(rows[begin : begin + size], evaluator, name)
@@ -408,29 +391,19 @@ def test_commands_score_and_measure(tmp_path, one_thread):
     pd.testing.assert_frame_equal(frame, summary(tmp_path, rows), check_exact=True)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--evaluator", "x"], "evaluator: family is None; allowed are"),
-        (["--evaluator", "words", "--measures", '{"window": 0}'], "window: is 0"),
-        (["--evaluator", "words", "--measures", '{"bias": "b"}'], "measures.bias"),
-        (["--evaluator", "words", "--options", "[]"], "no JSON object"),
-    ],
-)
-def test_bad_flags_are_one_line(tmp_path, flags, message, one_thread):
+def test_bad_flags_and_scores_that_are_none_are_one_line(tmp_path, one_thread):
     _, (given,) = write_scores(tmp_path, predictions())
-    needed = ["--predictions", given, "--model", "m", "--output", tmp_path / "out.parquet"]
-    check_refusals(run_script, {message: ("score_semantics", *needed, *flags)})
-    assert not (tmp_path / "out.parquet").exists()
-
-
-def test_scores_that_are_none_are_refused(tmp_path):
-    empty = tmp_path / "empty.parquet"
+    output, empty = tmp_path / "out.parquet", tmp_path / "empty.parquet"
     write_shard(empty, SEMANTIC_SCORES, SEMANTIC_SCORES.empty_table(), {})
-    _, (given,) = write_scores(tmp_path, predictions())
-    flags = ["--predictions", given, "--model", "m", "--seed", 1, "--output", tmp_path / "out"]
+    flags = ["--predictions", given, "--model", "m", "--output", output]
+    score = ("score_semantics", *flags, "--evaluator")
     cases = {
-        "there are no scores": ("measure_semantics", empty, *flags),
-        "column 'model' is missing": ("measure_semantics", given, *flags),
+        "evaluator: family is None; allowed are": (*score, "x"),
+        "window: is 0": (*score, "words", "--measures", '{"window": 0}'),
+        "measures.bias": (*score, "words", "--measures", '{"bias": "b"}'),
+        "no JSON object": (*score, "words", "--options", "[]"),
+        "there are no scores": ("measure_semantics", empty, *flags, "--seed", 1),
+        "column 'model' is missing": ("measure_semantics", given, *flags, "--seed", 1),
     }
     check_refusals(run_script, cases)
+    assert not output.exists()

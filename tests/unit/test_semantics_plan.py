@@ -15,7 +15,7 @@ import yaml
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.semantics import PROBED, SemanticsPlan
+from beyond_perplexity.planning.semantics import SemanticsPlan
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from scripts.predict_words import read_options
@@ -42,7 +42,7 @@ def plan(**semantics: Any) -> SemanticsPlan:
 
 def jobs(held: SemanticsPlan) -> dict[str, Any]:
     """Return what the command of every job is made of, by the file that it writes."""
-    shared = held.measures(), held.prediction_options()
+    shared = held.options["measures"], held.prediction_options()
     found: dict[str, Any] = {}
     for model in held.models():
         for path in held.prediction_files(model):
@@ -53,7 +53,7 @@ def jobs(held: SemanticsPlan) -> dict[str, Any]:
             name = Path(path).parts[-2]
             found[path] = held.evaluator_options(name), held.evaluator_files(name), shared[0]
     for corpus in held.corpora():
-        for path in held.probe_files(corpus):
+        for path in (file for file in held.files() if f"/{corpus}/probes/" in file):
             name = Path(path).stem
             found[path] = held.evaluator_options(name), held.whole_flag(corpus), shared[0]
     return found
@@ -111,7 +111,6 @@ def test_files_are_those_of_the_models_of_each_corpus() -> None:
     ]
     single = plan(models=["lstm"], evaluators=[])
     assert single.files() == [f"{FOLDER}/lstm.parquet", f"{FOLDER}/probes/words.parquet"]
-    assert held.people_files("wikipedia") == []
 
 
 def test_without_models_there_is_nothing() -> None:
@@ -140,7 +139,6 @@ def test_documents_may_be_sentences_of_one_corpus() -> None:
     assert held.whole_flag_of_model("lstm-treebank") == ["--whole"]
     assert held.whole_flag_of_model("lstm-wikitext") == []
     assert held.whole_flag("treebank") == ["--whole"]
-    assert held.probed_sentences() == PROBED
     assert plan(documents_are_sentences=True).whole_flag_of_model("lstm") == ["--whole"]
     with pytest.raises(InputError, match="documents_are_sentences: no corpus is named 'news'"):
         plan(documents_are_sentences={"news": True})
@@ -156,7 +154,6 @@ def test_files_of_people_are_local_wherever_they_are_from() -> None:
     assert run.semantics.human_files() == ["mine.tsv", local]
     assert run.corpora.present(run.semantics.human_files()) == [local]
     assert "0" * 64 in run.corpora.downloads
-    assert len(run.semantics.people_files("wikipedia")) == len(run.semantics.evaluators())
 
 
 @pytest.mark.parametrize(

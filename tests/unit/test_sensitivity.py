@@ -7,6 +7,8 @@ the fall of every shift with the root of the number of documents.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,13 +19,13 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.sample_size import sensitivity as draw_sensitivity
 from beyond_perplexity.inference import histogram_draws
-from beyond_perplexity.inference.distances import rank_ks
-from beyond_perplexity.inference.histogram_draws import PairedHistogram
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
+from beyond_perplexity.tendencies.document_measures import compare_histograms
 from beyond_perplexity.tendencies.document_shifts import (
     GroupedDocuments,
     NumberSwapShift,
@@ -46,11 +48,10 @@ from beyond_perplexity.tendencies.shifts import (
     Shift,
     TypeTokenShift,
 )
-from beyond_perplexity.tendencies.statistics import StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
 from scripts import measure_sensitivity
-from tests.unit.test_measures import write_samples
+from tests.unit.text_pairs import run_script, statistics_of, write_samples
 
 PERMUTATIONS = 199
 TWO_TESTS = ("ks", "mean_difference")
@@ -68,15 +69,12 @@ def draw_texts(n: int) -> list[str]:
 
 
 TEXTS = draw_texts(500)
+WORDS = StopWords("test", frozenset({"w1", "w3", "w7", "w8"}))
 
 
 @pytest.fixture(scope="module")
-def reference(tmp_path_factory):
-    path = tmp_path_factory.mktemp("sensitivity") / "r.parquet"
-    with StatisticsCounter(StopWords("test", frozenset({"w1", "w3", "w7", "w8"}))) as counter:
-        counter.add(pa.array(TEXTS))
-        counter.write(path, {})
-    return read_statistics(path)
+def reference():
+    return statistics_of(TEXTS, WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +99,9 @@ def check_power(p_values: list[float], power: float = HOW.power) -> None:
 
 
 def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed: int) -> float:
-    paired = PairedHistogram(support.astype(float), *sides)
-    permuted = histogram_draws.permute(paired, PERMUTATIONS, seed, "test")[measure]
-    return permutation_p(
-        float(histogram_draws.compare_histograms(support, *sides)[measure]), permuted
-    )
+    compare = partial(compare_histograms, support.astype(float))
+    permuted = histogram_draws.permute(tuple(sides), compare, PERMUTATIONS, seed, "test")[measure]
+    return permutation_p(float(compare(*sides)[measure]), permuted)
 
 
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])
@@ -151,10 +147,6 @@ def sample_texts(rng: np.random.Generator, n: int = N) -> list[list[str]]:
     return [TEXTS[i].split() for i in rng.integers(len(TEXTS), size=n)]
 
 
-def tvd(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return unigram_distances(first, second)["tvd"]
-
-
 def rank_distance(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return rank_ks(top_ranks(first, None), top_ranks(second, None))
 
@@ -184,7 +176,7 @@ def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts
         chosen = rng.random(N) < x
         pairs = zip(second, chosen, strict=True)
         second = [[exchange[w] for w in text] if c else text for text, c in pairs]
-        p_values.append(document_p([first, second], tvd, seed))
+        p_values.append(document_p([first, second], lambda *x: unigram_distances(*x)["tvd"], seed))
     check_power(p_values)
 
 
@@ -299,17 +291,13 @@ def test_the_search_finds_a_known_shift(guess):
 
 def test_all_shifts_fall_with_the_root_of_the_documents(reference):
     how = SensitivityOptions(documents=(2, 10_000, 1_000_000), pairs=300)
-    tables = [
-        smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference")
-        for _ in range(2)
-    ]
-    assert tables[0].equals(tables[1])
-    assert tables[0].schema == SENSITIVITY
-    rows = tables[0].to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
+    found = smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "reference")
+    assert found.schema == SENSITIVITY
+    rows = found.to_pandas().pivot(index=["tendency", "measure"], columns="n", values="shift")
     assert len(rows) == 11
     assert (rows[10_000] / rows[1_000_000]).to_numpy() == pytest.approx(10, rel=0.3)
     assert rows[2].isna().any()
-    shown = sensitivity_table(tables[0].to_pandas(), Labels())
+    shown = sensitivity_table(found.to_pandas(), Labels())
     assert [column.title for column in shown.columns[3:]] == ["2", "10,000", "1,000,000"]
     assert len(shown.rows) == 11
     assert "independent documents, which the tests permute" in shown.note
@@ -319,12 +307,8 @@ def test_all_shifts_fall_with_the_root_of_the_documents(reference):
 @pytest.fixture(scope="module")
 def by_groups(reference):
     how = SensitivityOptions(documents=(60, 600, 60_000), level=0.05, pairs=200)
-    classes = ClassOptions(StopWords("test", frozenset({"w1", "w3", "w7", "w8"})), True)
-    groups = np.arange(len(TEXTS)) // 5
-    options = MeasurementOptions()
-    return smallest_shifts(
-        reference, [pa.array(TEXTS)], options, how, 1, "r", groups=groups, classes=classes
-    )
+    own = {"groups": np.arange(len(TEXTS)) // 5, "classes": ClassOptions(WORDS, True)}
+    return smallest_shifts(reference, [pa.array(TEXTS)], MeasurementOptions(), how, 1, "r", **own)
 
 
 def test_groups_get_rows_of_sound_tests_alone(by_groups):
@@ -370,17 +354,17 @@ def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
         assert both[0][measure].mean() == pytest.approx(both[1][measure].mean(), rel=0.12)
 
 
-def test_the_command(reference, tmp_path, monkeypatch):
-    with StatisticsCounter(StopWords("test", frozenset({"w1"}))) as counter:
-        counter.add(pa.array(TEXTS[:80]))
-        counter.write(tmp_path / "s.parquet", {})
+def test_the_command_repeats_itself(tmp_path):
+    statistics_of(TEXTS[:80], WORDS, path=tmp_path / "s.parquet")
     documents = write_samples(tmp_path / "d.parquet", TEXTS[:80])
-    arguments = ["x", "--statistics", str(tmp_path / "s.parquet"), "--documents", documents]
-    arguments += ["--output", str(tmp_path / "o.parquet"), "--sensitivity-options"]
+    given = ["--statistics", tmp_path / "s.parquet", "--documents", documents]
     small = '{"documents": [500], "pairs": 10, "largest_population": 50}'
-    monkeypatch.setattr("sys.argv", [*arguments, small])
-    measure_sensitivity.main()
-    assert set(pq.read_table(tmp_path / "o.parquet")["n"].to_pylist()) == {500}
-    monkeypatch.setattr("sys.argv", [*arguments, '{"power": 1.5}'])
+    tables = []
+    for output in (tmp_path / "o.parquet", tmp_path / "p.parquet"):
+        run_script(measure_sensitivity, *given, "--output", output, "--sensitivity-options", small)
+        tables.append(pq.read_table(output))
+    assert set(tables[0]["n"].to_pylist()) == {500}
+    assert tables[0].equals(tables[1])
+    wrong = ["--output", tmp_path / "q.parquet", "--sensitivity-options", '{"power": 1.5}']
     with pytest.raises(InputError, match=r"power: is 1\.5"):
-        measure_sensitivity.main()
+        run_script(measure_sensitivity, *given, *wrong)

@@ -17,7 +17,7 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import load_any, load_model
+from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.training import learning as contrasts
 from beyond_perplexity.training import loop

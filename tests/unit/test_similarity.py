@@ -1,4 +1,4 @@
-"""`python -m scripts.similarity`: evaluators by name and by path, pairs, correlations, errors.
+"""`beyond-perplexity similarity`: evaluators by name and by path, pairs, correlations, errors.
 
 Oracles: cosines by hand; SciPy's correlations; what stands in the files that are written.
 """
@@ -24,9 +24,9 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators.families import is_installed
 from beyond_perplexity.semantics.evaluators.opening import evaluator_at
-from beyond_perplexity.semantics.evaluators.pair_files import PairColumns, read_labelled_texts
+from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage.fingerprint import ROOT
-from tests.unit.evaluator_oracles import write_vectors
+from tests.unit.evaluator_oracles import check_refusals, write_vectors
 
 VECTORS = "cat 1 0\ndog 1 1\nsnow 0 2\nnever 1 -1\n"
 PAIRS = "first\tsecond\tgold\nThe cat!\tA cat\t5\nDog.\tcat\t3\nsnow\tcat\t0\ncat dog\tsnow\t2\n"
@@ -42,12 +42,13 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(files, capsys):
     """Return a function that runs the command: what it prints, and its errors."""
 
-    def command(*arguments):
-        monkeypatch.setattr("sys.argv", ["similarity", *map(str, arguments)])
-        similarity.main()
+    def command(*further, **changed):
+        flags = {"evaluator": files / "vectors.txt", "pairs": files / "pairs.tsv"} | changed
+        given = [part for name, held in flags.items() for part in (f"--{name}", held)]
+        similarity.main([*map(str, given), *map(str, further)])
         return capsys.readouterr()
 
     return command
@@ -55,19 +56,17 @@ def run(monkeypatch, capsys):
 
 def test_one_score_a_pair_in_their_order(files, run):
     """Raw texts are tokenized and lower-cased; words without a vector say nothing."""
-    found = run("--evaluator", files / "vectors.txt", "--pairs", files / "pairs.tsv")
+    found = run()
     np.testing.assert_allclose([float(line) for line in found.out.split("\n")[:-1]], COSINES)
-    assert (
-        found.err == f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (line of names)\n"
-    )
+    told = f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (line of names)\n"
+    assert found.err == told
 
 
 def test_tokenized_texts_are_taken_as_they_are(files, run):
-    flags = ("--evaluator", files / "vectors.txt", "--pairs", files / "pairs.tsv", "--tokenized")
-    lines = run(*flags).out.split()
+    lines = run("--tokenized").out.split()
     assert lines[0] == "0.0"  # "cat!" has no vector: the first text says nothing
     (files / "pairs.tsv").write_text("a\tb\ncat!\tcat\ncat\tcat!\n", encoding="utf-8")
-    assert run(*flags).out.split() == ["0.0", "nan"]
+    assert run("--tokenized").out.split() == ["0.0", "nan"]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -79,14 +78,10 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
     lines = ["first\tsecond\tgold", *("\t".join(map(str, row)) for row in rows), "cat\tbird\t1"]
     (files / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     output = files / f"scores{suffix}"
-    found = run(
-        *("--evaluator", files / "vectors.txt", "--pairs", files / "pairs.tsv"),
-        *("--gold", "gold", "--output", output),
-    )
+    found = run(gold="gold", output=output)
     number = r"(-?\d\.\d{4})"
-    pattern = (
-        rf"Pearson {number} \[{number}, {number}\]\nSpearman {number} \[{number}, {number}\]\n"
-    )
+    limits = rf"{number} \[{number}, {number}\]\n"
+    pattern = f"Pearson {limits}Spearman {limits}"
     shown = [float(part) for part in re.fullmatch(pattern, found.out).groups()]
     assert "1 of 41 pairs have no score" in found.err
     if suffix == ".csv":
@@ -102,58 +97,44 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
         people = table.column("gold").to_pylist()
     assert math.isnan(scores[-1])
     assert people == [*gold.tolist(), 1]
-    wanted = [
-        scipy.stats.pearsonr(scores[:-1], gold).statistic,
-        scipy.stats.spearmanr(scores[:-1], gold).statistic,
-    ]
+    theirs = scipy.stats.pearsonr, scipy.stats.spearmanr
+    wanted = [correlate(scores[:-1], gold).statistic for correlate in theirs]
     np.testing.assert_allclose([shown[0], shown[3]], wanted, atol=6e-5)
     assert shown[1] < shown[0] < shown[2]
     assert shown[4] < shown[3] < shown[5]
 
 
-def test_a_measure_can_be_named(files, run):
-    flags = ("--evaluator", files / "vectors.txt", "--pairs", files / "pairs.tsv")
-    assert run(*flags, "--measure", "wmd").out.split("\n")[0] != ""
-    with pytest.raises(InputError, match="measure: is 'bleu'; this evaluator has aligned_cosine"):
-        run(*flags, "--measure", "bleu")
+def test_a_measure_can_be_named(run):
+    assert run(measure="wmd").out.split("\n")[0] != ""
 
 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"--evaluator": "bert"}, "'bert' is no file or folder|no evaluator of .* is named 'bert'"),
-        ({"--evaluator": "no/where"}, "'no/where' is no file or folder"),
-        ({"--gold": "score"}, "has no column 'score'"),
-        ({"--output": "scores.xlsx"}, r"give a name that ends in \.csv or \.parquet"),
-        ({"--pairs": "none.tsv"}, "none.tsv"),
+        ({"measure": "bleu"}, "measure: is 'bleu'; this evaluator has aligned_cosine"),
+        ({"evaluator": "bert"}, "'bert' is no file or folder|no evaluator of .* is named 'bert'"),
+        ({"evaluator": "no/where"}, "'no/where' is no file or folder"),
+        ({"gold": "score"}, "has no column 'score'"),
+        ({"output": "scores.xlsx"}, r"give a name that ends in \.csv or \.parquet"),
+        ({"pairs": "none.tsv"}, "none.tsv"),
+        ({"gold": "gold", "pairs": "few.tsv"}, "2 pairs have a score; a correlation needs 3"),
     ],
 )
-def test_errors_are_one_line(changed, words, files, run):
-    flags = {"--evaluator": files / "vectors.txt", "--pairs": files / "pairs.tsv"} | changed
-    with pytest.raises(InputError, match=words) as error:
-        run(*(part for pair in flags.items() for part in pair))
-    assert "\n" not in str(error.value)
-
-
-def test_too_few_pairs_have_no_correlation(files, run):
-    (files / "pairs.tsv").write_text("a\tb\tgold\ncat\tdog\t1\ndog\tcat\t1\n", encoding="utf-8")
-    with pytest.raises(InputError, match="2 pairs have a score; a correlation needs 3"):
-        run(
-            *("--evaluator", files / "vectors.txt", "--pairs", files / "pairs.tsv"),
-            *("--gold", "gold"),
-        )
+def test_errors_are_one_line(changed, words, files, run, monkeypatch):
+    monkeypatch.chdir(files)
+    (files / "few.tsv").write_text("a\tb\tgold\ncat\tdog\t1\ndog\tcat\t1\n", encoding="utf-8")
+    check_refusals(lambda: run(**changed), {words: ()})
 
 
 @GLOVE
-def test_the_packages_are_names(files, run):
-    found = run("--evaluator", "glove", "--pairs", files / "pairs.tsv")
-    assert len(found.out.split()) == 4
+def test_the_packages_are_names(run):
+    assert len(run(evaluator="glove").out.split()) == 4
 
 
-def test_a_missing_package_is_told(files, run, monkeypatch):
+def test_a_missing_package_is_told(run, monkeypatch):
     monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
-        run("--evaluator", "minilm", "--pairs", files / "pairs.tsv")
+        run(evaluator="minilm")
 
 
 def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
@@ -161,23 +142,22 @@ def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
     config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}
     (files / "mine.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
-    flags = ("--pairs", files / "pairs.tsv", "--config", files / "mine.yaml")
-    found = run("--evaluator", "mine", *flags)
+    found = run(evaluator="mine", config="mine.yaml")
     np.testing.assert_allclose([float(line) for line in found.out.split()], COSINES)
     with pytest.raises(InputError, match="word2vec: is not trained yet; run: snakemake"):
-        run("--evaluator", "word2vec", *flags)
+        run(evaluator="word2vec", config="mine.yaml")
     with pytest.raises(InputError, match="there are glove, minilm, infersent, mine, skipthought"):
-        run("--evaluator", "yours", *flags)
+        run(evaluator="yours", config="mine.yaml")
 
 
 def test_official_weights_of_infersent_need_vectors(files, run):
     layer = nn.LSTM(2, 3, bidirectional=True)
     held = {f"enc_lstm.{name}": part for name, part in layer.state_dict().items()}
     torch.save(held, files / "infersent1.pkl")
-    flags = ("--evaluator", files / "infersent1.pkl", "--pairs", files / "pairs.tsv")
+    path = files / "infersent1.pkl"
     with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        run(*flags)
-    lines = run(*flags, "--vectors", files / "vectors.txt").out.split()
+        run(evaluator=path)
+    lines = run(evaluator=path, vectors=files / "vectors.txt").out.split()
     assert len(lines) == 4
     assert float(lines[0]) == pytest.approx(1)  # of both texts "cat" alone has a vector
     assert float(lines[1]) < 1  # "Dog" is looked up in lower case too
@@ -255,6 +235,4 @@ def test_a_text_that_begins_with_a_quotation_mark_stays_as_it_is(tmp_path):
 def test_wrong_files_of_pairs_are_told(name, content, words, tmp_path):
     path = tmp_path / name
     path.write_text(content, "utf-8")
-    with pytest.raises(InputError, match=words) as error:
-        held_pairs(path)
-    assert "\n" not in str(error.value)
+    check_refusals(held_pairs, {words: (path,)})

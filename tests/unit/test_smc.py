@@ -31,9 +31,9 @@ from beyond_perplexity.importance.reduction import estimates_table, instances_ta
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
-from beyond_perplexity.particle_resampling import conditional_systematic, effective_size, systematic
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, SMC
 from beyond_perplexity.storage.shards import ShardWriter

@@ -20,9 +20,9 @@ from beyond_perplexity.auditing.rosetta_programs import PROGRAMS
 from beyond_perplexity.auditing.rosetta_speech import Speech, translate
 from beyond_perplexity.commands.perplexity import main
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.perplexities.special_tokens import read_special
+from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit.huggingface_models import make_gpt2, make_llama
 

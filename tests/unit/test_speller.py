@@ -19,7 +19,7 @@ import pytest
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import save_model
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.ngrams.character_ngrams import (
     Alphabet,
     NgramCounts,
@@ -41,8 +41,7 @@ from beyond_perplexity.ngrams.spelling_model import (
     load_speller,
     sample_types,
 )
-from beyond_perplexity.perplexities.documents import score_rows
-from beyond_perplexity.perplexities.summary import measure
+from beyond_perplexity.perplexities.summary import measure, score_rows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary

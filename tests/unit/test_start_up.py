@@ -13,11 +13,13 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import beyond_perplexity.figures
 import beyond_perplexity.models
+from beyond_perplexity.__main__ import SUBCOMMANDS
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.huggingface_models import make_gpt2
 
@@ -26,73 +28,33 @@ HEAVY = {
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
     *("jsonschema", "snakemake"),
 }
-# What a script has imported of these (the commands of the package: before their options are
-# read); which further modules it then chooses from by name.
+# The scripts that have imported some of these; all others, and the commands of the package before
+# their options are read, none.
 NEEDS = {
-    "audit": set(),
-    "build_speller": set(),
-    "build_vocabulary": set(),
-    "choose_words": set(),
-    "compare": set(),
-    "compare_contrast": set(),
-    "compare_perplexity": set(),
-    "compare_semantics": set(),
-    "contrast": set(),
-    "count_statistics": set(),
-    "cut_sentences": set(),
-    "describe_latents": {"torch"},
-    "draw": {"torch"},
-    "embed": {"scipy"},
-    "embed_graph": {"torch"},
-    "estimate": set(),
-    "estimate_ngram": set(),
-    "estimate_partition": {"torch"},
-    "extract_corpus": set(),
-    "generate": {"torch"},
-    "import_samples": set(),
-    "measure_contrast": set(),
-    "measure_embeddings": {"scipy", "scipy.stats"},
-    "measure_perplexity": {"torch"},
-    "measure_semantics": set(),
-    "measure_sensitivity": {"scipy", "scipy.stats"},
-    "measure_tendencies": {"scipy"},
-    "merge_statistics": set(),
-    "perplexity": set(),
-    "plan": set(),
-    "plot": {"pandas", "matplotlib"},
-    "predict_words": {"torch"},
-    "progress": set(),
-    "provenance": set(),
-    "probe_evaluator": set(),
-    "reduce_weights": set(),
-    "relate_measures": set(),
-    "score_beside": {"torch"},
-    "score_contrast": {"torch"},
-    "score_semantics": set(),
-    "similarity": set(),
-    "tabulate": {"pandas"},
-    "tokenize": set(),
-    "train": {"torch"},
-    "train_evaluator": set(),
-    "update_schema": set(),
-    "verify_download": set(),
-    "write_overview": {"pandas"},
+    ("torch",): [
+        *("describe_latents", "draw", "embed_graph", "estimate_partition", "generate"),
+        *("measure_perplexity", "predict_words", "score_beside", "score_contrast", "train"),
+    ],
+    ("scipy",): ["embed", "measure_tendencies"],
+    ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
+    ("matplotlib", "pandas"): ["plot"],
+    ("pandas",): ["tabulate", "write_overview"],
 }
+SCRIPTS = [path.stem for path in sorted(Path(ROOT, "scripts").glob("[!_]*.py"))]
+COMMANDS = [f"beyond_perplexity.commands.{name.replace('-', '_')}" for name in SUBCOMMANDS]
+
+
+def modules_of(package: ModuleType) -> list[str]:
+    return [row.name for row in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+
+
+# Which further modules it then chooses from by name.
 LATER = {
     "build_vocabulary": ["beyond_perplexity.vocabulary"],
-    "generate": [
-        found.name
-        for found in pkgutil.walk_packages(
-            beyond_perplexity.models.__path__, "beyond_perplexity.models."
-        )
-        if "huggingface" not in found.name  # which is made of transformers
+    "generate": [  # all but what is made of transformers
+        name for name in modules_of(beyond_perplexity.models) if "huggingface" not in name
     ],
-    "plot": [
-        found.name
-        for found in pkgutil.walk_packages(
-            beyond_perplexity.figures.__path__, "beyond_perplexity.figures."
-        )
-    ],
+    "plot": modules_of(beyond_perplexity.figures),
 }
 IMPORT_ALL = """
 import importlib, json, sys
@@ -120,22 +82,26 @@ def python(*arguments: str) -> str:
     return done.stdout
 
 
-def test_the_table_names_every_script() -> None:
-    assert set(NEEDS) == {path.stem for path in Path(ROOT, "scripts").glob("[!_]*.py")}
-    assert set(LATER) <= set(NEEDS)
-
-
-@pytest.mark.parametrize("needs", sorted({tuple(sorted(needs)) for needs in NEEDS.values()}))
+@pytest.mark.parametrize("needs", [(), *NEEDS])
 def test_scripts_import_what_they_need_and_no_more(needs: tuple[str, ...]) -> None:
     """Scripts of equal needs share an interpreter."""
-    names = []
-    for script in (script for script, found in NEEDS.items() if found == set(needs)):
+    named = {script for scripts in NEEDS.values() for script in scripts}
+    assert named | set(LATER) <= set(SCRIPTS)
+    names = [] if needs else [*COMMANDS]
+    for script in NEEDS.get(needs, sorted(set(SCRIPTS) - named)):
         names += [f"scripts.{script}", *LATER.get(script, [])]
     found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), names])))
     assert set(found) == set(names)
     for name in names:
         assert set(found[name]) <= set(needs), f"{name} imports what it does not need"
     assert set(found[names[-1]]) == set(needs), "the table says too much"
+
+
+def test_a_plan_imports_neither_torch_nor_statistics() -> None:
+    """Every start of Snakemake, and so every job on a cluster, pays for what planning imports."""
+    modules = [f"beyond_perplexity.planning.{name}" for name in ("run", "job_costs", "validation")]
+    found = json.loads(python(IMPORT_ALL, json.dumps([sorted(HEAVY), modules])))
+    assert not {"torch", "transformers", "scipy.stats", "nltk"} & set(found[modules[-1]])
 
 
 def test_scoring_by_a_hugging_face_model_imports_little_but_its_library(tmp_path: Path) -> None:

@@ -21,23 +21,36 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.corpora import DOCUMENTS
-from beyond_perplexity.storage.shards import read_record, read_texts, write_shard
-from beyond_perplexity.tendencies import word_classes
+from beyond_perplexity.storage.shards import read_record, read_texts
+from beyond_perplexity.tendencies import statistics, word_classes
+from beyond_perplexity.tendencies.document_files import read_resample
 from beyond_perplexity.tendencies.statistics import (
-    StatisticsCounter,
+    check_comparable,
+    count_classes,
+    count_types,
     description,
     merge_statistics,
     read_statistics,
 )
-from beyond_perplexity.tendencies.tokens import read_resample, tokenize_batch
-from beyond_perplexity.tendencies.type_counts import TypeCounter
+from beyond_perplexity.tendencies.tokens import (
+    UNKNOWN_WORD,
+    WHOLE_TEXT,
+    TextView,
+    TokenBatch,
+    TypeCounter,
+    tokenize_batch,
+    vocabulary_words,
+)
 from beyond_perplexity.tendencies.word_classes import (
     StopWords,
     load_stop_words,
     moses_forms,
     symbol_mask,
 )
+from beyond_perplexity.vocabulary import SPECIAL_TOKENS, UNK, BPEVocabulary, ClosedVocabulary
+from scripts import count_statistics
+from scripts import merge_statistics as merge_script
+from tests.unit.text_pairs import run_script, statistics_of, write_documents
 
 WORDS = StopWords("test", frozenset({"a", "the", "'t"}))
 TOKENS = st.sampled_from(["a", "the", "'t", "cat", "Ünï", ",", "12", "-3", "$", "x1", "中"])
@@ -45,10 +58,7 @@ TEXTS = st.lists(st.lists(TOKENS, max_size=8).map(" ".join), max_size=12)
 
 
 def count(path: Path, texts: list[str], batch: int = 5, **options: object) -> Path:
-    with StatisticsCounter(WORDS, **options) as counter:
-        for start in range(0, len(texts), batch):
-            counter.add(pa.array(texts[start : start + batch], pa.string()))
-        counter.write(path, {"seed": 1})
+    statistics_of(texts, WORDS, path=path, batch=batch, **options)
     return path
 
 
@@ -142,9 +152,8 @@ def test_tokenize_reads_slices():
 
 @pytest.mark.parametrize(("s_symbols", "classes"), [(True, "PNS"), (False, "PN")])
 def test_symbols_are_those_of_unicode(s_symbols, classes):
-    points = [
-        chr(c) for c in range(33, 0x3000) if not chr(c).isspace() and not 0xD800 <= c < 0xE000
-    ]  # RE2 and Python may know different versions of Unicode: unassigned points are left out.
+    points = [chr(c) for c in range(33, 0x3000) if not chr(c).isspace()]
+    # RE2 and Python may know different versions of Unicode: unassigned points are left out.
     points = [c for c in points if unicodedata.category(c) not in ("Cn", "Cc", "Co")]
     types = points + [f"{c}a" for c in points[:200]] + [f"1{c}" for c in points]
     found = symbol_mask(pa.array(types), s_symbols)
@@ -156,9 +165,8 @@ def test_contractions_match_their_moses_tokens(tmp_path):
     assert moses_forms("don't") == ("don", "'t")
     assert moses_forms("they’re") == ("they", "'re")
     assert moses_forms("the") == ("the",)
-    path = tmp_path / "words.txt"
-    path.write_text("Don't\nthe\n\n", encoding="utf-8")
-    words = load_stop_words(str(path))
+    (tmp_path / "words.txt").write_text("Don't\nthe\n\n", encoding="utf-8")
+    words = load_stop_words(str(tmp_path / "words.txt"))
     assert words.words == {"don't", "don", "'t", "the"}
     assert words.name.startswith("words.txt:")
     assert {"the", "of"} <= load_stop_words("gensim").words
@@ -211,17 +219,9 @@ def test_read_statistics(tmp_path):
 
 @pytest.fixture
 def documents(tmp_path):
-    path = tmp_path / "documents.parquet"
-    n = 40
-    columns = {
-        "doc_id": list(range(n)),
-        "split": ["test" if i % 4 == 0 else "train" for i in range(n)],
-        "title": [""] * n,
-        "text": [f"w{i} w" for i in range(n)],
-        "n_tokens": [2] * n,
-    }
-    write_shard(path, DOCUMENTS, columns, {})
-    return path
+    splits = ["test" if i % 4 == 0 else "train" for i in range(40)]
+    texts = [f"w{i} w" for i in range(40)]
+    return write_documents(tmp_path / "documents.parquet", texts, splits, [""] * 40)
 
 
 def test_resample_is_a_subset_of_the_split(documents):
@@ -238,23 +238,163 @@ def test_resample_is_a_subset_of_the_split(documents):
         list(read_resample([documents], "train", 31, 0, 7))
 
 
-def test_scripts_count_and_merge(documents, tmp_path, monkeypatch):
-    from scripts import count_statistics, merge_statistics
-
+def test_scripts_count_and_merge(documents, tmp_path):
     output, merged = tmp_path / "s.parquet", tmp_path / "m.parquet"
-    common = ["x", "--input", str(documents), "--kind", "documents", "--output", str(output)]
-    monkeypatch.setattr("sys.argv", [*common, "--split", "test", "--no-count-s-symbols"])
-    count_statistics.main()
+    common = ["--input", documents, "--kind", "documents", "--output", output]
+    run_script(count_statistics, *common, "--split", "test", "--no-count-s-symbols")
     assert read_statistics(output).n_documents == 10
     assert description(output)["count_s_symbols"] is False
     extra = ["--split", "train", "--size-of-split", "test", "--resample", "1", "--seed", "2"]
-    monkeypatch.setattr("sys.argv", [*common, *extra])
-    count_statistics.main()
+    run_script(count_statistics, *common, *extra)
     assert read_statistics(output).n_documents == 10
-    monkeypatch.setattr("sys.argv", ["x", "--inputs", str(output), "--output", str(merged)])
-    merge_statistics.main()
+    run_script(merge_script, "--inputs", output, "--output", merged)
     assert pq.read_table(merged).equals(pq.read_table(output))
     assert json.dumps(read_record(merged))
-    monkeypatch.setattr("sys.argv", [*common, "--resample", "1"])
     with pytest.raises(InputError, match="--resample needs"):
-        count_statistics.main()
+        run_script(count_statistics, *common, "--resample", "1")
+
+
+READ_TOKENS = ["a", "the", "cat", "Ünï", "中", "<unk>", "<s>", "x1"]
+READ_TEXTS = st.lists(st.lists(st.sampled_from(READ_TOKENS), max_size=8).map(" ".join), max_size=12)
+
+
+def words(batch: TokenBatch) -> list[list[str]]:
+    tokens = np.array([*batch.types.to_pylist(), ""], object)[batch.ids].tolist()
+    return [tokens[start:end] for start, end in pairwise(batch.offsets)]
+
+
+def read_by_hand(text: str, known: set[str] | None, longest: int | None) -> list[str]:
+    tokens = text.split()[:longest]
+    return [token if known is None or token in known else "<unk>" for token in tokens]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    texts=READ_TEXTS,
+    known=st.none() | st.sets(st.sampled_from(READ_TOKENS)),
+    longest=st.none() | st.integers(1, 9),
+)
+def test_a_view_reads_as_word_by_word(texts, known, longest):
+    held = None if known is None else pa.array(sorted(known), pa.string())
+    batch = TextView(held, longest).batch(pa.array(texts, pa.string()))
+    assert words(batch) == [read_by_hand(text, known, longest) for text in texts]
+    assert set(batch.types.to_pylist()) == {word for line in words(batch) for word in line}
+    assert len(set(batch.types.to_pylist())) == len(batch.types)
+
+
+@given(texts=READ_TEXTS)
+def test_reading_twice_changes_nothing(texts):
+    view = TextView(pa.array(["a", "cat"]), 3)
+    once = view.batch(pa.array(texts, pa.string()))
+    assert words(view.read(once)) == words(once)
+
+
+def test_a_closed_vocabulary_reads_the_text_as_its_model_does():
+    texts = ["the cat saw a cat", "</s> the <unk> dog", ""]
+    vocabulary = ClosedVocabulary(["the", "cat"], 3)
+    view = TextView(pa.array(["the", "cat"]))
+    assert SPECIAL_TOKENS[UNK] == UNKNOWN_WORD
+    read = [" ".join(line) for line in words(view.batch(pa.array(texts)))]
+    assert read == vocabulary.decode(vocabulary.encode(texts))
+
+
+def test_short_documents_are_told_before_any_cut():
+    texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
+    assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
+    assert WHOLE_TEXT.admits(texts).all()
+
+
+@pytest.mark.parametrize("size", [1, 3, 1024])
+def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
+    """The plain program of `test_statistics` holds at the default; here blocks are made small."""
+    rng = np.random.default_rng(0)
+    texts = [" ".join(f"w{k}" for k in rng.zipf(1.5, n) % 9) for n in rng.integers(0, 30, 40)]
+    batch = tokenize_batch(pa.array(texts))
+    monkeypatch.setattr(statistics, "_BLOCK", size)
+    unigrams, bigrams = count_types(batch)
+    assert unigrams.tolist() == [len(set(text.split())) for text in texts]
+    assert bigrams.tolist() == [len(set(pairwise(text.split()))) for text in texts]
+    names = [f"w{k}" for k in range(9)]
+    masks = {name: np.array(batch.types.to_pylist()) == name for name in names}
+    assert {name: found.tolist() for name, found in count_classes(batch, masks).items()} == {
+        name: [text.split().count(name) for text in texts] for name in names
+    }
+
+
+def test_classes_of_long_documents_take_more_passes():
+    """Bits of a class are as many as the longest document needs; 3 * 21 + 3 * 21 bits here."""
+    n = 2**20 + 5
+    ids = (np.arange(n + 3) % 3).astype(np.int32)
+    batch = TokenBatch(pa.array(["a", "b", "c"]), ids, np.array([0, n, n, n + 3]))
+    masks = {str(k): np.arange(3) != k for k in range(3)}
+    masks |= {f"all{k}": np.ones(3, bool) for k in range(3)}
+    found = count_classes(batch, masks)
+    for k in range(3):
+        assert found[str(k)].tolist() == [n - np.count_nonzero(ids[:n] == k), 0, 2]
+        assert found[f"all{k}"].tolist() == [n, 0, 3]
+
+
+def counted(path, texts, view):
+    statistics_of(texts, StopWords("test", frozenset({"a"})), view, path)
+    return path
+
+
+def test_statistics_are_those_of_the_view_and_others_are_not_comparable(tmp_path):
+    texts = ["the cat saw a cat", "a dog", "the end"]
+    view = TextView(pa.array(["the", "cat"]), 4)
+    closed = counted(tmp_path / "closed.parquet", texts, view)
+    by_hand = [" ".join(read_by_hand(text, {"the", "cat"}, 4)) for text in texts]
+    plain = counted(tmp_path / "plain.parquet", by_hand, WHOLE_TEXT)
+    found, expected = read_statistics(closed), read_statistics(plain)
+    assert found.types.equals(expected.types)
+    assert found.counts.tolist() == expected.counts.tolist()
+    other_order = TextView(pa.array(["cat", "the", "cat"]), 4)
+    check_comparable(closed, counted(tmp_path / "same.parquet", texts, other_order))
+    with pytest.raises(InputError, match="vocabulary 'raw'"):
+        check_comparable(closed, plain)
+    longer = counted(tmp_path / "longer.parquet", texts, TextView(view.words, 5))
+    with pytest.raises(InputError, match="maximum_tokens 5"):
+        check_comparable(closed, longer)
+
+
+def test_vocabularies_of_models_and_of_users(tmp_path):
+    closed, bpe, listed = (tmp_path / name for name in ("v.json", "bpe.json", "words.txt"))
+    ClosedVocabulary(["the", "cat"], 3).save(closed)
+    BPEVocabulary.build([["a cat"]], 259).save(bpe)
+    listed.write_bytes("\ufeffthe\r\ncat\n\n{\n".encode())
+    assert vocabulary_words(closed).to_pylist() == ["the", "cat"]
+    assert vocabulary_words(bpe) is None
+    assert vocabulary_words(listed).to_pylist() == ["the", "cat", "{"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.txt", b"the\na cat\n", "a.txt: line 2: holds 2 words"),
+        ("a.txt", b"the\n\xff\n", "a.txt: line 2: not UTF-8"),
+        ("a.txt", b"the\nc\0t\n", "a.txt: line 2: holds NUL"),
+        ("a.txt", b"\n \n", "a.txt: holds no word"),
+        ("a.json", b"the\n", "a.json: line 1: not JSON"),
+        ("a.json", b"[" * 100_000, "a.json: line 1: not JSON"),
+        ("a.json", b"[1]", "a.json: has no 'kind'"),
+        ("a.json", b'{"kind": "closed"}', "a.json: a closed vocabulary without 'words'"),
+        ("a.json", b'{"kind": "closed", "words": ["a", 1]}', r"a.json: words\[1\] is no string"),
+        ("a.txt", b'{"text": "the cat"}\n{"text": "b"}\n', "a.txt: line 2: not JSON"),
+    ],
+)
+def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as error:
+        vocabulary_words(tmp_path / name)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_vocabularies_are_told(tmp_path):
+    for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "cannot be read")):
+        with pytest.raises(InputError, match=f"{path}: {message}"):
+            vocabulary_words(path)
+
+
+def test_a_description_survives_json():
+    view = TextView(pa.array(["b", "a"]), 3, 2)
+    assert json.loads(json.dumps(view.describe())) == view.describe()

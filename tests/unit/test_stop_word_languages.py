@@ -22,12 +22,8 @@ from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.tendencies import word_classes
 from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import smallest_shifts
-from beyond_perplexity.tendencies.statistics import StatisticsCounter
-from beyond_perplexity.tendencies.word_classes import (
-    ClassOptions,
-    load_stop_words,
-    stop_word_list,
-)
+from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
+from tests.unit.text_pairs import statistics_of
 
 FAST = {"permutations": 19, "bootstrap": 0}
 GERMAN = [
@@ -49,24 +45,19 @@ def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_every_language_of_the_tokenizer_has_a_list() -> None:
-    names = set()
-    for language in LANGUAGES:
-        words = load_stop_words(stop_word_list("auto", language))
-        assert len(words.words) > 40
-        assert not words.missing
-        names.add(words.name)
-    assert len(names) == len(LANGUAGES)
+    lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
+    assert all(len(words.words) > 40 and not words.missing for words in lists)
+    assert len({words.name for words in lists}) == len(LANGUAGES)
 
 
 def test_english_is_gensims_list_as_before() -> None:
-    assert stop_word_list("auto", "en") == "gensim"
-    assert load_stop_words("gensim").name == "gensim"
-    assert len(load_stop_words("gensim").words) == 337
-    assert load_stop_words("gensim").words >= STOPWORDS
-    assert stop_word_list("gensim", "de") == "gensim"
-    assert stop_word_list("nltk", "en") == "nltk"
-    assert stop_word_list("nltk", "de") == "nltk:de"
-    assert stop_word_list("my/list.txt", "de") == "my/list.txt"
+    words = load_stop_words(stop_word_list("auto", "en"))
+    assert words.name == "gensim"
+    assert len(words.words) == 337
+    assert words.words >= STOPWORDS
+    given = [("gensim", "de"), ("nltk", "en"), ("nltk", "de"), ("my/list.txt", "de")]
+    expected = ["gensim", "nltk", "nltk:de", "my/list.txt"]
+    assert [stop_word_list(*both) for both in given] == expected
 
 
 @pytest.mark.parametrize("language", SENTENCES)
@@ -165,9 +156,7 @@ def test_the_workflow_takes_the_language_of_the_corpus() -> None:
 def test_what_is_not_counted_has_no_smallest_shift(grouped) -> None:
     classes = ClassOptions(load_stop_words("language:et"), True)
     texts = pa.array(GERMAN)
-    with StatisticsCounter(classes.stop_words) as counter:
-        counter.add(texts)
-        reference = counter.result()
+    reference = statistics_of(GERMAN, classes.stop_words)
     how = SensitivityOptions(documents=(50,), pairs=10, largest_population=50)
     groups = np.arange(len(GERMAN)) if grouped else None
     found = smallest_shifts(

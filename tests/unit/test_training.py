@@ -1,7 +1,9 @@
-"""Training, its batches, its checkpoints and model folders.
+"""Training, its batches, its checkpoints, scheduled sampling.
 
 Oracles: torch's own cross entropy and autograd, an uninterrupted training against one that is
-killed (in a process of its own) and one whose newest checkpoint is damaged, enumeration.
+killed (in a process of its own) and one whose newest checkpoint is damaged, enumeration. Scheduled
+sampling: the paper's formulas written out, plain training, a table model whose predictions are
+known (certain ones; frequencies by chi-square), whole steps.
 """
 
 from __future__ import annotations
@@ -17,24 +19,24 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from threading import Barrier
 
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chisquare
 from torch.nn import functional
 
 from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.checkpoint import load_model, save_model
-from beyond_perplexity.models.contract import check_finite
-from beyond_perplexity.models.losses import (
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.factored import (
     checkpointed_cross_entropy,
     chunked_cross_entropy,
     fastest_products,
 )
+from beyond_perplexity.models.registry import load_model
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexities.summary import measure
 from beyond_perplexity.schemas import training as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
@@ -43,12 +45,14 @@ from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.training import interruptions, loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
+from beyond_perplexity.training.loop import mix_inputs, truth_probability
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
+from tests.unit.small_models import TableModel, make
 from tests.unit.threads import set_threads
 
-CPU = torch.device("cpu")
+CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
 TRAINING = {
     "batch_tokens": 64,
     "maximum_length": 40,
@@ -190,16 +194,14 @@ def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):
     newest.write_bytes(newest.read_bytes()[:-100])
     fit(data, tmp_path / "out", tmp_path / "ck")
     assert "is damaged" in caplog.text
-    weights = "model.safetensors"
-    assert (tmp_path / "out" / weights).read_bytes() == (whole / weights).read_bytes()
+    assert (tmp_path / "out" / WEIGHTS).read_bytes() == (whole / WEIGHTS).read_bytes()
 
 
 def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_path):
     shutil.copytree(data / "whole-checkpoints", tmp_path / "ck")
     fit(data, tmp_path / "out", tmp_path / "ck", seed=2)
     assert len(list((tmp_path / "ck").iterdir())) == 2
-    weights = "model.safetensors"
-    assert (tmp_path / "out" / weights).read_bytes() != (whole / weights).read_bytes()
+    assert (tmp_path / "out" / WEIGHTS).read_bytes() != (whole / WEIGHTS).read_bytes()
 
 
 def curve(folder):
@@ -275,12 +277,29 @@ def test_counted_models_go_through_the_same_door(data, tmp_path, family, archite
         ({"family": "lstm", "train": {}}, "config.train: unknown key; allowed are family"),
         ({"family": "lstm", "training": {"epochs": 1}}, "training.epochs: unknown key"),
         ({"family": "lstm", "training": {"patience": 0}}, "patience: is 0"),
-        ({"family": "lstm", "training": {"schedule": "step"}}, "one of 'cosine', 'constant'"),
     ],
 )
 def test_wrong_configs_are_named(data, tmp_path, config, words):
     with pytest.raises(InputError, match=words):
         fit(data, tmp_path / "out", tmp_path / "ck", config)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"schedule": "step"}, "one of 'cosine', 'constant'"),
+        ({"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
+        ({"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
+        ({"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
+        ({"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
+        ({"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
+        ({"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
+        ({"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
+    ],
+)
+def test_wrong_options_are_named(values, words):
+    with pytest.raises(InputError, match=words):
+        parse_options(TrainingOptions, values, "training")
 
 
 def test_empty_splits_are_named(data, tmp_path):
@@ -413,65 +432,6 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     assert {path.name for path in tmp_path.iterdir()} == {"train.tokens.npy", "train.ends.npy"}
 
 
-def damage(folder: Path, name: str, how: str) -> None:
-    path = folder / name
-    if how == "remove":
-        path.unlink()
-    elif how == "flip":
-        content = bytearray(path.read_bytes())
-        content[-1] ^= 1
-        path.write_bytes(content)
-    else:
-        path.write_text(how)
-
-
-@pytest.mark.parametrize(
-    ("name", "how", "words"),
-    [
-        ("model.json", "remove", "is no model folder"),
-        ("model.json", "{}", "does not describe a model"),
-        ("model.safetensors", "remove", "is missing; train the model again"),
-        ("model.safetensors", "flip", "is not the file that model.json describes"),
-        ("vocabulary.json", "remove", "no such file"),
-        (
-            "vocabulary.json",
-            '{"kind": "closed", "words": ["b"], "unknown_types": 0}',
-            "is not the vocabulary the model was trained with",
-        ),
-    ],
-)
-def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, how, words):
-    vocabulary = ClosedVocabulary(["a"], 0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    save_model(tmp_path, registry.build(config, vocabulary.size), vocabulary, {})
-    damage(tmp_path, name, how)
-    with pytest.raises(InputError, match=words):
-        load_model(tmp_path)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
-    vocabulary = ClosedVocabulary(["a"], 0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    model = registry.build(config, vocabulary.size)
-    name, weight = list(model.named_parameters())[1]
-    weight.data.flatten()[-1] = value
-    save_model(tmp_path, model, vocabulary, {})
-    words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
-    with pytest.raises(InputError, match=re.escape(words)):
-        load_model(tmp_path)
-
-
-def test_buffers_may_be_infinite_but_no_nan():
-    module = torch.nn.Module()
-    module.register_buffer("mask", torch.tensor([0, -math.inf]))
-    module.register_buffer("counts", torch.tensor([1, 2]))
-    check_finite(module, "a file")
-    module.mask[0] = math.nan
-    with pytest.raises(InputError, match="a file: 1 of the 2 numbers of 'mask'"):
-        check_finite(module, "a file")
-
-
 @pytest.mark.parametrize(
     ("held", "products"),
     [
@@ -485,3 +445,130 @@ def test_products_are_bfloat16_only_where_the_cpu_has_instructions_for_them(
 ):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: held)
     assert fastest_products.__wrapped__() == products
+
+
+# ---- scheduled sampling ----
+
+
+def options(schedule, **values):
+    return TrainingOptions(
+        scheduled_sampling=schedule, **{f"sampling_{key}": value for key, value in values.items()}
+    )
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, 100, 10_000])
+def test_the_schedules_are_the_papers(step):
+    linear = truth_probability(options("linear", k=0.9, c=0.01, minimum=0.2), step)
+    assert linear == pytest.approx(max(0.2, 0.9 - 0.01 * step))
+    assert truth_probability(options("exponential", k=0.99), step) == pytest.approx(0.99**step)
+    sigmoid = truth_probability(options("inverse-sigmoid", k=20.0), step)
+    assert sigmoid == pytest.approx(20 / (20 + math.exp(min(step / 20, 700))))
+    assert truth_probability(TrainingOptions(), step) == 1
+    assert truth_probability(options("linear", k=3.0, c=0.01), 5) == 1
+
+
+def tokens(rows=6, places=9, size=6):
+    found = torch.randint(3, size - 1, (rows, places), generator=torch.Generator().manual_seed(0))
+    found[:, 0] = 0
+    return found
+
+
+def certain(token, size=6):
+    """Make a model that predicts one token, whatever came before."""
+    table = torch.full((1, size, size), -torch.inf)
+    table[..., token] = 0
+    return TableModel(table)
+
+
+def test_without_truth_only_the_first_token_is_fed():
+    true = tokens()  # the last id is not among them
+    mixed = mix_inputs(certain(5).train(), true, 0.0, seed=1, step=3)
+    assert torch.equal(mixed[:, 0], true[:, 0])
+    assert (mixed[:, 1:] == 5).all()
+
+
+def test_with_truth_only_nothing_is_drawn():
+    true = tokens()
+    assert torch.equal(mix_inputs(certain(5), true, 1.0, seed=1, step=3), true)
+
+
+def test_the_share_of_true_tokens_is_the_probability_and_steps_differ():
+    true, model = tokens(200, 50), certain(5).train()
+    mixed = mix_inputs(model, true, 0.3, seed=1, step=3)
+    kept = (mixed[:, 1:] == true[:, 1:]).float().mean()
+    assert kept == pytest.approx(0.3, abs=4 * math.sqrt(0.21 / 9800))
+    assert model.training
+    assert torch.equal(mixed, mix_inputs(model, true, 0.3, seed=1, step=3))
+    assert not torch.equal(mixed, mix_inputs(model, true, 0.3, seed=1, step=4))
+    assert not torch.equal(mixed, mix_inputs(model, true, 0.3, seed=2, step=3))
+
+
+def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
+    torch.manual_seed(0)
+    table = torch.randn(3, 5, 5)
+    table[:, :, 0] = -torch.inf
+    model = TableModel(table.log_softmax(-1))
+    mixed = mix_inputs(model, tokens(4000, 3, 5), 0.0, seed=1, step=0).numpy()
+    p = model.table.detach().double().exp().numpy()
+    joint = p[0, 0][:, None] * p[1]  # of the tokens at places 1 and 2
+    joint /= joint.sum()
+    observed = np.zeros((5, 5))
+    np.add.at(observed, (mixed[:, 1], mixed[:, 2]), 1)
+    possible = joint > 0
+    assert not observed[~possible].any()
+    assert chisquare(observed[possible], 4000 * joint[possible]).pvalue > 1e-3
+
+
+class Whole(LanguageModel):
+    """A model of which only whole steps are known."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model, self.vocabulary_size = model, model.vocabulary_size
+
+    config = property(lambda self: {})
+
+    def forward(self, tokens):
+        return self.model(tokens)
+
+    def initial_state(self, batch_size, maximum_length):
+        return self.model.initial_state(batch_size, maximum_length)
+
+    def step(self, tokens, state):
+        return self.model.step(tokens, state)
+
+
+@pytest.mark.parametrize("family", ["gru", "cnn", "transformer", "transformer-adaptive-softmax"])
+@pytest.mark.parametrize("probability", [0.0, 0.7, 0.98])
+def test_logits_where_nothing_is_drawn_change_no_draw(family, probability):
+    model = make(family, {}, 40, seed=3).train()
+    true = tokens(9, 12, 40)
+    mixed = mix_inputs(model, true, probability, seed=1, step=2)
+    assert torch.equal(mixed, mix_inputs(Whole(model), true, probability, seed=1, step=2))
+    assert not torch.equal(mixed, true)
+
+
+def fit_sampled(data, folder, family="gru", **training):
+    architecture = {"embedding_size": 8, "hidden_size": 8, "dropout": 0.3}
+    short = {"maximum_steps": 9, "validation_steps": 4, "checkpoint_steps": 2, **training}
+    config = {"family": family, "architecture": architecture, "training": {**TRAINING, **short}}
+    fit(data, folder / "model", folder / "ck", config)
+    return (folder / "model" / WEIGHTS).read_bytes()
+
+
+@pytest.mark.parametrize("family", ["lstm", "gru"])
+def test_a_truth_of_one_is_plain_training_and_less_is_not(data, tmp_path, family):
+    plain = fit_sampled(data, tmp_path / "plain", family)
+    linear = {"scheduled_sampling": "linear"}
+    assert fit_sampled(data, tmp_path / "one", family, **linear, sampling_k=1.0) == plain
+    assert fit_sampled(data, tmp_path / "less", family, **linear, sampling_k=0.5) != plain
+
+
+def test_a_resumed_training_equals_an_uninterrupted_one(data, tmp_path):
+    schedule = {"scheduled_sampling": "exponential", "sampling_k": 0.8}
+    whole = fit_sampled(data, tmp_path, **schedule)
+    shutil.rmtree(tmp_path / "model")
+    checkpoints = sorted(tmp_path.glob("ck/*/0*.safetensors"))
+    assert len(checkpoints) == 2
+    checkpoints[-1].unlink()  # as if it had been killed before its end
+    assert fit_sampled(data, tmp_path, **schedule) == whole

@@ -7,7 +7,6 @@ text for text; the parallel pass for log probabilities. Needs nothing beyond the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from beyond_perplexity.models.trigram import Trigram
 V = 30
 
 
-def corpus(count: int = 300, seed: int = 0) -> list[np.ndarray]:
+def corpus(count=300, seed=0):
     generator = np.random.default_rng(seed)
     skewed = generator.dirichlet(np.full(V - 2, 0.15), size=V)
     documents = []
@@ -35,12 +34,12 @@ def corpus(count: int = 300, seed: int = 0) -> list[np.ndarray]:
     return documents
 
 
-def batched(documents: list[np.ndarray], size: int) -> Iterator[list[np.ndarray]]:
+def batched(documents, size):
     for start in range(0, len(documents), size):
         yield documents[start : start + size]
 
 
-def counted(documents: list[np.ndarray]) -> tuple[Counter, Counter]:
+def counted(documents):
     trigrams: Counter = Counter()
     bigrams: Counter = Counter()
     for document in documents:
@@ -52,12 +51,12 @@ def counted(documents: list[np.ndarray]) -> tuple[Counter, Counter]:
 
 
 @pytest.fixture(scope="module")
-def model() -> Trigram:
+def model():
     return Trigram.fit(batched(corpus(), 50), V)
 
 
 @pytest.mark.parametrize("size", [1, 7, 300])
-def test_counts_equal_a_dictionary(size: int) -> None:
+def test_counts_equal_a_dictionary(size):
     documents = corpus()
     fitted = Trigram.fit(batched(documents, size), V)
     trigrams, bigrams = counted(documents)
@@ -74,13 +73,13 @@ def test_counts_equal_a_dictionary(size: int) -> None:
     assert fitted.parameter_count() == len(trigrams)
 
 
-def test_merging_often_changes_nothing(model: Trigram, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_merging_often_changes_nothing(model, monkeypatch):
     whole = trigram._count_stream([corpus()], V)
     parts = trigram._count_stream(batched(corpus(), 3), V)
     assert all(np.array_equal(a, b) for a, b in zip(whole, parts, strict=True))
 
 
-def test_scores_equal_the_counts(model: Trigram) -> None:
+def test_scores_equal_the_counts(model):
     trigrams, bigrams = counted(corpus())
     documents = corpus(40, seed=0)[:20] + corpus(20, seed=9)  # seen ones, and others
     longest = max(map(len, documents))
@@ -105,7 +104,7 @@ def test_scores_equal_the_counts(model: Trigram) -> None:
     assert infinite > 10
 
 
-def test_looked_up_scores_are_those_of_the_distributions(model: Trigram) -> None:
+def test_looked_up_scores_are_those_of_the_distributions(model):
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(1, V, (40, 25), generator=generator)  # most of it never seen
     for row, document in enumerate(corpus()[:30]):
@@ -119,13 +118,13 @@ def test_looked_up_scores_are_those_of_the_distributions(model: Trigram) -> None
     torch.testing.assert_close(found.float(), expected)
 
 
-def test_distributions_sum_to_one(model: Trigram) -> None:
+def test_distributions_sum_to_one(model):
     rows, seen = torch.arange(len(model.contexts)), torch.ones(len(model.contexts)).bool()
     total = model._dense(rows, seen).double().exp().sum(-1)
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
 
 
-def test_model_survives_its_tensors(model: Trigram) -> None:
+def test_model_survives_its_tensors(model):
     again = registry.find("trigram").from_tensors(model.config, model.state_dict())
     tokens = torch.tensor([[0, *corpus()[0].tolist(), 1]])
     assert torch.equal(again(tokens), model(tokens))
@@ -149,7 +148,7 @@ def test_model_survives_its_tensors(model: Trigram) -> None:
     ],
     ids=str,
 )
-def test_sparse_texts_equal_dense_texts(model: Trigram, values: dict[str, object]) -> None:
+def test_sparse_texts_equal_dense_texts(model, values):
     options = parse_decoding(values)
     dense = beam.BeamEngine if options.kind == "beam" else sampling.SamplingEngine
     expected = list(dense(model, options, 1, "t", 60, 160).documents(5, 300))
@@ -165,7 +164,7 @@ def test_sparse_texts_equal_dense_texts(model: Trigram, values: dict[str, object
         assert np.isclose(one.log_prob_decoding, other.log_prob_decoding, atol=1e-4, equal_nan=True)
 
 
-def test_sparse_engine_is_chosen_and_batches_do_not_matter(model: Trigram) -> None:
+def test_sparse_engine_is_chosen_and_batches_do_not_matter(model):
     options = parse_decoding({"kind": "ancestral"})
     machine = ngram.SamplingEngine(model, options, 1, "t", 60, 16)
     small = list(machine.documents(0, 200))
@@ -180,7 +179,7 @@ def test_sparse_engine_is_chosen_and_batches_do_not_matter(model: Trigram) -> No
     assert np.isclose(float(scores.sum()), large[3].log_prob)
 
 
-def test_bad_input_is_named() -> None:
+def test_bad_input_is_named():
     with pytest.raises(InputError, match="has no document"):
         Trigram.fit([], V)
     with pytest.raises(InputError, match=r"architecture\.layers"):

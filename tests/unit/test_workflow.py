@@ -15,8 +15,8 @@ import yaml
 
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.planning.job_costs import PlannedJob
+from beyond_perplexity.planning.pilot import summarize_run
 from beyond_perplexity.planning.run import Run, prepare_environment
-from beyond_perplexity.planning.run_summary import summarize_run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
 
 @contextmanager
-def set_threads(count: int) -> Iterator[None]:
+def set_threads(count):
     """Compute in so many threads, and put the number of threads back at the end."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)

@@ -35,11 +35,10 @@ class Checkout:
 
     def snakemake(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run Snakemake to its end and return what it printed."""
-        environment = {**os.environ, "PYTHONPATH": "", "XDG_CACHE_HOME": str(self.path / ".cache")}
         done = subprocess.run(
             self.command(*arguments),
             cwd=self.path,
-            env=environment,
+            env={**os.environ, "PYTHONPATH": ""},
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -121,6 +120,15 @@ def kill_when(checkout: Checkout, arguments: list[str], happened: Callable[[], b
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_cache(tmp_path_factory):
+    """Let all runs of a session remember in one place what they found in the code."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    os.environ["XDG_CACHE_HOME"] = str(shared / "cache")
 
 
 @pytest.fixture

@@ -6,10 +6,8 @@ The oracle of every rerun is the first, uninterrupted run, byte for byte.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-
-import pytest
 
 from tests.workflow.conftest import SMOKE, copy_results, kill_when
 
@@ -50,17 +48,17 @@ def test_a_second_run_does_nothing(finished):
     assert "Nothing to be done" in finished.snakemake(*SMOKE).stdout
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_a_comment_reruns_nothing(finished):
+    first_import = "from __future__ import annotations\n"
+    files = (
         "beyond_perplexity/storage/shards.py",
         "beyond_perplexity/models/recurrent.py",
         "scripts/generate.py",
-    ],
-)
-def test_a_comment_reruns_nothing(finished, path):
-    first_import = "from __future__ import annotations\n"
-    with edited(finished.path / path, first_import, first_import + "\n# A remark.\n"):
+    )
+    with ExitStack() as stack:
+        for file in files:
+            remarked = first_import + "\n# A remark.\n"
+            stack.enter_context(edited(finished.path / file, first_import, remarked))
         assert "Nothing to be done" in finished.snakemake("--dry-run", *SMOKE).stdout
 
 

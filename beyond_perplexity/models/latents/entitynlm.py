@@ -25,7 +25,6 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.class_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.models.latent import (
     FILLING,
     LatentModel,
@@ -49,6 +48,7 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     TextStates,
     advance_mentions,
 )
+from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
 from beyond_perplexity.vocabulary import EOS, Vocabulary
 

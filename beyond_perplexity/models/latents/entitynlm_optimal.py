@@ -24,7 +24,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.class_softmax import to_rows
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.entitynlm import EntityNLM, MentionParticles
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
@@ -34,6 +33,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
 )
 from beyond_perplexity.models.latents.entitynlm_walks import EntityState, draw_category, take_code
 from beyond_perplexity.models.optimal import Continuations, OptimalProposal
+from beyond_perplexity.models.word_softmax import to_rows
 
 _FACTOR, _SPREAD = 0x100000001B3, 0x1E3779B97F4A7C15  # to mix the bits of names
 _NEW = 0x5851F42D4C957F2D  # the name of the vector of any new entity

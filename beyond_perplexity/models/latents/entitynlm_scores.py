@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.class_softmax import to_rows
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Codes,
     DynamicEntities,
     Steps,
 )
+from beyond_perplexity.models.word_softmax import to_rows
 
 # Numbers that a block of mentions may hold of the entities before them.
 BLOCK_ENTRIES = 1 << 22

@@ -32,6 +32,7 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceBatch,
 )
 from beyond_perplexity.invariant_tensors import QUANTUM
+from beyond_perplexity.models.factored import summed_cross_entropy
 from beyond_perplexity.models.latent import (
     FILLING,
     LatentModel,
@@ -58,7 +59,6 @@ from beyond_perplexity.models.latents.kglm_latents import (
 from beyond_perplexity.models.latents.kglm_simulation import simulate_links
 from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
-from beyond_perplexity.models.losses import summed_cross_entropy
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
 from beyond_perplexity.vocabulary import BOS, UNK, Vocabulary, split_words

@@ -64,7 +64,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import (
     StackMemory,
     share_prefixes,
 )
-from beyond_perplexity.models.word_scores import Words, score_words
+from beyond_perplexity.models.word_softmax import Words, score_words
 from beyond_perplexity.options import Amount, Dropout, Layers, Width
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary

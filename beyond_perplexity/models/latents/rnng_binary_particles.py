@@ -21,7 +21,7 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latents.rnng_stack_memory import StackLSTM
-from beyond_perplexity.models.word_scores import Words, word_log_probs
+from beyond_perplexity.models.word_softmax import Words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
 
 FEWEST_TREES = 4096  # nodes that are never thrown away

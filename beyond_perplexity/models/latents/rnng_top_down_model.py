@@ -56,7 +56,7 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
     known_actions,
     readable_labelled_tree,
 )
-from beyond_perplexity.models.word_scores import Words, score_words, word_log_probs
+from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 

@@ -87,7 +87,7 @@ EVALUATORS: Rows[EvaluatorFamily] = {
         section=f"{_SECTIONS}:SkipThoughtSection",
         title="SkipThought",
         measures=("similarity",),
-        fit=f"{_EVALUATORS}.skipthought_training:fit_skipthought",
+        fit=f"{_EVALUATORS}.sentence_training:fit_skipthought",
         sources=(("uni",), ("bi",), ("uni", "bi"), ("corpus",)),
         companions={
             "uni": ("uni_table", "dictionary"),

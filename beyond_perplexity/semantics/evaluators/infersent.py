@@ -21,16 +21,11 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import choose_device
-from beyond_perplexity.models.contract import TrainedModel, check_finite
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import check_finite, choose_device
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.semantics.evaluators.contract import (
-    SentenceEvaluator,
-    has_vector,
-    settle,
-)
+from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
@@ -40,7 +35,7 @@ from beyond_perplexity.semantics.evaluators.networks import (
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
-from beyond_perplexity.storage.inputs import said
+from beyond_perplexity.storage.inputs import refuse_page, said
 from beyond_perplexity.storage.provenance import content_hash
 
 

@@ -30,11 +30,6 @@ from beyond_perplexity.semantics.evaluators.infersent import (
     table_options,
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
-from beyond_perplexity.semantics.evaluators.pair_files import (
-    LabelledTexts,
-    PairColumns,
-    read_labelled_texts,
-)
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
@@ -42,6 +37,12 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.scored_pairs import (
+    LabelledTexts,
+    PairColumns,
+    parse_number,
+    read_labelled_texts,
+)
 from beyond_perplexity.storage.accounts import Account
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.vocabulary import N_SPECIAL, UNK, ClosedVocabulary, count_words
@@ -237,11 +238,8 @@ class LabelMeaning:
 
 
 def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    number = parse_number(text)
+    return number if number is not None and math.isfinite(number) else None
 
 
 def _encoded(
@@ -281,11 +279,6 @@ class NextSentences(BatchSource):
         self._store, self._vectors = store, vectors
         self._seed, self._purpose = seed, purpose
         self._places = following(store)
-        if not len(self._places):
-            raise InputError(
-                "training: no document has two sentences; set training.sentences: documents, or "
-                "train on another corpus"
-            )
         lengths = store.lengths
         longest = np.maximum(lengths[self._places], lengths[self._places + 1])
         super().__init__(2 * longest, batch_tokens)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, read_weights
-from beyond_perplexity.models.contract import TrainedModel, check_finite
-from beyond_perplexity.semantics.evaluators.foreign import refuse_foreign
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_device, read_weights
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
+from beyond_perplexity.storage.inputs import refuse_foreign
 from beyond_perplexity.storage.provenance import content_hash, note_read
 
 GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`

@@ -17,10 +17,10 @@ from beyond_perplexity.semantics.evaluators.contract import (
     load_evaluator,
 )
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
-from beyond_perplexity.semantics.evaluators.foreign import beginning
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.options import MeasureOptions
+from beyond_perplexity.semantics.measures import MeasureOptions
+from beyond_perplexity.storage.inputs import beginning
 
 
 def open_evaluator(

@@ -18,8 +18,10 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.sentences import cut_sentences, sentence_item
 from beyond_perplexity.corpus.token_batches import BatchSource
-from beyond_perplexity.models.checkpoint import WEIGHTS, choose_device, save_tensors
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.registry import VOCABULARY, WEIGHTS, choose_device, save_tensors
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.training import TRAINING
 from beyond_perplexity.semantics.evaluators.families import package_version
@@ -28,10 +30,11 @@ from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorTraining,
     write_description,
 )
+from beyond_perplexity.semantics.evaluators.skipthought import NeighbourBatch, SkipThoughtNetwork
 from beyond_perplexity.storage.provenance import content_hash, run_record
 from beyond_perplexity.storage.shards import read_rows, write_shard
 from beyond_perplexity.training.loop import train
-from beyond_perplexity.vocabulary import UNK, Vocabulary
+from beyond_perplexity.vocabulary import UNK, Vocabulary, load_vocabulary
 
 
 def train_network(
@@ -101,7 +104,13 @@ def ordered_sentences(
 
 def following(store: InstanceStore) -> NDArray[np.int64]:
     """Return the places of the sentences that the next one of their document comes after."""
-    return np.flatnonzero(np.diff(store.ids) == 1)
+    found = np.flatnonzero(np.diff(store.ids) == 1)
+    if not len(found):
+        raise InputError(
+            "training: no document has two sentences; set training.sentences: documents, or train "
+            "on another corpus"
+        )
+    return found
 
 
 def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
@@ -111,3 +120,61 @@ def padded(rows: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
     for place, row in enumerate(rows):
         tokens[place, : len(row)] = row
     return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
+def fit_skipthought(job: EvaluatorJob) -> None:
+    """Train a SkipThought encoder with its decoders and write its folder."""
+    documents = job.corpus()
+    if job.vocabulary is None:
+        raise InputError("skipthought: give --vocabulary, of words")
+    vocabulary = load_vocabulary(job.vocabulary)
+    if vocabulary.kind != "closed":
+        raise InputError(f"{job.vocabulary}: is of parts of words; name one of words (kind closed)")
+    training = parse_options(EvaluatorTraining, job.options.get("training", {}), "training")
+    folder = job.folder(documents, job.vocabulary)
+
+    def source(split: str) -> Neighbours:
+        found = ordered_sentences(documents, split, vocabulary, training, keep_unknown=True)
+        return Neighbours(InstanceStore.write(folder, split, found), training.batch_tokens)
+
+    architecture = job.options.get("architecture", {})
+    sources = (source("train"), source("valid"))
+    vocabulary.save(job.output / VOCABULARY)
+    about = {"title": "SkipThought", "vocabulary_sha256": vocabulary.hash}
+
+    def make() -> SkipThoughtNetwork:
+        return SkipThoughtNetwork(vocabulary.size, architecture)
+
+    train_network(job, make, sources, training, folder, about)
+
+
+class Neighbours(BatchSource):
+    """Sentences of `ordered_sentences` with those before and after them in their document."""
+
+    def __init__(self, store: InstanceStore, batch_tokens: int) -> None:
+        self._store = store
+        after = np.zeros(len(store), bool)
+        after[following(store)] = True
+        before = np.concatenate([[False], after[:-1]])
+        self._after, self._before = after, before
+        self._places = np.flatnonzero(after | before)
+        lengths = store.lengths
+        longest = lengths.copy()
+        longest[:-1] = np.maximum(longest[:-1], lengths[1:] * after[:-1])
+        longest[1:] = np.maximum(longest[1:], lengths[:-1] * before[1:])
+        super().__init__(longest[self._places], batch_tokens)
+
+    def batch(self, pieces: Any) -> NeighbourBatch:
+        """Fetch one batch."""
+        places = self._places[pieces]
+        none = np.zeros(0, np.int64)
+        parts: list[Tensor] = []
+        for shift, there in ((0, None), (-1, self._before), (1, self._after)):
+            rows = [
+                np.asarray(self._store[int(place + shift)].arrays[TOKENS])
+                if there is None or there[place]
+                else none
+                for place in places
+            ]
+            parts += padded(rows)
+        return NeighbourBatch(*parts)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import choose_device
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, known_text
 from beyond_perplexity.semantics.evaluators.families import (
     EXTRA,

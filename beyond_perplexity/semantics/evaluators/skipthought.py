@@ -20,13 +20,12 @@ from torch import Tensor, nn
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import VOCABULARY, choose_device
-from beyond_perplexity.models.contract import TrainedModel, check_finite
-from beyond_perplexity.models.losses import summed_cross_entropy
+from beyond_perplexity.models.contract import TrainedModel
+from beyond_perplexity.models.factored import summed_cross_entropy
+from beyond_perplexity.models.registry import VOCABULARY, check_finite, choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.foreign import refuse_page
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
 from beyond_perplexity.semantics.evaluators.networks import (
     RecurrentReader,
@@ -35,7 +34,7 @@ from beyond_perplexity.semantics.evaluators.networks import (
 )
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.storage.inputs import read_utf8, said
+from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabulary
 

@@ -21,9 +21,9 @@ from torch import Tensor, nn
 
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.checkpoint import choose_device, load_model
-from beyond_perplexity.models.contract import LanguageModel, check_finite
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import FactoredModel
+from beyond_perplexity.models.registry import check_finite, choose_device, load_model
 from beyond_perplexity.semantics.evaluators.contract import (
     SentenceEvaluator,
     has_vector,

@@ -22,10 +22,16 @@ import numpy as np
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.families import PACKAGES, package_folder
-from beyond_perplexity.semantics.evaluators.foreign import beginning, refuse_foreign
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import is_packed, open_input, read_utf8, said
+from beyond_perplexity.storage.inputs import (
+    beginning,
+    is_packed,
+    open_input,
+    read_utf8,
+    refuse_foreign,
+    said,
+)
 from beyond_perplexity.storage.provenance import content_hash, hash_bytes
 from beyond_perplexity.storage.shards import ParquetInput
 
@@ -277,16 +283,11 @@ def _is_number(part: bytes) -> bool:
 def load_table(options: Mapping[str, Any]) -> VectorTable:
     """Open a table of word vectors.
 
-    Parameters
-    ----------
-    options : mapping
-        ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is known.
-        An .npy file has its words, one a line, in ``words.txt`` beside it.
+    `options`: ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is
+    known. An .npy file has its words, one a line, in ``words.txt`` beside it.
 
-    Raises
-    ------
-    InputError
-        When it cannot be read, or is not what it should be; names the file, and the line or word.
+    Raises InputError when it cannot be read, or is not what it should be; names the file, and the
+    line or word.
     """
     package = options.get("package")
     if package:

@@ -16,8 +16,8 @@ from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES, package_version
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
+from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.options import MeasureOptions
 from beyond_perplexity.semantics.word_cosines import (
     Floats,
     TextIds,

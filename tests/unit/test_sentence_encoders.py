@@ -1,14 +1,16 @@
-"""InferSent: encoder, classifier, official weights, training on next sentences and on pairs.
+"""InferSent and SkipThought: encoders, classifier, decoders, official weights, trainings.
 
-Oracles: LSTM, GRU, pooling and equation 6 in plain loops with the same weights; state dicts in the
-layout of the official files with made-up weights; a killed training against one that was not; which
-sentence comes next, by hand; a toy task that can be learned.
+Oracles: LSTM, GRU, pooling, equation 6 and log probabilities in plain loops with the same weights;
+made-up weights in the layout of the official files, and the official program's formulas; a killed
+training against one that was not; neighbours, by hand; toy tasks that can be learned.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import pickle
+import shutil
 from dataclasses import replace
 
 import numpy as np
@@ -33,10 +35,20 @@ from beyond_perplexity.semantics.evaluators.infersent_training import (
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
-from beyond_perplexity.semantics.evaluators.sentence_training import ordered_sentences
+from beyond_perplexity.semantics.evaluators.sentence_training import (
+    Neighbours,
+    fit_skipthought,
+    ordered_sentences,
+)
+from beyond_perplexity.semantics.evaluators.skipthought import (
+    NeighbourBatch,
+    SkipThoughtNetwork,
+    TrainedSkipThought,
+    read_official_gru,
+)
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
-from beyond_perplexity.vocabulary import ClosedVocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
 from tests.unit.evaluator_oracles import (
     both_ways,
     check_batches,
@@ -45,21 +57,31 @@ from tests.unit.evaluator_oracles import (
     lstm_states,
     sigmoid,
     some_texts,
+    weights_of,
     write_documents,
     write_vectors,
 )
 from tests.unit.evaluator_oracles import job_of as evaluator_job
 
-WIDTH, HIDDEN = 6, 5
+WIDTH, HIDDEN = 6, 6
 WORDS = [f"w{place}" for place in range(20)]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-@pytest.fixture
-def table(tmp_path):
-    path = tmp_path / "vectors.txt"
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    path = tmp_path_factory.mktemp("table") / "vectors.txt"
     held = write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
     return open_file(path), held
+
+
+def given_vectors(path):
+    return {"family": "vectors", "path": str(path)}
+
+
+def loaded(path, **options):
+    """Load an evaluator of InferSent's architecture."""
+    return load_evaluator({"family": "infersent", "path": str(path), **options}, device="cpu")
 
 
 def make(**architecture):
@@ -92,11 +114,6 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
         states = both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
-
-
-@pytest.mark.parametrize("pooling", ["max", "mean", "attention"])
-def test_a_vector_does_not_depend_on_its_batch(pooling, table):
-    check_batches(InferSentEncoder(make(pooling=pooling), table[0]), some_texts(70, 23))
 
 
 def test_groups_have_one_length_and_whole_quanta_of_rows():
@@ -148,9 +165,7 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     layer, held = official_weights()
     path = tmp_path / "infersent1.pkl"
     torch.save(held, path, _use_new_zipfile_serialization=not legacy)
-    vectors = {"family": "vectors", "path": str(table[0].path)}
-    given = {"family": "infersent", "path": str(path), "vectors": vectors, "version": 1}
-    evaluator = load_evaluator(given, device="cpu")
+    evaluator = loaded(path, vectors=given_vectors(table[0].path), version=1)
     assert evaluator.measures == ("similarity",)
     assert evaluator.describe()["title"] == "InferSent 1"
     texts = some_texts(6)
@@ -169,12 +184,8 @@ def test_marks_without_a_vector_are_left_out(tmp_path):
     _, held = official_weights()
     torch.save(held, tmp_path / "infersent2.pkl")
     write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
-    given = {
-        "family": "infersent",
-        "path": str(tmp_path / "infersent2.pkl"),
-        "vectors": {"family": "vectors", "path": str(tmp_path / "some.txt")},
-    }
-    one, two = (load_evaluator(given | {"version": n}, device="cpu").encoder for n in (1, 2))
+    path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
+    one, two = (loaded(path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
 
 
@@ -205,19 +216,17 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
 
 def test_damaged_official_weights_and_missing_vectors_are_told(table, tmp_path):
     _, held = official_weights()
-    held["enc_lstm.bias_hh_l0"][0] = torch.nan
-    path = tmp_path / "infersent1.pkl"
-    torch.save(held, path)
-    given = {"family": "infersent", "path": str(path)}
+    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
+    name = "enc_lstm.bias_hh_l0"
+    damaged = held[name].clone()
+    damaged[0] = torch.nan
+    cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
+    for words, bias in cases.items():
+        torch.save(held | {name: bias}, path)
+        with pytest.raises(InputError, match=words):
+            loaded(path, vectors=vectors)
     with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        load_evaluator(given)
-    vectors = {"family": "vectors", "path": str(table[0].path)}
-    with pytest.raises(InputError, match="are NaN or infinite"):
-        load_evaluator(given | {"vectors": vectors})
-    held["enc_lstm.bias_hh_l0"] = torch.zeros(3)
-    torch.save(held, path)
-    with pytest.raises(InputError, match="its weights do not fit each other"):
-        load_evaluator(given | {"vectors": vectors})
+        loaded(path)
 
 
 # ---- next sentences ----
@@ -240,18 +249,9 @@ def source(tmp_path):
 def test_a_sentence_is_followed_by_the_next_of_its_document(source):
     store, pairs, _ = source
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
-    assert held == [
-        *("w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 ."),
-        *(".", "w8 w9 .", "w10 w11 ."),
-    ]
-    places = pairs._places.tolist()
-    assert [(held[place], held[place + 1]) for place in places] == [
-        ("w0 w1 .", "w2 w3 w4 ."),
-        ("w2 w3 w4 .", "w5 ."),
-        ("w7 .", "."),
-        (".", "w8 w9 ."),
-        ("w8 w9 .", "w10 w11 ."),
-    ]
+    texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
+    assert held == texts
+    assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
 
 
 def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(source):
@@ -272,7 +272,7 @@ def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(sourc
     assert set(batch.vectors[..., 0].flatten().tolist()) <= set(vectors[:, 0].tolist())
 
 
-def test_documents_that_are_sentences_follow_each_other(tmp_path):
+def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp_path):
     path = tmp_path / "documents.parquet"
     write_documents(path, [f"w{place} . w0" for place in range(9)])
     options = EvaluatorTraining(sentences="documents", maximum_length=2)
@@ -281,6 +281,10 @@ def test_documents_that_are_sentences_follow_each_other(tmp_path):
     # Document 7 is of the other split.
     assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]
+    write_documents(path, ["w1 w2 w3 w4 . w5 ."])
+    options, words = EvaluatorTraining(maximum_length=3), ClosedVocabulary([*WORDS, "."], 0)
+    rows = ordered_sentences(path, "train", words, options, True)
+    assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
 
 
 # ---- training ----
@@ -306,7 +310,7 @@ def job_of(folder, **options):
     training |= {"learning_rate": 0.02}
     given = {
         "family": "infersent",
-        "vectors": {"family": "vectors", "path": str(folder / "vectors.txt")},
+        "vectors": given_vectors(folder / "vectors.txt"),
         "architecture": {"hidden_size": 8, "dropout": 0.1},
         "training": training | options.pop("training", {}),
         **options,
@@ -325,13 +329,13 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
     held = json.loads((trained.output / "evaluator.json").read_text(encoding="utf-8"))
     assert held["title"] == "InferSent architecture (next sentence)"
     assert held["valid_loss"] < 0.6  # log 2 = 0.69 without a clue; others of a topic are alike
-    evaluator = load_evaluator({"family": "infersent", "path": str(trained.output)}, device="cpu")
+    evaluator = loaded(trained.output)
     assert evaluator.measures == ("similarity",)  # to come next is no likeness
-    same, other = evaluator.score([("w1 w2 w3", "w4 w5 w6"), ("w1 w2 w3", "w14 w15 w16")])[
-        "similarity"
-    ]
+    text = "w1 w2 w3"
+    pairs = [(text, "w4 w5 w6"), (text, "w14 w15 w16"), (text, text)]
+    same, other, itself = evaluator.score(pairs)["similarity"]
     assert same > other
-    assert evaluator.score([("w1 w2", "w1 w2")])["similarity"] == pytest.approx(1)
+    assert itself == pytest.approx(1)
     assert evaluator.describe()["sha256"] == held["sha256"]
 
 
@@ -357,21 +361,18 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, 
 def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
     write_vectors(other, WORDS, WIDTH, seed=5)
-    given = {"family": "infersent", "path": str(trained.output)}
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
-        load_evaluator(given | {"vectors": {"family": "vectors", "path": str(other)}})
+        loaded(trained.output, vectors=given_vectors(other))
     folder = tmp_path / "copy"
-    folder.mkdir()
-    for file in trained.output.iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(trained.output, folder)
     (folder / "model.safetensors").write_bytes(b"<html>")
     with pytest.raises(InputError, match="is a page of HTML"):
-        load_evaluator(given | {"path": str(folder)})
+        loaded(folder)
     (folder / "model.safetensors").write_bytes(b"\0" * 40)
     with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
-        load_evaluator(given | {"path": str(folder)})
+        loaded(folder)
     with pytest.raises(InputError, match=r"it has no evaluator\.json"):
-        load_evaluator(given | {"path": str(tmp_path)})
+        loaded(tmp_path)
 
 
 def write_pairs(path, labels, count=240):
@@ -394,7 +395,7 @@ def test_pairs_train_the_classifier(labels, tmp_path):
     write_pairs(pairs, labels)
     job = job_of(tmp_path, pairs=str(pairs), training={"maximum_epochs": 25})
     fit_infersent(job)
-    evaluator = load_evaluator({"family": "infersent", "path": str(job.output)}, device="cpu")
+    evaluator = loaded(job.output)
     kind = "inference" if labels[0] == "entailment" else "scored"
     assert evaluator.describe()["title"] == f"InferSent architecture ({kind} pairs)"
     found = evaluator.score([("w1 w2", "w3 w4"), ("w1 w2", "w13 w14"), ("none", "w1"), ("w1", "x")])
@@ -417,10 +418,7 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     vectors = job.options["vectors"]
     write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
     fit_infersent(job)
-    found = load_evaluator({"family": "infersent", "path": str(job.output)}, device="cpu")
-    alone = load_evaluator(
-        {"family": "infersent", "path": str(weights), "vectors": vectors}, device="cpu"
-    )
+    found, alone = loaded(job.output), loaded(weights, vectors=vectors)
     texts = some_texts(9)
     vectors = found.encoder.encode(texts)
     np.testing.assert_array_equal(vectors, alone.encoder.encode(texts))
@@ -443,14 +441,13 @@ def test_labels_are_scores_or_classes(tmp_path):
     assert (scores.classes, scores.low, scores.high) == ((), 0, 5)
     three = {"entailment", "neutral", "contradiction"}
     assert LabelMeaning.of(path, three, PairTraining()).classes == tuple(sorted(three))
-    for labels, words in (
-        ({"1"}, "has 1 different labels"),
-        ({"yes", "no"}, "none of its labels .* is entailment"),
-    ):
-        with pytest.raises(InputError, match=words):
-            LabelMeaning.of(path, labels, PairTraining())
-    with pytest.raises(InputError, match="the score 'many' is no finite number"):
-        LabelMeaning.of(path, {"1", "many"}, PairTraining(labels="scores"))
+    plain, scored = PairTraining(), PairTraining(labels="scores")
+    cases = {
+        "has 1 different labels": (path, {"1"}, plain),
+        "none of its labels .* is entailment": (path, {"yes", "no"}, plain),
+        "the score 'many' is no finite number": (path, {"1", "many"}, scored),
+    }
+    check_refusals(LabelMeaning.of, cases)
 
 
 def test_what_cannot_be_trained_is_told(tmp_path):
@@ -464,3 +461,255 @@ def test_what_cannot_be_trained_is_told(tmp_path):
     }
     jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
     check_refusals(fit_infersent, jobs)
+
+
+def make_skipthought(directions="bi"):
+    torch.manual_seed(1)
+    options = {"embedding_size": WIDTH, "hidden_size": HIDDEN, "decoder_size": 4}
+    return SkipThoughtNetwork(len(WORDS) + 3, options | {"directions": directions}).eval()
+
+
+def last_states(layer, rows, directions):
+    parts = [gru_states(rows, weights_of(layer))[-1]]
+    if directions == "bi":
+        parts.append(gru_states(rows[::-1], weights_of(layer, reverse=True))[-1])
+    return np.concatenate(parts)
+
+
+@pytest.mark.parametrize("directions", ["uni", "bi"])
+def test_skipthoughts_encoder_is_a_loop_over_words(directions):
+    network = make_skipthought(directions)
+    table = network.embedding.weight.detach().double().numpy()
+    encoder = TrainedSkipThought(network, WORDS)
+    texts = some_texts(words=WORDS)
+    assert encoder.width == HIDDEN
+    for text, vector in zip(texts, encoder.encode(texts), strict=True):
+        rows = table[[3 + WORDS.index(word) for word in text.split()]]
+        wanted = last_states(network.reader.layer, rows, directions)
+        np.testing.assert_allclose(vector, wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["max", "mean", "attention", "uni", "bi"])
+def test_a_vector_does_not_depend_on_its_batch(kind, table):
+    encoder = (
+        TrainedSkipThought(make_skipthought(kind), WORDS)
+        if kind in ("uni", "bi")
+        else InferSentEncoder(make(pooling=kind), table[0])
+    )
+    check_batches(encoder, some_texts(70, 23))
+
+
+def test_unknown_words_are_read_as_unknown_and_counted():
+    encoder = TrainedSkipThought(make_skipthought(), WORDS)
+    found = encoder.encode(["w1 x w2", "w1 y w2", "w1 <unk> w2", "w1 w2", "x y", "", "<unk>"])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
+    assert not np.array_equal(found[0], found[2])
+    assert np.isnan(found[4:]).all()
+    assert (encoder.words, encoder.unknown) == (12, 4)
+
+
+def log_probs_by_hand(network, decoder, vector, ids):
+    """Return log p of a sentence and its end, a word at a time, with the vector beside each."""
+    table = network.embedding.weight.detach().double().numpy()
+    weight, bias = (part.detach().double().numpy() for part in network.output.parameters())
+    rows = np.array([np.concatenate([table[token], vector]) for token in [BOS, *ids]])
+    total = 0.0
+    for state, token in zip(gru_states(rows, weights_of(decoder)), [*ids, EOS], strict=True):
+        logits = weight @ state + bias
+        logits[BOS] = -np.inf
+        total += logits[token] - np.log(np.exp(logits).sum())
+    return total
+
+
+def test_the_loss_is_that_of_both_neighbours_a_word_at_a_time():
+    network = make_skipthought()
+    rows = [[3, 4, 5], [6], [7, 8]]
+    after, before = [[9, 10], [], [3]], [[4], [5, 6, 7], []]
+    tokens = [[row + [0] * (3 - len(row)) for row in part] for part in (rows, before, after)]
+    parts = [torch.tensor(part) for part in tokens]
+    lengths = [torch.tensor([len(row) for row in part]) for part in (rows, before, after)]
+    batch = NeighbourBatch(*(part for pair in zip(parts, lengths, strict=True) for part in pair))
+    table = network.embedding.weight.detach().double().numpy()
+    wanted, predictions = 0.0, 0
+    for row, one, other in zip(rows, before, after, strict=True):
+        vector = last_states(network.reader.layer, table[row], "bi")
+        for decoder, ids in ((network.before, one), (network.after, other)):
+            if ids:
+                wanted -= log_probs_by_hand(network, decoder, vector, ids)
+                predictions += len(ids) + 1
+    assert network.loss(batch).item() == pytest.approx(wanted, rel=1e-5)
+    assert batch.predictions == predictions
+
+
+# ---- official weights ----
+
+
+def official_arrays(prefixes, seed=0):
+    random = np.random.default_rng(seed)
+    shapes = {"W": (WIDTH, 2 * HIDDEN), "U": (HIDDEN, 2 * HIDDEN), "b": (2 * HIDDEN,)}
+    shapes |= {"Wx": (WIDTH, HIDDEN), "Ux": (HIDDEN, HIDDEN), "bx": (HIDDEN,)}
+    return {
+        f"{prefix}{name}": random.normal(size=shape).astype(np.float32)
+        for prefix in prefixes
+        for name, shape in shapes.items()
+    }
+
+
+def official_state(arrays, prefix, rows):
+    """Return the last state by the official program's `gru_layer`."""
+    w, u, b, wx, ux, bx = (
+        arrays[f"{prefix}{name}"].astype(float) for name in ("W", "U", "b", "Wx", "Ux", "bx")
+    )
+    state = np.zeros(HIDDEN)
+    for row in rows.astype(float):
+        gates = sigmoid(state @ u + row @ w + b)
+        reset, update = gates[:HIDDEN], gates[HIDDEN:]
+        fresh = np.tanh((state @ ux) * reset + row @ wx + bx)
+        state = update * state + (1 - update) * fresh
+    return state
+
+
+@pytest.fixture
+def official(tmp_path):
+    """Write files in the official layouts; return options, arrays and tables."""
+    words = ["UNK", *WORDS, "<eos>"]
+    (tmp_path / "dictionary.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
+    options = {"family": "skipthought", "dictionary": str(tmp_path / "dictionary.txt")}
+    arrays, tables = {}, {}
+    prefixes = ["encoder_", "encoder_r_"]
+    for seed, kind in enumerate(("uni", "bi")):
+        arrays[kind] = official_arrays(prefixes[: 1 + seed], seed)
+        tables[kind] = np.random.default_rng(9 + seed).normal(size=(len(words), WIDTH))
+        tables[kind] = tables[kind].astype(np.float32)
+        weights, table = tmp_path / f"{kind}_skip.npz", tmp_path / f"{kind[0]}table.npy"
+        np.savez(weights, Wemb=np.zeros(2), **arrays[kind])
+        np.save(table, tables[kind])
+        options |= {kind: str(weights), f"{kind}_table": str(table)}
+    return options, arrays, tables, words
+
+
+@pytest.mark.parametrize("kinds", [("uni",), ("bi",), ("uni", "bi")])
+def test_official_weights_give_what_the_official_formulas_give(kinds, official):
+    options, arrays, tables, words = official
+    chosen = {key: value for key, value in options.items() if key in ("family", "dictionary")}
+    for kind in kinds:
+        chosen |= {kind: options[kind], f"{kind}_table": options[f"{kind}_table"]}
+    evaluator = load_evaluator(chosen, device="cpu")
+    for text in ("w1 w2 w3", "w4 strange w5 w5", "w0"):
+        ids = [words.index(word) if word in words else 0 for word in text.split()]
+        parts = []
+        for kind in kinds:
+            rows = tables[kind][ids]
+            states = [official_state(arrays[kind], "encoder_", rows)]
+            if kind == "bi":
+                states.append(official_state(arrays[kind], "encoder_r_", rows[::-1]))
+            state = np.concatenate(states)
+            parts.append(state / np.sqrt(state @ state))
+        (found,) = evaluator.encoder.encode([text])
+        np.testing.assert_allclose(found, np.concatenate(parts), atol=2e-6)
+    assert np.isnan(evaluator.encoder.encode(["strange"])).all()
+    title = " and ".join(f"{kind}-skip" for kind in kinds)
+    assert evaluator.describe()["title"] == f"SkipThought ({title})"
+
+
+def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_path):
+    options, arrays, _, _ = official
+    sound = arrays["uni"]
+    changed = {
+        "lacks the array encoder_Ux": {k: v for k, v in sound.items() if "Ux" not in k},
+        "is no .npz file of plain arrays": {**sound, "encoder_U": np.array([{}], dtype=object)},
+        "its arrays do not fit each other": {**sound, "encoder_b": np.zeros(3, np.float32)},
+        "are NaN or infinite": {
+            **sound,
+            "encoder_bx": np.full(HIDDEN, np.inf, np.float32),
+        },
+    }
+    cases = {r"of 6 numbers, but .* have 620": (tmp_path / "uni_skip.npz", "uni", 620)}
+    for number, (words, held) in enumerate(changed.items()):
+        cases[words] = (tmp_path / f"{number}.npz", "uni", WIDTH)
+        np.savez(cases[words][0], **held)
+    for words, content in {"page of HTML": b"<html>", "or damaged": b"PK\x03\x04junk"}.items():
+        cases[words] = (tmp_path / words, "uni", WIDTH)
+        cases[words][0].write_bytes(content)
+    check_refusals(read_official_gru, cases)
+    (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
+    nothing = ({"family": "skipthought"},)
+    cases = {"give path, of a trained folder, or uni or bi": nothing}
+    check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
+
+
+# ---- neighbours and training ----
+
+NEIGHBOUR_TEXTS = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
+
+
+def test_neighbours_are_of_the_same_document(tmp_path):
+    path = tmp_path / "documents.parquet"
+    write_documents(path, NEIGHBOUR_TEXTS)
+    words = ClosedVocabulary([*WORDS, "."], 0)
+    found = ordered_sentences(path, "train", words, EvaluatorTraining(), keep_unknown=True)
+    source = Neighbours(InstanceStore.write(tmp_path / "store", "train", found), 1000)
+    (plan,) = source.ordered()
+    batch = source.batch(plan)
+
+    def texts(tokens, lengths):
+        held = ["<s>", "</s>", "<unk>", *WORDS, "."]
+        rows = zip(tokens.tolist(), lengths.tolist(), strict=True)
+        return [" ".join(held[token] for token in row[:length]) for row, length in rows]
+
+    sides = (batch.before, batch.before_lengths), (batch.tokens, batch.lengths)
+    sides += ((batch.after, batch.after_lengths),)
+    assert set(zip(*(texts(*side) for side in sides), strict=True)) == {
+        ("", "w0 w1 .", "w2 ."),
+        ("w0 w1 .", "w2 .", "w3 <unk> w4 ."),
+        ("w2 .", "w3 <unk> w4 .", ""),
+        ("", "w6 .", "w7 ."),
+        ("w6 .", "w7 .", ""),
+    }
+
+
+@pytest.fixture
+def job(tmp_path):
+    random = np.random.default_rng(0)
+    texts = []
+    for place in range(80):
+        words = WORDS[:4] if place % 3 else WORDS[4:9]
+        texts.append(" . ".join([" ".join(random.choice(words, 4)) for _ in range(4)]) + " .")
+    write_documents(tmp_path / "documents.parquet", texts)
+    ClosedVocabulary([*WORDS[:9], "."], 0).save(tmp_path / "words.json")
+    training = {"maximum_epochs": 6, "batch_tokens": 128, "warmup_steps": 0, "learning_rate": 0.02}
+    architecture = {"embedding_size": 8, "hidden_size": 8, "decoder_size": 8}
+    options = {"family": "skipthought", "training": training, "architecture": architecture}
+    held = {"vocabulary": tmp_path / "words.json", "preprocessing": {"lower_case": True}}
+    return evaluator_job(tmp_path, options, **held)
+
+
+def test_neighbours_are_learned_and_the_folder_loads(job):
+    fit_skipthought(job)
+    held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
+    # A topic has four or five words, a sentence four and two marks: log 10 without a clue.
+    assert held["valid_loss"] < math.log(4)
+    given = {"family": "skipthought", "path": str(job.output)}
+    evaluator = load_evaluator(given, device="cpu")
+    assert evaluator.cleaning.apply(["W1 w2."]) == ["w1 w2 ."]
+    same, other = evaluator.score([("w1 w2 .", "w0 w3 ."), ("w1 w2 .", "w7 w8 .")])["similarity"]
+    assert same > other
+    ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
+    with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
+        load_evaluator(given)
+
+
+def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
+    subwords = BPEVocabulary.build([["w1 w2"]], 300)
+    subwords.save(tmp_path / "subwords.json")
+    sampled = {"training": {"scheduled_sampling": "linear"}}
+    cases = {
+        "is of parts of words": {"vocabulary": tmp_path / "subwords.json"},
+        "give --vocabulary": {"vocabulary": None},
+        "give --documents": {"documents": None},
+        "sampling_k: is None|leave it out": {"options": {**job.options, **sampled}},
+        "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
+    }
+    jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
+    check_refusals(fit_skipthought, jobs)

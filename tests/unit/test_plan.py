@@ -1,0 +1,542 @@
+"""What jobs take and ask for, the pilot that measures it, and how far a run is.
+
+Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
+the test chose; properties (more weights, more documents, another attempt); the tensors of every
+family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
+shipped configurations; a log written by hand; arithmetic.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beyond_perplexity.commands import plan, progress
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES, families_of
+from beyond_perplexity.planning.job_costs import (
+    ASSUMED_BYTES,
+    ASSUMED_WORDS,
+    DAY,
+    NEEDS,
+    PLAN_FILE,
+    SHORTEST,
+    START,
+    Finished,
+    JobCosts,
+    PlannedJob,
+    Timing,
+    Work,
+    count_weights,
+    expect,
+    fit_finished,
+    fit_timing,
+    kind_of,
+    read_plan,
+    write_plan,
+)
+from beyond_perplexity.planning.pilot import (
+    advise_shards,
+    link_finished,
+    prerequisites,
+    round_size,
+    shrink,
+    targets,
+)
+from beyond_perplexity.planning.progress import describe_progress, read_progress
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.storage.benchmarks import read_benchmark
+
+ROOT = Path(__file__).parents[2]
+SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
+SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
+
+
+def load(path: str | Path, results: str | Path, **changes: Any) -> tuple[dict[str, Any], Run]:
+    """Return a configuration as it is written, some of its sections changed, and its run."""
+    raw = yaml.safe_load((ROOT / path).read_text())
+    raw["pathvars"] = {"results": str(results)}
+    for section, change in changes.items():
+        raw[section] |= change
+    return raw, checked(raw)
+
+
+def checked(raw: dict[str, Any]) -> Run:
+    held = copy.deepcopy(raw)
+    validate(held, ROOT / "rules" / "config.schema.yaml")
+    return Run(held)
+
+
+def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
+    return JobCosts(Work(load(path, results, **changes)[1]))
+
+
+@pytest.fixture(scope="module")
+def paper() -> JobCosts:
+    return costs("configs/paper.yaml")
+
+
+# ---- what jobs ask for ----
+
+
+@pytest.mark.parametrize("rule", ["train", "generate", "measure_perplexity", "count_samples"])
+def test_both_double_with_every_attempt(paper, rule) -> None:
+    wildcards = {**SHARD, "block": "00000"}
+    for found in (paper.megabytes, paper.minutes):
+        first, second, third = (found(rule, wildcards, attempt) for attempt in (1, 2, 3))
+        assert (second, third) == (2 * first, 4 * first)
+
+
+def test_a_larger_model_asks_for_more(paper) -> None:
+    """315 million weights: 28 bytes each in training, 10 when it is run."""
+    large = {"model": "transformer-adaptive-softmax"}
+    assert paper.megabytes("train", large) == pytest.approx(3000 + 28 * 315, abs=200)
+    assert paper.megabytes("measure_perplexity", large) == pytest.approx(3000 + 10 * 315, abs=200)
+    for rule in ("train", "generate", "measure_perplexity"):
+        of = {
+            name: paper.megabytes(rule, {**SHARD, "model": name})
+            for name in ("lstm", "transformer")
+        }
+        assert of["lstm"] < of["transformer"] < paper.megabytes(rule, {**SHARD, **large})
+    assert paper.seconds("generate", {**SHARD, **large}) > paper.seconds("generate", SHARD)
+
+
+def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) -> None:
+    def seconds(documents: int) -> float:
+        size = {"documents_per_shard": documents}
+        return costs("configs/paper.yaml", generation=size).seconds("generate", SHARD)
+
+    each = [(seconds(n) - START) / n for n in (100, 5_000, 1_000_000)]
+    assert each == pytest.approx([each[0]] * 3)
+    assert paper.minutes("generate", SHARD) > SHORTEST
+
+
+def test_what_was_measured_is_asked_for_with_a_margin(paper) -> None:
+    known = JobCosts(paper.work, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
+    assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
+    assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
+    assert known.minutes("generate", SHARD, attempt=2) == 520
+
+
+def test_a_beam_writes_all_its_hypotheses(paper) -> None:
+    work = paper.work
+    assert work.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
+    assert work.units("generate", SHARD) == 50_000
+    assert work.units("plot", {"exhibit": "main"}) == 1
+
+
+def test_a_training_asks_for_a_day_at_first_at_most(paper) -> None:
+    assert paper.minutes("train", {"model": "transformer"}) == DAY
+    assert paper.minutes("train", {"model": "transformer"}, attempt=3) == 4 * DAY
+
+
+def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
+    folder = tmp_path / "corpora" / "wikipedia"
+    folder.mkdir(parents=True)
+
+    def of(tokens: int) -> int:
+        (folder / "extraction.json").write_text(json.dumps({"tokens": tokens}))
+        return costs("configs/paper.yaml", tmp_path).megabytes("train", {"model": "trigram"})
+
+    assert of(10_000) == 3100
+    assert of(10**9) == pytest.approx(3000 + 40 * 977.5, abs=200)
+    assert of(10**12) == 64_000
+
+
+def test_a_model_of_counts_asks_for_its_file_once_it_is_there(tmp_path) -> None:
+    found, wildcards = costs("configs/smoke.yaml", tmp_path), {"model": "kn-3"}
+    before = found.megabytes("measure_perplexity", wildcards)
+    file = tmp_path / "models" / "kn-3" / "model.safetensors"
+    file.parent.mkdir(parents=True)
+    with open(file, "wb") as stream:
+        stream.truncate(10**9)
+    assert found.megabytes("measure_perplexity", wildcards) == before + 2000
+
+
+def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
+    text = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
+    for rule, need in NEEDS.items():
+        assert f"\nrule {rule}:\n" in text
+        assert f'mem_mb=memory("{rule}")' in text
+        assert (f'runtime=minutes("{rule}")' in text) == bool(need.seconds)
+
+
+def test_draws_count_what_they_draw() -> None:
+    work = costs("configs/paper-importance.yaml").work
+    proposal, held = next(iter(work.config["proposals"].items()))
+    job = {"model": held["model"], "proposal": proposal, "instances": "00000", "samples": "00000"}
+    for draw, units in (("weights", 50 * 10_000), ("beams", 50 * (1 + 10 + 100))):
+        setting = next(iter(work.run.importance.settings(draw, proposal)))
+        assert work.units("draw", {**job, "draw": draw, "setting": setting}) == units
+    assert work.job_weights(job) > work.job_weights({"model": held["model"]}) > 0
+
+
+# ---- jobs that ran ----
+
+
+def test_two_sizes_tell_the_start_from_the_rate() -> None:
+    jobs = [Finished(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
+    timing = fit_timing(jobs)
+    assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
+    assert timing.megabytes == 130
+    assert timing.output_bytes == pytest.approx(8)
+    assert timing.total(1000) == pytest.approx(507)
+    assert not timing.rough
+
+
+def test_one_size_takes_some_of_the_time_for_the_start() -> None:
+    timing = fit_timing([Finished(10, 25, 0, 0), Finished(10, 35, 0, 0)])
+    assert (timing.start, timing.seconds) == (START, 1)
+    timing = fit_timing([Finished(10, 24, 0, 0)])
+    assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
+
+
+@pytest.mark.parametrize("start", [0, 0.4, 3, START])
+@pytest.mark.parametrize("rate", [0, 0.01, 1, 60])
+def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_takes(
+    start, rate
+) -> None:
+    """Whatever of the time is the start."""
+    for units in (1, 30, 50_000):
+        known = fit_timing([Finished(units, start + rate * units, 0, 0)])
+        real = start + rate * 4 * units
+        assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
+
+
+def test_noise_gives_no_negative_time() -> None:
+    """A larger job that was faster, and one that took more than in proportion."""
+    for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
+        timing = fit_timing([Finished(n, s, 0, 0) for n, s in jobs])
+        assert timing.start >= 0
+        assert timing.total(30) == pytest.approx(jobs[1][1])
+        assert timing.seconds > 0
+        assert timing.rough == (jobs[1][1] < jobs[0][1])
+
+
+def test_the_kind_of_a_job_leaves_out_which_part_it_is() -> None:
+    held = {"model": "lstm", "decoding": "beam", "shard": "00003"}
+    assert kind_of("generate", held) == "generate/lstm/beam"
+    assert kind_of("train", {"model": "lstm"}) == "train/lstm"
+
+
+BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_what_is_no_benchmark_says_nothing(tmp_path, text) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(text)
+    assert read_benchmark(path) is None
+    assert read_benchmark(tmp_path / "away.jsonl") is None
+    assert read_plan(tmp_path / "away.json") == {}
+
+
+def test_the_last_attempt_counts_and_memory_may_be_unknown(tmp_path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"s": 1, "max_rss": 2}\n{"s": 3.5, "max_rss": "NA"}\n')
+    assert read_benchmark(path) == (3.5, 0.0)
+
+
+class DryJob:
+    """A job of Snakemake's plan."""
+
+    resources = {"gpu": 1, "mem_mb": 700}  # noqa: RUF012
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self.wildcards_dict = {"model": "lstm", "decoding": "beam", "shard": f"{number:05d}"}
+        self.benchmark, self.output = folder / f"{number}.jsonl", [folder / f"{number}.parquet"]
+
+
+def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
+    """Of documents with beams of two: twice as many units."""
+    known = costs("configs/smoke.yaml")
+
+    def shard(number: int, seconds: float | None = None) -> PlannedJob:
+        job = DryJob(tmp_path, number)
+        if seconds:
+            job.benchmark.write_text(json.dumps({"s": seconds, "max_rss": 40}))
+            job.output[0].write_bytes(b"0" * 24)
+        return known.describe_job("generate", job)
+
+    job = shard(0)
+    assert (job.kind, job.units, job.gpus, job.megabytes) == ("generate/lstm/beam", 60, 1, 700)
+    assert PlannedJob(**json.loads(json.dumps(job._asdict())))._replace(outputs=job.outputs) == job
+    (guess,) = expect([job], [], {})
+    assert guess == job
+    assert not job.measured
+    (own,) = expect([shard(0, 9)], [], {})
+    assert own.minutes == pytest.approx(9 / 60)
+    assert (own.measured, own.output_bytes) == (True, 24)
+    timing = Timing(5, 2, 0, 0)
+    write_plan(tmp_path / PLAN_FILE, {job.kind: timing})
+    planned = read_plan(tmp_path / PLAN_FILE)
+    assert planned == {job.kind: timing}
+    assert expect([job], [], planned)[0].minutes == (5 + 2 * 60) / 60
+    assert expect([job], [shard(1, 3)], planned)[0].minutes == pytest.approx(3 / 60)
+    (tmp_path / "1.parquet").unlink()
+    assert fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
+
+
+# ---- weights ----
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"),
+    [
+        ("transformer", 204.4),
+        ("transformer-adaptive-softmax", 315.0),
+        ("cnn", 133.0),
+        ("lstm", 59.6),
+    ],
+)
+def test_the_papers_models_are_counted_to_a_hundredth(paper, name, millions) -> None:
+    assert paper.work.weights(name) == pytest.approx(millions * 1e6, rel=0.01)
+    assert paper.work.weights("trigram") == 0
+    assert paper.work.training(name)["batch_tokens"] == 65536
+    assert paper.work.training(name)["optimizer"] == "adamw"  # a default
+
+
+def test_options_change_the_count_as_they_change_the_model() -> None:
+    """By hand: two directions of embeddings and biases; an LSTM has four gates."""
+    asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
+    gates = 4 * 30 * (10 + 30 + 2)
+    assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
+    assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
+
+
+def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
+    """The default run has all of them; what is worked out or counted has none."""
+    small, config = costs("config.yaml").work, yaml.safe_load((ROOT / "config.yaml").read_text())
+    words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
+    large = costs("config.yaml", vocabularies={"words": words}).work
+    for name in [*small.config["models"], *small.config["proposals"]]:
+        family = small.models.find(name)["family"]
+        none = family in (*families_of("counted"), "optimal")
+        assert (small.weights(name) == 0) == none
+    assert large.weights("rnng") > 5 * small.weights("rnng")
+    for family in families_of("trained", "unnormalized", "latent", "proposal"):
+        if FAMILIES[family].reference:
+            assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
+
+
+def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 4_000)
+    trained = tmp_path / "models" / "lstm" / "model.safetensors"
+    trained.parent.mkdir(parents=True)
+    trained.write_bytes(b"\0" * 8_000)
+    brought = {
+        name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
+        for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
+    }
+    work = costs("configs/smoke.yaml", tmp_path, models=brought).work
+    assert work.weights("here") == 1_000
+    assert work.weights("there") == ASSUMED_BYTES // 4
+    assert work.weights("lstm") == 2_000
+
+
+# ---- the pilot ----
+
+
+def make_pilot(raw: dict[str, Any], run: Run) -> Run:
+    small = shrink(raw, run, SIZE)
+    assert yaml.safe_load(yaml.safe_dump(small)) == small
+    return checked(small)
+
+
+@pytest.mark.parametrize("path", [ROOT / "config.yaml", *(ROOT / "configs").glob("*.yaml")])
+def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
+    """Its shards are few: two of every body of text, and as many of each model elsewhere."""
+    raw, run = load(path, tmp_path)
+    before = yaml.safe_dump(raw)
+    pilot = make_pilot(raw, run)
+    assert yaml.safe_dump(raw) == before
+    made = targets(pilot)
+    assert made
+    assert all(file.startswith(f"{tmp_path}/plan/run/") for file in made)
+    for model in run.config["generation"]["models"]:
+        assert len(pilot.samples.shards(model)) == 2
+        assert pilot.samples.shard_range("00000")[1] == 15 * pilot.samples.shard_range("00001")[1]
+    for name in run.config["evaluators"]:
+        held = pilot.config["evaluators"][name].get("training", {})
+        networks = run.evaluators.is_trained(name) and run.evaluators.row(name).network
+        assert (held.get("maximum_steps") == 3) == networks
+    for name in (*run.config["models"], *run.config["proposals"]):
+        steps = pilot.models.find(name).get("training", {}).get("maximum_steps")
+        assert (steps == 3) == (
+            pilot.models.row(name).kind not in ("counted", "brought")
+            and pilot.models.row(name).reference is not None
+        )
+
+
+def test_a_pilot_takes_what_is_there_and_trains_the_rest(tmp_path) -> None:
+    for name in ("models/lstm/model.json", "evaluators/word2vec/evaluator.json", "corpora/x.y"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    (tmp_path / "models" / "rnn").mkdir()  # begun
+    raw, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    pilot = make_pilot(raw, run)
+    assert pilot.models.find("lstm")["training"] == run.models.find("lstm")["training"]
+    assert pilot.models.find("rnn")["training"]["maximum_steps"] == 3
+    for _ in range(2):  # a second pilot begins anew
+        folder = link_finished(run)
+        held = {str(path.relative_to(folder)) for path in folder.rglob("*")}
+        links = {"corpora", "models/lstm", "evaluators/word2vec"}
+        assert held == {*links, "models", "evaluators"}
+        assert all((folder / link).is_symlink() for link in links)
+        (folder / "samples").mkdir()
+        (folder / "models" / "rnn").mkdir()
+        (folder / "samples").rmdir()
+    assert (tmp_path / "models/lstm/model.json").exists()
+
+
+def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
+    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    assert prerequisites(run) == [
+        f"{tmp_path}/corpora/wikipedia/documents.parquet",
+        f"{tmp_path}/models/kn-3/model.json",
+        f"{tmp_path}/models/trigram/model.json",
+        f"{tmp_path}/vocabularies/wikipedia/words.json",
+    ]
+
+
+def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
+    """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
+    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    timings = {
+        "generate/lstm/beam": Timing(60, 0.25, 900, 10),
+        "generate/lstm/ancestral": Timing(0, 1, 800, 10, rough=1),
+        "train/lstm": Timing(0, 2, 700, 1),
+        "of another run": Timing(0, 1, 1, 1),
+    }
+    units = {"generate/lstm/beam": 60, "generate/lstm/ancestral": 30, "train/lstm": 90}
+    jobs = [PlannedJob("", kind, held / part) for kind, held in units.items() for part in (2, 1)]
+    lines = advise_shards(run, timings, jobs)
+    assert [line.split()[0] for line in lines[1:4]] == sorted(units)
+    assert lines[2].split()[3:] == ["1.2", f"{round_size(1740 / 0.5):,}"]  # 1.25 min of a shard
+    text = "\n".join(lines)
+    assert "generation.documents_per_shard: 2,600; 1,800  (now 30)" in text
+    assert "<1" in text  # a bound
+    assert "more --documents" in text
+    assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["--documents", "0"], "--documents: "),
+        (["--configfile", "{folder}/away.yaml"], "away.yaml: "),
+        (["--configfile", "{folder}/bad.yaml"], "bad.yaml: cannot be read as YAML"),
+        (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
+        (["--configfile", "{folder}/odd.yaml"], "config: "),
+    ],
+)
+def test_what_cannot_be_planned_is_said_before_anything_runs(
+    given, said, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "bad.yaml").write_text("{")
+    (tmp_path / "list.yaml").write_text("[1]")
+    (tmp_path / "odd.yaml").write_text("sead: 1")
+    options = [word.format(folder=tmp_path) for word in given]
+    monkeypatch.setattr("sys.argv", ["plan", *options])
+    monkeypatch.setattr(subprocess, "run", None)
+    with pytest.raises(InputError, match=said):
+        plan.main()
+
+
+# ---- how far a run is ----
+
+LOG = """\
+Job stats:
+job         count
+--------  -------
+train           1
+generate        4
+all             1
+total           6
+
+Select jobs to execute...
+[Sun Nov 22 10:00:00 2026]
+rule train:
+    jobid: 3
+[Sun Nov 22 10:10:00 2026]
+Finished jobid: 3 (Rule: train)
+1 of 6 steps (17%) done
+[Sun Nov 22 10:10:00 2026]
+rule generate:
+    jobid: 1
+[Sun Nov 22 10:10:00 2026]
+rule generate:
+    jobid: 2
+[Sun Nov 22 10:15:00 2026]
+Error in rule generate:
+    jobid: 1
+Trying to restart job 1.
+[Sun Nov 22 10:15:00 2026]
+rule generate:
+    jobid: 1
+[Sun Nov 22 10:20:00 2026]
+Finished jobid: 2 (Rule: generate)
+Finished jobid: 2 (Rule: generate)
+"""
+
+
+def test_jobs_are_counted_by_rule() -> None:
+    found = read_progress(LOG)
+    assert found.planned == {"train": 1, "generate": 4, "all": 1}
+    assert found.finished == {"train": 1, "generate": 1}
+    assert found.failed == {"generate": 1}
+    assert found.under_way("generate") == 1
+    assert found.under_way("all") == 0
+
+
+def test_the_end_is_estimated_from_what_jobs_take() -> None:
+    """Of 600 + 4 × 300 + 450 seconds of work 900 took 20 minutes; 1350 are left."""
+    found = read_progress(LOG)
+    assert found.end({"train": 600, "generate": 300}) == datetime(2026, 11, 22, 10, 50)
+    assert found.end({}) == datetime(2026, 11, 22, 11, 0)  # 2 of 6 jobs in 20 minutes
+    assert read_progress("\n".join(LOG.splitlines()[:10])).end({}) is None
+
+
+def test_the_command_reads_the_newest_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["progress"])
+    with pytest.raises(InputError, match="no log of a run"):
+        progress.main()
+    folder = tmp_path / ".snakemake/log"
+    folder.mkdir(parents=True)
+    (folder / "a.snakemake.log").write_text(LOG)
+    for rule, seconds in (("train", 600), ("generate", 300)):
+        path = tmp_path / f"results/benchmarks/{rule}/a.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps({"s": seconds}))
+    progress.main()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[2].split() == ["generate", "4", "1", "1", "1"]
+    assert lines[-2] == "2 of 6 jobs done (33%)"
+    assert lines[-1].startswith("ends about Sun 22 Nov 10:50")
+    report = folder / "b.snakemake.log"
+    report.write_text("Building DAG of jobs...\nReport created.\n")
+    os.utime(report, (2**33, 2**33))
+    progress.main([])
+    assert capsys.readouterr().out.splitlines() == lines
+    for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
+        with pytest.raises(InputError, match=said):
+            progress.main([f"--log={name}"])
+
+
+def test_a_run_that_is_done_has_no_end_to_come() -> None:
+    done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
+    done += "Finished jobid: 0 (Rule: all)\n"
+    assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")

@@ -1,0 +1,265 @@
+"""Who is at work in a folder, a line for each job, and when the report is made.
+
+Oracles: processes that hold a record, killed or alive, with Snakemake's locks as files made by
+hand; Snakemake's own formatter, filter and parser.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from snakemake.logging import ColorizingTextHandler, DefaultFilter, DefaultFormatter
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from beyond_perplexity.commands.run import snakemake_command
+from beyond_perplexity.planning import snakemake_hooks as run_record
+from beyond_perplexity.planning.snakemake_hooks import (
+    AT_WORK,
+    LOCKS,
+    RECORDS,
+    UNLOCKED,
+    RunRecord,
+    print_job_lines,
+)
+
+# ---- run record ----
+
+
+# A run that holds its record; its job, which outlives a kill of the run alone, holds it too.
+HOLD = """
+import subprocess, sys, time
+from beyond_perplexity.planning.snakemake_hooks import RunRecord
+record = RunRecord("results", sys.argv[1] == "elsewhere")
+if sys.argv[1] == "job":
+    command = f"set -euo pipefail; {record.prefix}echo $$; exec sleep 60"
+    subprocess.Popen(["bash", "-c", command])
+else:
+    print("holds", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], RunRecord]]:
+    """Begin a run in this process; it ends with the test, or before."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run_record, "PATIENCE", 0.3)
+    held = []
+
+    def begin() -> RunRecord:
+        held.append(RunRecord("results", elsewhere=False))
+        return held[-1]
+
+    yield begin
+    for record in held:
+        record.end()
+        atexit.unregister(record.end)
+
+
+@pytest.fixture
+def start() -> Iterator[object]:
+    held = []
+
+    def run(kind: str = "run") -> tuple[subprocess.Popen[str], str]:
+        command = [sys.executable, "-c", HOLD, kind]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        held.append(process)
+        assert process.stdout
+        return process, process.stdout.readline().strip()
+
+    yield run
+    for process in held:
+        process.kill()
+        process.wait()
+        assert process.stdout
+        process.stdout.close()
+
+
+def lock(output: str = "results/a.parquet") -> Path:
+    LOCKS.mkdir(parents=True, exist_ok=True)
+    (LOCKS / "0.input.lock").write_text("corpus.txt\n")
+    (LOCKS / "0.output.lock").write_text(f"{output}\n")
+    return LOCKS / "0.output.lock"
+
+
+def test_what_a_killed_run_left_locked_is_unlocked(arrive, start) -> None:
+    process, _ = start()
+    locked = lock()
+    process.kill()
+    process.wait()
+    held = arrive()
+    assert held.said == UNLOCKED
+    assert not locked.exists()
+    assert list(RECORDS.iterdir()) == [held.path]
+
+
+def test_a_run_that_is_at_work_stays_locked(arrive, start) -> None:
+    start()
+    locked = lock()
+    assert arrive().said == AT_WORK
+    assert locked.exists()
+
+
+def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
+    process, job = start("job")
+    locked = lock()
+    process.kill()
+    process.wait()
+    asked = arrive()
+    assert asked.said == AT_WORK
+    assert locked.exists()
+    subprocess.run(["kill", f"-{signal.SIGKILL}", job], check=True)
+    asked.end()
+    assert arrive().said == UNLOCKED
+
+
+@pytest.mark.parametrize("who", ["nobody known", "another boot", "a cluster", "other outputs"])
+def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: str) -> None:
+    locked = lock("elsewhere/a.parquet" if who == "other outputs" else "results/a.parquet")
+    if who != "nobody known":
+        process, _ = start("elsewhere" if who == "a cluster" else "run")
+        process.kill()
+        process.wait()
+        [record] = RECORDS.iterdir()
+    if who == "another boot":
+        record.rename(RECORDS / f"0b1c-22.{process.pid}.here")
+    for _ in range(2):  # who has asked once knows no more
+        asked = arrive()
+        assert asked.said.endswith("--unlock")
+        assert locked.exists()
+        asked.end()
+
+
+def test_a_user_who_unlocks_is_believed(arrive, start, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, _ = start("elsewhere")
+    process.kill()
+    process.wait()
+    lock()
+    monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
+    held = arrive()
+    assert held.said == ""
+    assert list(RECORDS.iterdir()) == [held.path]
+
+
+def test_a_run_that_ends_leaves_no_record(arrive) -> None:
+    arrive().end()
+    assert list(RECORDS.iterdir()) == []
+
+
+# ---- job lines ----
+
+
+JOB = {
+    "event": LogEvent.JOB_INFO,
+    "rule_name": "generate",
+    "wildcards": {"model": "lstm", "shard": "00001"},
+    "rule_msg": None,
+    "reason": "Missing output files: results/samples/lstm/00001.parquet",
+    "indent": False,
+}
+ERROR = {
+    "event": LogEvent.JOB_ERROR,
+    "levelno": logging.ERROR,
+    "levelname": "ERROR",
+    "rule_name": "generate",
+    "rule_msg": None,
+    "jobid": 7,
+    "input": ["results/models/lstm/model.json"],
+    "output": ["results/samples/lstm/00001.parquet"],
+    "conda_env": None,
+    "shellcmd": "python -m scripts.generate",
+    "aux": {},
+}
+
+
+def printed(*records: dict) -> str:
+    stream = io.StringIO()
+    handler = ColorizingTextHandler(
+        nocolor=True, stream=stream, formatter=DefaultFormatter(set(), show_failed_logs=True)
+    )
+    handler.addFilter(DefaultFilter(set(), False, False, False, True).filter)
+    handler.name = "DefaultStreamHandler"
+    logger = logging.Logger("a run")
+    logger.addHandler(handler)
+    print_job_lines(logger, "results/logs")
+    for record in records:
+        plain = {"levelno": logging.INFO, "levelname": "INFO", "msg": "said"}
+        logger.handle(logging.makeLogRecord({**plain, **record}))
+    return stream.getvalue()
+
+
+def test_a_job_is_a_line_and_reasons_and_commands_are_none() -> None:
+    text = printed(
+        {"event": LogEvent.RUN_INFO, "stats": {"generate": 2, "all": 1, "total": 3}},
+        JOB,
+        {"event": LogEvent.SHELLCMD, "cmd": "python -m scripts.generate"},
+        {"msg": "Select jobs to execute..."},
+        {"event": LogEvent.JOB_STARTED, "jobs": [7], "msg": "Execute 1 jobs..."},
+        {"event": LogEvent.JOB_FINISHED, "job_id": 7, "msg": "Finished jobid: 7"},
+        {"event": LogEvent.PROGRESS, "done": 1, "total": 3},
+        {**JOB, "rule_name": "all", "wildcards": {}},
+        {"msg": "Adding figure_1.svg (86.14 KB)."},
+    )
+    lines = [line for line in text.splitlines() if line]
+    assert lines[0] == "3 jobs; each has its log in results/logs"
+    assert [line[10:] for line in lines[1:]] == [
+        "0 of 3 done  generate lstm 00001",
+        "1 of 3 done  all",
+    ]
+
+
+def test_errors_warnings_and_what_is_news_are_as_snakemake_says_them(tmp_path) -> None:
+    log = tmp_path / "generate.log"
+    log.write_text("error: no room left\n")
+    error = {**ERROR, "log": [str(log)]}
+    text = printed(error, {"levelno": logging.WARNING, "levelname": "WARNING", "msg": "look out"})
+    whole = DefaultFormatter(set(), show_failed_logs=True)
+    shown = whole.format(logging.makeLogRecord({"msg": "said", **error}))
+    assert shown.split("\n", 1)[1] in text  # but for the time
+    assert "error: no room left" in text
+    assert str(log) in text
+    assert text.endswith("look out\n")
+    assert "Nothing to be done" in printed({"msg": "Nothing to be done (all is there)."})
+
+
+# ---- run command ----
+
+
+@pytest.mark.parametrize(
+    ("options", "folder"),
+    [
+        ([], "results"),
+        (["--cores", "2", "--forcerun", "train", "--keep-going"], "results"),
+        (["--configfile", "other.yaml", "--profile=profiles/slurm"], "elsewhere/made"),
+        (["--directory", "inner"], "inner-results"),
+        (["-n"], None),
+        (["--touch"], None),
+        (["--until", "train"], None),
+        (["--quiet", "--", "results/models/lstm/model.json"], None),
+        (["perplexity"], None),
+        (["--report", "results/report.zip"], None),
+    ],
+)
+def test_the_report_is_made_after_a_run_of_everything(
+    options: list[str], folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inner").mkdir()
+    for name, text in {
+        "config.yaml": "seed: 1\n",
+        "other.yaml": "pathvars: {results: elsewhere/made}\n",
+        "inner/config.yaml": "pathvars: {results: inner-results}\n",
+    }.items():
+        (tmp_path / name).write_text(text)
+    command = snakemake_command(options)
+    added = command[command.index(options[-1]) + 1 :] if options else command[5:]
+    expected = ["--report", f"{folder}/report.html", "--report-after-run"] if folder else []
+    assert added == expected

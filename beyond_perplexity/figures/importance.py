@@ -136,23 +136,12 @@ def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: 
         colour, x = settings.colour(label), points["n_samples"]
         if band:
             axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
-        axis.plot(
-            x,
-            points["mean"],
-            color=colour,
-            marker=settings.marker(label),
-            markersize=3,
-        )
+        axis.plot(x, points["mean"], color=colour, marker=settings.marker(label), markersize=3)
     axis.set_xscale("log")
 
 
 def _curve_figure(
-    settings: Settings,
-    curves: dict[str, pd.DataFrame],
-    ylabel: str,
-    *,
-    height: float,
-    band: bool,
+    settings: Settings, curves: dict[str, pd.DataFrame], ylabel: str, *, height: float, band: bool
 ) -> Figure:
     """Draw a panel of curves for each title."""
     figure, axes = _panels(list(curves), height)

@@ -149,9 +149,7 @@ def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[st
 
 
 def _model_record(
-    name: str,
-    model: Mapping[str, Any],
-    perplexity: Mapping[str, Any] | None,
+    name: str, model: Mapping[str, Any], perplexity: Mapping[str, Any] | None
 ) -> dict[str, object]:
     try:
         family, size = str(model["family"]), int(model["parameters"])

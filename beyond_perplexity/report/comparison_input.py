@@ -22,11 +22,7 @@ from beyond_perplexity.tendencies.compare_options import CompareOptions
 from beyond_perplexity.tendencies.definitions import MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
 from beyond_perplexity.tendencies.options import SensitivityOptions
-from beyond_perplexity.tendencies.statistics import (
-    Statistics,
-    StatisticsCounter,
-    read_statistics,
-)
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
 

@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import (
-    NO_DIFFERENCE,
-    READINGS,
-)
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,

@@ -31,11 +31,7 @@ _FREE_KEYS = list(ESTIMATE_KEYS[:3])  # without what may be chosen
 BY_VALIDATION = "the validation split"
 BY_NOTHING = "nothing: it is the only one"
 _SPEAKING = "Speaks for the model"
-_PARTS = {
-    "no choice": "Needs no choice",
-    "speaks": _SPEAKING,
-    "strict": "Least strict bound",
-}
+_PARTS = {"no choice": "Needs no choice", "speaks": _SPEAKING, "strict": "Least strict bound"}
 _CHOICE_NOTE = (
     "Upper bounds at instance level. What needs no choice has no temperature and no size that "
     "the numbers of this split could have chosen: its bounds hold in expectation. "

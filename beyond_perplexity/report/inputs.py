@@ -72,8 +72,7 @@ INPUTS: Rows[Input] = {
     "training": Input("training curves of every model", "training:TRAINING", named_by_folder=True),
     "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
     "beside": Input(
-        "scores of models without latent variables on the same instances",
-        "draws:INSTANCE_SCORES",
+        "scores of models without latent variables on the same instances", "draws:INSTANCE_SCORES"
     ),
     "costs": Input("seconds of every job that draws", "draws:DRAW_COSTS"),
     "posteriors": Input("latents under the posterior and under every proposal", "draws:POSTERIOR"),
@@ -95,8 +94,7 @@ INPUTS: Rows[Input] = {
     "latents": Input("latents of an instance of every model, JSON", lists=True),
     "contrasts": Input("contrastive entropy of every model", "contrastive:CONTRASTS"),
     "contrast_differences": Input(
-        "differences of models in contrastive entropy",
-        "contrastive:CONTRAST_DIFFERENCES",
+        "differences of models in contrastive entropy", "contrastive:CONTRAST_DIFFERENCES"
     ),
     "pair_contrasts": Input(
         "brought pairs under every model, in a folder with the name of the pairs",
@@ -112,16 +110,14 @@ INPUTS: Rows[Input] = {
     "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
     "semantics": Input("measures of the predictions of every model", "semantics:SEMANTICS"),
     "semantic_differences": Input(
-        "differences of models in these measures",
-        "semantics:SEMANTIC_DIFFERENCES",
+        "differences of models in these measures", "semantics:SEMANTIC_DIFFERENCES"
     ),
     "semantic_correlations": Input(
         "correlations of these measures", "semantics:SEMANTIC_CORRELATIONS"
     ),
     "probes": Input("what every evaluator notices", "semantics:PROBES"),
     "human_correlations": Input(
-        "correlations of every evaluator with human scores",
-        "semantics:HUMAN_CORRELATIONS",
+        "correlations of every evaluator with human scores", "semantics:HUMAN_CORRELATIONS"
     ),
     "human_scores": Input("the pairs behind them", "semantics:HUMAN_SCORES"),
     "relation_measures": Input(

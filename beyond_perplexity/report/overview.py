@@ -177,9 +177,7 @@ def _described(corpora: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _compared(
-    corpora: Mapping[str, Mapping[str, Any]],
-    compared: Sequence[Compared],
-    kinds: Collection[str],
+    corpora: Mapping[str, Mapping[str, Any]], compared: Sequence[Compared], kinds: Collection[str]
 ) -> str:
     described = f"Corpora: {_described(corpora)}."
     if not compared:

@@ -66,11 +66,7 @@ def cell(table: Table, row: int, heading: str, part: str = OWN) -> str:
         ({"p_adjusted": np.nan}, UNTESTED, ""),  # a raw p alone gives no star
         ({"p_adjusted": 1.0, "p_value": 1.0}, ALIKE, ""),  # a text against itself
         ({"p_adjusted": np.nan, "p_value": np.nan}, UNTESTED, ""),
-        (
-            {"p_adjusted": None, "p_value": None, "reason": stated("few")},
-            WITHOUT_VERDICT,
-            WITHHELD,
-        ),
+        ({"p_adjusted": None, "p_value": None, "reason": stated("few")}, WITHOUT_VERDICT, WITHHELD),
         ({"p_adjusted": None, "p_value": None, "note": "not defined: empty"}, UNTESTED, ""),
         ({"p_adjusted": np.nan, "p_value": np.nan, "note": WORD_NOTE}, UNTESTED, ""),
         ({"measure": "ks_zipf_model"}, UNTESTED, ""),  # of a law, not of the text

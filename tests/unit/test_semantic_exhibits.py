@@ -429,9 +429,7 @@ def test_figures_are_drawn_and_names_are_no_markup(
     assert path.read_bytes() == (tmp_path / "again.svg").read_bytes()
 
 
-def test_a_cell_is_coloured_where_its_interval_leaves_0_out(
-    compared: dict[str, Any],
-) -> None:
+def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
     for axis in figure.axes:
         measures = len(axis.get_yticks())

@@ -32,9 +32,9 @@ from tests.unit.synthetic_tables import (
     make_training,
     sources_of,
 )
-from tests.unit.test_equal_cost import costs
 from tests.unit.test_gaps import ROWS as GAPS
 from tests.unit.test_posterior import posterior_rows
+from tests.unit.test_report_importance import costs
 from tests.unit.test_tables import PERPLEXITIES
 
 SOURCES = [*sources_of(["lstm", "trigram"], ["nucleus", "beam"]), "external/mine"]

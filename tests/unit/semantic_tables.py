@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,31 +90,17 @@ def score_table(
     parts = []
     for measure in measures:
         for kind in kinds if measure != "cross_entropy" else ("predicted",):
-            numbers = [sum(map(ord, model + measure + kind)), seed]
-            random = np.random.default_rng(numbers)
+            random = np.random.default_rng([sum(map(ord, model + measure + kind)), seed])
             values = _values(measure, kind, text, skill, random)
             counts: list[list[int] | None] = [None] * len(values)
             if measure in BLEU_NAMES:
                 counts = [*_bleu_counts(BLEU_NAMES[measure], text.words, values)]
             elif MEASURES[measure].pooling == "words":
                 counts = [[int(n)] for n in text.words]
-            parts.append(
-                pa.table(
-                    {
-                        "model": [model] * len(values),
-                        "evaluator": [evaluator] * len(values),
-                        "split": text.split,
-                        "unit_id": text.unit,
-                        "group": pa.array(text.group, pa.string()),
-                        "sentence": pa.array(text.place, pa.int32()),
-                        "measure": [measure] * len(values),
-                        "kind": [kind] * len(values),
-                        "value": values,
-                        "statistics": pa.array(counts, pa.list_(pa.int64())),
-                    },
-                    SEMANTIC_SCORES,
-                )
-            )
+            columns = {"model": model, "evaluator": evaluator, "measure": measure, "kind": kind}
+            rows = pd.DataFrame({"split": text.split, "unit_id": text.unit, "group": text.group})
+            rows = rows.assign(sentence=text.place, value=values, statistics=counts, **columns)
+            parts.append(pa.Table.from_pandas(rows, SEMANTIC_SCORES, preserve_index=False))
     return pa.concat_tables(parts)
 
 
@@ -149,36 +136,19 @@ def make_semantics(
 ) -> pd.DataFrame:
     """Measures of models: the value is 0.5 plus a tenth of the skill, the floor 0.3."""
     rows = []
-    for model, skill in skills.items():
-        for split in splits:
-            for evaluator, measures in evaluators.items():
-                for measure in measures:
-                    for kind in ("predicted", "sampled", "proper"):
-                        value = 0.5 + skill / 10 - 0.1 * (kind != "predicted")
-                        higher = MEASURES[measure].higher
-                        value = value if higher else 6 - skill
-                        rows.append(
-                            {
-                                **dict.fromkeys(SEMANTICS.names),
-                                "model": model,
-                                "split": split,
-                                "evaluator": evaluator,
-                                "measure": measure,
-                                "kind": kind,
-                                "value": value,
-                                "low": value - 0.02,
-                                "high": value + 0.02,
-                                "floor": 0.3 if higher else None,
-                                "excess": value - 0.3 if higher else None,
-                                "excess_low": value - 0.33 if higher else None,
-                                "excess_high": value - 0.27 if higher else None,
-                                "sentences": 120,
-                                "groups": 40,
-                                "unknown_target": 0.05,
-                                "unknown_predicted": 0.02,
-                                "note": "",
-                            }
-                        )
+    cases = product(skills.items(), splits, evaluators.items())
+    for (model, skill), split, (evaluator, measures) in cases:
+        for measure, kind in product(measures, ("predicted", "sampled", "proper")):
+            higher = MEASURES[measure].higher
+            value = 0.5 + skill / 10 - 0.1 * (kind != "predicted") if higher else 6 - skill
+            known = {**dict.fromkeys(SEMANTICS.names), "model": model, "split": split, "note": ""}
+            known |= {"evaluator": evaluator, "measure": measure, "kind": kind, "value": value}
+            known |= {"low": value - 0.02, "high": value + 0.02, "sentences": 120, "groups": 40}
+            known |= {"unknown_target": 0.05, "unknown_predicted": 0.02}
+            if higher:
+                known |= {"floor": 0.3, "excess": value - 0.3}
+                known |= {"excess_low": value - 0.33, "excess_high": value - 0.27}
+            rows.append(known)
     return pa.Table.from_pylist(rows, SEMANTICS).to_pandas()
 
 
@@ -189,38 +159,18 @@ def make_probes(evaluators: Mapping[str, Sequence[str]] = EVALUATORS) -> pd.Data
         for measure in measures:
             for probe in ("identical", "unrelated", "shuffled"):
                 blind = probe == "identical" or (probe == "shuffled" and measure == "average")
-                rows.append(
-                    {
-                        **dict.fromkeys(PROBES.names),
-                        "evaluator": evaluator,
-                        "measure": measure,
-                        "probe": probe,
-                        "value": 1.0 if blind else 0.4,
-                        "noticed": 0.0 if blind else 0.9,
-                        "sentences": 100,
-                        "note": "",
-                    }
-                )
+                known = {**dict.fromkeys(PROBES.names), "evaluator": evaluator, "measure": measure}
+                known |= {"value": 1.0 if blind else 0.4, "noticed": 0.0 if blind else 0.9}
+                rows.append(known | {"probe": probe, "sentences": 100, "note": ""})
     return pa.Table.from_pylist(rows, PROBES).to_pandas()
 
 
 def make_human(spearman: Mapping[tuple[str, str], float], file: str = "sts") -> pd.DataFrame:
     rows = [
-        {
-            **dict.fromkeys(HUMAN_CORRELATIONS.names),
-            "evaluator": evaluator,
-            "measure": measure,
-            "file": file,
-            "pairs": 500,
-            "undefined": 3,
-            "pearson": value - 0.01,
-            "pearson_low": value - 0.06,
-            "pearson_high": value + 0.04,
-            "spearman": value,
-            "spearman_low": value - 0.05,
-            "spearman_high": value + 0.05,
-            "note": "",
-        }
+        {**dict.fromkeys(HUMAN_CORRELATIONS.names), "evaluator": evaluator, "measure": measure}
+        | {"file": file, "pairs": 500, "undefined": 3, "note": "", "pearson": value - 0.01}
+        | {"pearson_low": value - 0.06, "pearson_high": value + 0.04, "spearman": value}
+        | {"spearman_low": value - 0.05, "spearman_high": value + 0.05}
         for (evaluator, measure), value in spearman.items()
     ]
     return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS).to_pandas()

@@ -6,23 +6,171 @@ one by its name. A new figure is a function in a file of its own and a row there
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from beyond_perplexity.figures.exhibit import (
-    Exhibit,
-    make_exhibit,
-    read_exhibits,
-    with_drawable_texts,
-)
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import drawable
 from beyond_perplexity.tendencies.definitions import SHARES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from beyond_perplexity.figures.labels import Labels
     from beyond_perplexity.options import Rows
+
+
+class Exhibit(NamedTuple):
+    """A table or a figure of a paper.
+
+    Attributes
+    ----------
+    code : str
+        ``module:function`` in the package. The function takes what the inputs hold, in their order,
+        then the `Labels`, and returns a `report.layout.Table` or a matplotlib figure.
+    inputs : tuple of str
+        Kinds of files that it is made of, keys of `report.INPUTS`.
+    title, caption : str
+        What the report says of it, as reStructuredText.
+    optional : tuple of str
+        Inputs that may have no file. Where another one has none, there is nothing to show.
+    published : str
+        What the report says besides where published values are shown.
+    """
+
+    code: str
+    inputs: tuple[str, ...]
+    title: str
+    caption: str
+    optional: tuple[str, ...] = ()
+    published: str = ""
+
+    @property
+    def reference(self) -> str:
+        """The function, as `storage.fingerprint` names a definition."""
+        return f"beyond_perplexity.{self.code}"
+
+
+def read_exhibits(file: Path) -> dict[str, Exhibit]:
+    """Read rows of exhibits (TOML), whose captions may be explained by `words` of the same file."""
+    rows = tomllib.loads(file.read_text(encoding="utf-8"))
+    words = rows.pop("words")
+    found = {}
+    for name, row in rows.items():
+        explained, published = (words.get(row.get(key)) for key in ("explained", "published"))
+        caption = "\n\n".join(text.strip() for text in (row["caption"], explained) if text)
+        found[name] = Exhibit(
+            row["code"],
+            tuple(row["inputs"]),
+            row["title"],
+            caption,
+            tuple(row.get("optional", ())),
+            f"\n\n{published.strip()}" if published else "",
+        )
+    return found
+
+
+def make_exhibit(
+    kind: str, rows: Mapping[str, Exhibit], name: str, given: Mapping[str, Any], labels: Labels
+) -> Any:
+    """Make a table or a figure by its name, a key of `rows`; `kind` is for the message."""
+    if name not in rows:
+        raise InputError(f"there is no {kind} '{name}'; choose one of {', '.join(rows)}")
+    make = resolve_name(rows[name].reference)
+    shown, named = with_titles(given, labels)
+    return make(*(shown[kind] for kind in rows[name].inputs), named)
+
+
+MODEL, PROPOSAL = "model", "proposal"
+
+
+def with_drawable_texts(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Replace what acts in texts of tables, such as escapes in names, for who saves a figure."""
+    seen = cache(drawable)
+
+    def shown(table: pd.DataFrame) -> pd.DataFrame:
+        texts = table.select_dtypes(["object", "str"])
+        return table.assign(
+            **{
+                str(name): column.map(lambda one: seen(one) if isinstance(one, str) else one)
+                for name, column in texts.items()
+            }
+        )
+
+    return {
+        kind: shown(held) if isinstance(held, pd.DataFrame) else held
+        for kind, held in given.items()
+    }
+
+
+def with_titles(given: Mapping[str, Any], labels: Labels) -> tuple[dict[str, Any], Labels]:
+    """Put titles for the names of models and proposals, in tables, lists of objects and labels.
+
+    No two names of one kind that stand together share a title.
+    """
+    if not labels.titles:
+        return dict(given), labels
+    renamed = {
+        kind: {labels.titles.get(name, name): value for name, value in held.items()}
+        for kind, held in (("families", labels.families), ("data", labels.data))
+    }
+    return {kind: _titled(held, labels.titles) for kind, held in given.items()}, replace(
+        labels, families=renamed["families"], data=renamed["data"]
+    )
+
+
+def _titled(held: Any, titles: Mapping[str, str]) -> Any:
+    if isinstance(held, pd.DataFrame):
+        columns = [name for name in (MODEL, PROPOSAL) if name in held]
+        return held.assign(
+            **{name: held[name].map(lambda value: titles.get(value, value)) for name in columns}
+        )
+    if isinstance(held, list):
+        return [
+            {**one, MODEL: titles.get(one[MODEL], one[MODEL])} if MODEL in one else one
+            for one in held
+        ]
+    return held
+
+
+def without_titles(tidy: pd.DataFrame, given: Mapping[str, Any], labels: Labels) -> pd.DataFrame:
+    """Put the names that stood together in `given` back into a table that was made of titles."""
+    if not labels.titles or MODEL not in tidy:
+        return tidy
+    titles = labels.titles
+    models = {titles.get(name, name): name for name in titles}
+    named = tidy.assign(**{MODEL: tidy[MODEL].map(lambda title: models.get(title, title))})
+    if PROPOSAL not in tidy:
+        return named
+    pairs = {
+        (model, titles.get(proposal, proposal)): proposal
+        for held in given.values()
+        if isinstance(held, pd.DataFrame) and {MODEL, PROPOSAL} <= set(held.columns)
+        for model, proposal in set(zip(held[MODEL], held[PROPOSAL], strict=True))
+    }
+    keys = zip(named[MODEL], named[PROPOSAL], strict=True)
+    return named.assign(**{PROPOSAL: [pairs.get(key, key[1]) for key in keys]})
+
+
+def with_data(tidy: pd.DataFrame, labels: Labels) -> pd.DataFrame:
+    """Add column ``data``: what each model is evaluated on, and its caps, for readers of the CSV.
+
+    By the names of models in ``model``, or in ``source`` before a slash; where the labels know
+    nothing of any of them, the table stays.
+    """
+    names = tidy.get(MODEL, tidy.get("source"))
+    if names is None or "data" in tidy:
+        return tidy
+    found = names.map(lambda name: labels.data.get(str(name).partition("/")[0]))
+    return tidy.assign(data=found) if found.notna().any() else tidy
+
 
 FIGURES: Rows[Exhibit] = {
     **read_exhibits(Path(__file__).with_name("figures.toml")),

@@ -1,4 +1,4 @@
-"""A matrix of correlations with their intervals, in the order of a tree."""
+"""Matrices of correlations with their intervals and tree; that of the measures of all papers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Types against tokens of a document (Heaps' law): Figures 1, 3, 4 and 7."""
+"""Curves of texts: types by length (Figures 1, 3, 4, 7), ranks (6) and shares of tokens (8, 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How numbers are shown to a reader: rounding, limits, shares, and stars of significance."""
+"""How numbers and verdicts are shown: rounding, limits, stars, and what a measured row says."""
 
 from __future__ import annotations
 

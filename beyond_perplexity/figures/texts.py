@@ -1,17 +1,39 @@
-"""Document lengths as box plots: Figure 5 of the tendencies paper."""
+"""Every body of text: its distances (the main figure), document lengths (5) and vocabulary (2)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch, Rectangle
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import Labels, Looks, is_reference, parse_source, reference_in
+from beyond_perplexity.figures.labels import (
+    RAW_READING,
+    Labels,
+    Looks,
+    is_reference,
+    parse_source,
+    reference_in,
+)
+from beyond_perplexity.figures.numbers import (
+    STAR_NOTE,
+    WITHHELD,
+    beyond_floor,
+    effect_table,
+    human_floors,
+    shown,
+    verdict,
+    verdict_mark,
+)
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -20,6 +42,140 @@ from beyond_perplexity.figures.style import (
     single_panel,
     styled,
 )
+from beyond_perplexity.tendencies.definitions import TENDENCIES
+from beyond_perplexity.verdicts import DIFFERS
+
+# The distance of each tendency, in [0, 1], 0 for equal distributions.
+EFFECTS = {
+    (name, row.distance): f"{row.lines}\n({row.distance_name})"
+    for name, row in TENDENCIES.items()
+    if row.distance
+}
+FEW_SOURCES = 3  # sources: the numbers say it all, and a bar of colours would be squeezed
+DARK = 0.66  # of the colour scale: above it the ink of a number is white
+FARTHER = LinearSegmentedColormap.from_list("farther", ["#DCE9F6", "#6AAED6", "#0B4A8F"])
+CLOSER, INSIDE, UNKNOWN = "#FAD7A8", "#FFFFFF", "#EDEDED"
+INSIDE_DIFFERS = "#E4D7F0"  # the test of all documents finds what the floor's size hides
+EDGE = "#DADADA"
+
+_Row = Mapping[Any, Any]
+
+
+def _fill(row: _Row, largest: float) -> tuple[Any, str]:
+    """Choose the colour of a cell and the ink of its number."""
+    if math.isnan(row["floor"]):
+        return UNKNOWN, "#000000"
+    place = beyond_floor(row)
+    if place <= 0:
+        inside = INSIDE_DIFFERS if verdict(row) == DIFFERS else INSIDE
+        return (CLOSER if place else inside), "#000000"
+    darkness = math.sqrt(max(0.0, row["excess"]) / largest)
+    return FARTHER(darkness), "#FFFFFF" if darkness > DARK else "#000000"
+
+
+def _draw_cell(axis: Axes, column: int, line: int, text: str, fill: Any, ink: str) -> None:
+    corner = (column - 0.5, line - 0.5)
+    axis.add_patch(Rectangle(corner, 1, 1, facecolor=fill, edgecolor=EDGE, linewidth=0.5))
+    size = 7 if len(text) < 9 else 6.2
+    axis.text(column, line, text, ha="center", va="center", fontsize=size, color=ink)
+
+
+def _draw_floors(axis: Axes, rows: pd.DataFrame, columns: list[tuple[str, str]]) -> int:
+    """Draw a line of floors for each vocabulary; return how many there are."""
+    names = list(dict.fromkeys(rows["vocabulary"]))
+    for column, key in enumerate(columns):
+        for line, text in enumerate(human_floors(rows, key).values()):
+            _draw_cell(axis, column, line, text, INSIDE, "#000000")
+    return len(names)
+
+
+def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
+    said = f"{STAR_NOTE} (permutation test)"
+    if WITHHELD in marks:
+        said += f"   {WITHHELD} no verdict, see the tables"
+    entries = [
+        Patch(facecolor=INSIDE, edgecolor="#999999", label="as far as human text from itself"),
+        Patch(facecolor=FARTHER(0.5), label="farther"),
+    ]
+    rare = (
+        (INSIDE_DIFFERS, "as far as human text, but differs"),
+        (CLOSER, "closer than human text"),
+        (UNKNOWN, "no floor"),
+    )
+    entries += [Patch(facecolor=fill, label=name) for fill, name in rare if fill in fills]
+    legend = figure.legend(
+        handles=entries, loc="outside lower center", ncols=3, title=said, handlelength=1.2
+    )
+    legend.get_title().set_fontsize(7)
+
+
+@styled
+def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw the distance of every source to the test set, coloured by its excess over the floor.
+
+    A row per source, a column per tendency, above them the floor in each vocabulary: how far human
+    text is from human text of that size. The number is the distance, with stars of adjusted
+    p-values or the mark of a withheld verdict. White lies in the middle 95% of human text against
+    itself and does not differ; violet lies there and differs; blue is farther, the darker the
+    larger the excess; orange is closer; grey has no floor.
+    """
+    rows = effect_table(table)
+    if rows.empty:
+        raise NothingToShowError("the measures have no distance to the test set to draw")
+    sources = labels.sort_sources(rows["source"])
+    held = {(r["source"], r["tendency"], r["measure"]): r for r in rows.to_dict("records")}
+    columns = [key for key in EFFECTS if any(found[1:] == key for found in held)]
+    floors = list(dict.fromkeys(rows["vocabulary"]))
+    top = len(floors)
+    figure, axis = single_panel(PAGE_WIDTH, 1.35 + 0.22 * (top + len(sources)))
+    excess = rows["excess"].max()
+    largest = max(0.1, 0.0 if pd.isna(excess) else float(excess))
+    _draw_floors(axis, rows, columns)
+    marks, fills = set(), set()
+    for line, source in enumerate(sources, start=top):
+        for column, key in enumerate(columns):
+            row = held.get((source, *key))
+            if row is not None and not math.isnan(row["value"]):
+                mark, (fill, ink) = verdict_mark(row), _fill(row, largest)
+                _draw_cell(axis, column, line, shown(row["value"]) + mark, fill, ink)
+                marks.add(mark)
+                fills.add(fill)
+    axis.set_xlim(-0.5, len(columns) - 0.5)
+    axis.set_ylim(top + len(sources) - 0.5, -0.5)
+    axis.set_xticks(range(len(columns)), [EFFECTS[key] for key in columns])
+    names = [_floor_name(name, labels, len(floors)) for name in floors]
+    names += [labels.source(name) for name in sources]
+    axis.set_yticks(range(len(names)), names)
+    _finish(axis, sources, top)
+    if len(sources) > FEW_SOURCES:
+        bar = figure.colorbar(
+            ScalarMappable(PowerNorm(0.5, 0, largest), FARTHER), ax=axis, fraction=0.022, pad=0.015
+        )
+        bar.set_label("Excess: distance minus floor\n(square-root scale)")
+        bar.outline.set_visible(False)
+    _legend(figure, marks, fills)
+    return figure
+
+
+def _floor_name(vocabulary: str, labels: Labels, count: int) -> str:
+    if count == 1:
+        return "Human text (floor)"
+    said = "raw" if vocabulary == RAW_READING else vocabulary
+    return f"Human text (floor), {said}"
+
+
+def _finish(axis: Axes, sources: list[str], top: int) -> None:
+    """Set the floors and the models apart, and take the frame away."""
+    axis.tick_params(top=True, labeltop=True, bottom=False, labelbottom=False, length=0)
+    axis.tick_params(axis="x", labelsize=6.3)  # or neighbours touch
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+    models = [parse_source(name).model for name in sources]
+    starts = [line for line in range(1, len(models)) if models[line] != models[line - 1]]
+    for line in starts:
+        axis.axhline(top + line - 0.5, color="#8A8A8A", linewidth=0.8)
+    axis.axhline(top - 0.5, color="#000000", linewidth=1.2)
+
 
 BOX_LEVELS = {"whislo": 0.05, "q1": 0.25, "med": 0.5, "q3": 0.75, "whishi": 0.95}
 

@@ -1,4 +1,4 @@
-"""Training curves of all models."""
+"""Training curves, and contrastive entropy by distortion, epoch and training (Figures 1 to 3)."""
 
 from __future__ import annotations
 

@@ -8,8 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
-from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.figures import FIGURES, Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
 from beyond_perplexity.importance.estimator_registry import estimator_code

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from beyond_perplexity.figures.exhibit import (
+from beyond_perplexity.figures import (
     Exhibit,
     make_exhibit,
     read_exhibits,

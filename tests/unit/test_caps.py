@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from beyond_perplexity.figures.exhibit import with_data
+from beyond_perplexity.figures import with_data
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.planning.parameters import caps

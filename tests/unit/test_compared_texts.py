@@ -28,8 +28,8 @@ from matplotlib.patches import Rectangle
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
-from beyond_perplexity.figures.effect_sizes import INSIDE, INSIDE_DIFFERS
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.texts import INSIDE, INSIDE_DIFFERS
 from beyond_perplexity.report.compare import (
     compare_bodies,
     comparison_text,

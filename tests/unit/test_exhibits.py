@@ -28,8 +28,7 @@ from pandas.api.types import is_integer_dtype
 
 import beyond_perplexity.report
 from beyond_perplexity.errors import InputError, NothingToShowError
-from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.exhibit import Exhibit, with_titles, without_titles
+from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles, without_titles
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PATTERNS

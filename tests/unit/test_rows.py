@@ -19,8 +19,8 @@ import pytest
 from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures import curves as densities
-from beyond_perplexity.figures.effect_sizes import EFFECTS
 from beyond_perplexity.figures.sample_size import PANELS
+from beyond_perplexity.figures.texts import EFFECTS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.measured import MEASURED_TABLES
 from beyond_perplexity.report.sensitivity import TEST_SET_ROWS

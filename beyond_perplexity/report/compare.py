@@ -107,16 +107,12 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
         classes = ClassOptions(stop_words, True)
         others = embedding.rows(reference, samples, views[main]) if embedding else []
         tables, exchanged = _measured(reference, samples, views, classes, options, others)
-        measurement = options.measurement()
-        own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
-        reference_curves = curves(reference.statistics, measurement, REFERENCE)
-        both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
         counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in bodies]
         yield Comparison(
             reference,
             samples,
             tables[main],
-            both,
+            _curves(reference, samples, options),
             Labels(names={COMPARED_SOURCE: "Samples"}, reference="Reference"),
             check_comparable(reference.counted, samples.counted),
             raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
@@ -124,6 +120,14 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             exchanged=exchanged,
             encoder=embedding.title if embedding else "",
         )
+
+
+def _curves(reference: Body, samples: Body, options: CompareOptions) -> pd.DataFrame:
+    """Return the curves of both texts."""
+    measurement = options.measurement()
+    own = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
+    both = curves(reference.statistics, measurement, REFERENCE), own
+    return pd.concat([table.to_pandas() for table in both], ignore_index=True)
 
 
 def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:

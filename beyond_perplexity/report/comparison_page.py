@@ -94,6 +94,13 @@ MAIN_ROWS = (
     MainRow("Embeddings of documents", EMBEDDING, None, "mmd"),
 )
 
+_MAIN_NOTE = (
+    "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
+    "documents, so three numbers are of one size: floor, the mean distance between random "
+    "halves of the reference; distance, that of as many samples from such halves; excess, "
+    f"distance minus floor. Limits and p are of all documents. {STAR_NOTE}."
+)
+_RAW_NOTE = "No word is replaced: those outside of the vocabulary count as a difference."
 WIDE = ("distances", "vocabulary")
 _Pair = tuple[MainRow, Mapping[Any, Any]]  # with the row of its distance
 
@@ -142,20 +149,10 @@ def comparison_table(measures: pd.DataFrame, *, raw: bool = False) -> Table:
     ]
     keys = {(row.tendency, row.distance) for row, _ in kept}
     pairs = zip(measures["tendency"], measures["measure"], strict=True)
-    title = "How far are the samples from the reference?"
-    note = (
-        "Distance: 0 for the same distribution, 1 at most (MMD: 1.41). Distances fall with the "
-        "documents, so three numbers are of one size: floor, the mean distance between random "
-        "halves of the reference; distance, that of as many samples from such halves; excess, "
-        f"distance minus floor. Limits and p are of all documents. {STAR_NOTE}."
-    )
-    if raw:
-        title = "How far are the raw texts?"
-        note = f"No word is replaced: those outside of the vocabulary count as a difference. {note}"
     return lay_out(
         "raw" if raw else "main",
-        title,
-        note,
+        "How far are the raw texts?" if raw else "How far are the samples from the reference?",
+        f"{_RAW_NOTE} {_MAIN_NOTE}" if raw else _MAIN_NOTE,
         columns,
         kept,
         measures[[pair in keys for pair in pairs]],

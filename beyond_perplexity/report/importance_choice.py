@@ -274,7 +274,28 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
     without = ", ".join(
         str(name) for name in dict.fromkeys(gaps["model"]) if name not in set(held["model"])
     )
-    columns = [
+    return lay_out(
+        "importance-gaps",
+        "Gaps on documents that the models generated (bidirectional Monte Carlo)",
+        "Nats per token. Cross-entropy at most: from log p̂ of draws; at least: from draws among "
+        "which are the latents that the document was generated with, a draw from the posterior; in "
+        "expectation the true value is between both. Gap: their difference ± its standard error "
+        "over documents. It lacks: by how much the first may be off, against the best estimates of "
+        "the model from above and from below, chosen by their own numbers. Bracket: made of the "
+        "draws alone, as on real documents; the last column says what the others show of it. "
+        f"{support}Behind /: documents that were empty, or cut at "
+        "importance.bidirectional.maximum_words, and do not count."
+        + (f" Every document of {without} was cut or empty." if without else ""),
+        _gap_columns(),
+        [{**row, "beside": one} for row, one in zip(rows, ranges, strict=True)],
+        held.assign(
+            lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
+        ),
+    )
+
+
+def _gap_columns() -> list[Column]:
+    return [
         *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
         Column("Method", text=True, of=lambda row: find_estimator(row["method"]).title),
         Column(
@@ -315,24 +336,6 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
             of=_if_bracketed(lambda row: row["beside"].verdict(*_ends(row, float))),
         ),
     ]
-    return lay_out(
-        "importance-gaps",
-        "Gaps on documents that the models generated (bidirectional Monte Carlo)",
-        "Nats per token. Cross-entropy at most: from log p̂ of draws; at least: from draws among "
-        "which are the latents that the document was generated with, a draw from the posterior; in "
-        "expectation the true value is between both. Gap: their difference ± its standard error "
-        "over documents. It lacks: by how much the first may be off, against the best estimates of "
-        "the model from above and from below, chosen by their own numbers. Bracket: made of the "
-        "draws alone, as on real documents; the last column says what the others show of it. "
-        f"{support}Behind /: documents that were empty, or cut at "
-        "importance.bidirectional.maximum_words, and do not count."
-        + (f" Every document of {without} was cut or empty." if without else ""),
-        columns,
-        [{**row, "beside": one} for row, one in zip(rows, ranges, strict=True)],
-        held.assign(
-            lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
-        ),
-    )
 
 
 def _shown(value: float) -> str:

@@ -25,6 +25,7 @@ from benchmarks.calibration import FEWEST, REPEATS, rates
 from benchmarks.populations import Articles
 from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.random_streams import stream, stream_key
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.discrepancy import distances, gaussian_kernel
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
@@ -37,7 +38,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
     human_shift,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 
 SEED = 20261122  # fixed before the first run
 LEVEL, POWER = 0.05, 0.8
@@ -184,7 +184,7 @@ class PromisedShift:
 
 def real_pages(path: Path) -> Pages:
     """Embed the articles of a text by MiniLM."""
-    from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+    from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
     drawn = Articles(path, FEWEST).everything
     vectors = encoder_of(named_evaluator("minilm")).encode(drawn.texts.to_pylist())

@@ -22,9 +22,8 @@ from benchmarks.levels import LEVEL, SEED, opened
 from benchmarks.populations import Articles, Drawn, Topics, count
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import SHARES
+from beyond_perplexity.tendencies.definitions import SHARES, MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import Halves, rank_order
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords

@@ -26,11 +26,16 @@ from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream, stream_key
 from beyond_perplexity.tendencies import document_measures
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, SIGNED
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    SHARES,
+    SIGNED,
+    MeasurementOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.document_measures import randomized_documents
 from beyond_perplexity.tendencies.document_shifts import UnigramShift
 from beyond_perplexity.tendencies.measures import measure_rows, without_verdict
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.sensitivity import count_documents_by_type, smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions

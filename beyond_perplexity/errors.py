@@ -41,9 +41,7 @@ _ADVICE = {
 # Module -> extra of the package that installs it; all others come with the package itself.
 EXTRAS = {
     **dict.fromkeys(("safetensors", "tokenizers", "torch"), "models"),
-    **dict.fromkeys(
-        ("jsonschema", "mwparserfromhell", "snakemake", "textblob", "yaml"), "workflow"
-    ),
+    **dict.fromkeys(("mwparserfromhell", "pydantic", "snakemake", "textblob", "yaml"), "workflow"),
     **dict.fromkeys(("gensim", "ot"), "semantics"),
     "transformers": "hf",
 }

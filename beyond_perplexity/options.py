@@ -1,4 +1,8 @@
-"""Structured options: frozen dataclasses filled from JSON, every key and type checked."""
+"""Structured options: frozen dataclasses filled from JSON, every key and type checked.
+
+They need no more than the standard library, so that the base install reads them; `pydantic`, where
+the configuration of a run is checked, takes the same types and limits.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +26,47 @@ LARGEST_NUMBER = 2**63 - 1  # that tables and tensors hold
 OMITTED: Any = object()
 """The default of a key that a configuration may leave out and that is then not there at all."""
 
+_BOUNDS = {
+    "minimum": ("at least", operator.ge),
+    "exclusiveMinimum": ("above", operator.gt),
+    "maximum": ("at most", operator.le),
+    "exclusiveMaximum": ("below", operator.lt),
+}
+_OF_PYDANTIC = {
+    **dict(zip(_BOUNDS, ("ge", "gt", "le", "lt"), strict=True)),
+    **dict.fromkeys(("minLength", "minItems", "minProperties"), "min_length"),
+    "pattern": "pattern",
+}
+
 
 class Limit:
     """What a value must be besides its type; ``Annotated[int, Limit(minimum=1)]`` carries it.
 
-    `**keywords`: keywords of JSON schema. The schema of the configuration has them all;
+    `**keywords`: keywords of JSON schema. A configuration is held against them all;
     `parse_options` reads ``enum``, and `Limited` what bounds a number.
     """
 
     def __init__(self, **keywords: Any) -> None:
         self.keywords = keywords
+
+    def __get_pydantic_core_schema__(self, hint: Any, handler: Any) -> dict[str, Any]:
+        """Say the same to pydantic, which calls this."""
+        if "enum" in self.keywords:
+            return {"type": "literal", "expected": list(self.keywords["enum"])}
+        schema: dict[str, Any] = handler(hint)
+        held = schema["schema"] if schema["type"] == "function-after" else schema
+        held |= {_OF_PYDANTIC[key]: v for key, v in self.keywords.items() if key in _OF_PYDANTIC}
+        if not self.keywords.get("uniqueItems"):
+            return schema
+        check = {"type": "no-info", "function": _check_unique}
+        return {"type": "function-after", "function": check, "schema": schema}
+
+
+def _check_unique(values: typing.Sequence[Any]) -> typing.Sequence[Any]:
+    twice = [value for value in values if values.count(value) > 1]
+    if twice:
+        raise ValueError(f"has {twice[0]!r} twice; name each once")
+    return values
 
 
 Count = Annotated[int, Limit(minimum=1)]
@@ -47,27 +82,20 @@ Share = Annotated[float, Limit(minimum=0, maximum=1)]
 Level = Annotated[float, Limit(exclusiveMinimum=0, exclusiveMaximum=1)]
 Dropout = Annotated[float, Limit(minimum=0, exclusiveMaximum=1)]
 
-_BOUNDS = {
-    "minimum": ("at least", operator.ge),
-    "exclusiveMinimum": ("above", operator.gt),
-    "maximum": ("at most", operator.le),
-    "exclusiveMaximum": ("below", operator.lt),
-}
 
-
-def _limits(hint: Any) -> Iterator[tuple[str, Any]]:
+def limits_of(hint: Any) -> Iterator[tuple[str, Any]]:
     """List the keywords of a type and of all that it is made of."""
     for mark in getattr(hint, "__metadata__", ()):
         yield from mark.keywords.items() if isinstance(mark, Limit) else ()
     for part in typing.get_args(hint):
-        yield from _limits(part)
+        yield from limits_of(part)
 
 
 @cache
 def _bounds(kind: type) -> dict[str, dict[str, Any]]:
     """Return the bounds of numbers by the field of a dataclass."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    found = {name: dict(_limits(hint)) for name, hint in hints.items()}
+    found = {name: dict(limits_of(hint)) for name, hint in hints.items()}
     return {name: {k: held[k] for k in _BOUNDS if k in held} for name, held in found.items()}
 
 
@@ -114,59 +142,42 @@ def json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _choices(hint: Any) -> list[Any] | None:
-    """List the values that a type enumerates, None if it does not."""
+def choices_of(hint: Any) -> list[Any]:
+    """List the values that a type enumerates, none if it does not."""
     if typing.get_origin(hint) is Literal:
         return list(typing.get_args(hint))
-    marks = getattr(hint, "__metadata__", ())
-    named = [mark.keywords for mark in marks if isinstance(mark, Limit) and "enum" in mark.keywords]
-    return list(named[0]["enum"]) if named else None
+    marks = [mark.keywords for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Limit)]
+    return [value for keywords in marks for value in keywords.get("enum", ())]
 
 
 def _fits(value: object, hint: Any) -> bool:
-    choices = _choices(hint)
-    if choices is not None:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if choices := choices_of(hint):
         return value in choices
-    origin = typing.get_origin(hint)
-    if origin is Annotated:
-        return _fits(value, typing.get_args(hint)[0])
-    if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, part) for part in typing.get_args(hint))
+    if origin in (Annotated, typing.Union, types.UnionType):
+        return any(_fits(value, part) for part in (parts[:1] if origin is Annotated else parts))
     if origin in (list, tuple):
-        part = typing.get_args(hint)[0]
-        return isinstance(value, list | tuple) and all(_fits(item, part) for item in value)
+        return isinstance(value, list | tuple) and all(_fits(item, parts[0]) for item in value)
     if origin is dict:
-        part = typing.get_args(hint)[1]
-        return isinstance(value, dict) and all(_fits(item, part) for item in value.values())
+        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
     if hint in (int, float):
-        kinds = (int,) if hint is int else (int, float)
-        return isinstance(value, kinds) and not isinstance(value, bool) and _is_usable(value)
+        if isinstance(value, bool) or not isinstance(value, int | hint):
+            return False
+        return abs(value) <= LARGEST_NUMBER if isinstance(value, int) else math.isfinite(value)
     return isinstance(value, hint)
 
 
-def _is_usable(number: float) -> bool:
-    """Return whether a number is finite, and no larger than tables and tensors hold."""
-    return math.isfinite(number) if isinstance(number, float) else abs(number) <= LARGEST_NUMBER
-
-
 def _describe(hint: Any) -> str:
-    choices = _choices(hint)
-    if choices is not None:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if choices := choices_of(hint):
         return "one of " + ", ".join(map(repr, choices))
-    if typing.get_origin(hint) is Annotated:
-        return _describe(typing.get_args(hint)[0])
-    if typing.get_origin(hint) in (list, tuple):
-        return f"a list of {_describe(typing.get_args(hint)[0])}"
-    if typing.get_origin(hint) is dict:
-        return f"an object of {_describe(typing.get_args(hint)[1])}"
+    if origin is Annotated:
+        return _describe(parts[0])
+    if origin in (list, tuple):
+        return f"a list of {_describe(parts[0])}"
+    if origin is dict:
+        return f"an object of {_describe(parts[1])}"
     return hint.__name__ if isinstance(hint, type) else str(hint)
-
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except ValueError:  # Python shows no integers of more than 4,300 digits
-        return "a number of thousands of digits"
 
 
 def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
@@ -180,15 +191,14 @@ def parse_options(kind: type[Parsed], values: object, where: str) -> Parsed:
     """
     assert dataclasses.is_dataclass(kind)
     if not isinstance(values, Mapping):
-        raise InputError(f"{where}: is {_shown(values)}, expected an object of options")
+        raise InputError(f"{where}: is {values!r}, expected an object of options")
     hints = typing.get_type_hints(kind, include_extras=True)
     allowed = [field.name for field in dataclasses.fields(kind)]
     for key, value in values.items():
         if key not in allowed:
             raise InputError(f"{where}.{key}: unknown key; allowed are {', '.join(allowed)}")
         if not _fits(value, hints[key]):
-            text = _shown(value)
-            raise InputError(f"{where}.{key}: is {text}, expected {_describe(hints[key])}")
+            raise InputError(f"{where}.{key}: is {value!r}, expected {_describe(hints[key])}")
     try:
         return kind(**values)
     except ValueError as error:

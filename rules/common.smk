@@ -11,8 +11,8 @@ from snakemake.logging import logger
 sys.path.insert(0, str(workflow.basedir))
 
 from beyond_perplexity.corpus.split import SENTENCES
-from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.labels import EXTERNAL, reference_in
+from beyond_perplexity.figures import (FIGURES)
+from beyond_perplexity.figures.labels import (EXTERNAL, reference_in)
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
@@ -28,7 +28,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
 )
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.planning.job_costs import Work
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import (TABLES)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -42,7 +42,7 @@ shell.prefix(SHELL_PREFIX)
 STARTED = time.time()
 
 try:
-    validate(config, os.path.join(workflow.basedir, "rules", "config.schema.yaml"))
+    validate(config)
 except InputError as error:
     raise WorkflowError(str(error)) from None
 

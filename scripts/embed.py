@@ -10,8 +10,7 @@ from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.semantics.evaluators.opening import encoder_of
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
@@ -28,7 +29,6 @@ from beyond_perplexity.contrastive.partition import (
     draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing

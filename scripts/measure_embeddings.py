@@ -15,7 +15,11 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import read_batches, write_shard
-from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.definitions import (
+    MeasurementOptions,
+    MeasureRow,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.embedded_documents import (
     FURTHER,
     HUMAN,
@@ -32,7 +36,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
     smallest_topic_share,
     without_vectors,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import shift_table
 
 
@@ -43,7 +46,7 @@ def main() -> None:
     add("--measures", nargs="+", required=True, help="measures of these bodies")
     add("--sensitivity", help="smallest shifts of the other tendencies of the corpus")
     add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
-    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")
     add("--output", type=output_file, required=True, help="all measures, with these")

@@ -11,8 +11,8 @@ from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, choose_documents
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shifts
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
@@ -32,7 +32,7 @@ def main() -> None:
     add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
     add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
     add("--source", default="reference", help="name of the reference in the table")
-    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
     add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")
     add("--output", type=output_file, required=True, help="table to write")

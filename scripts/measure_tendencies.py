@@ -15,10 +15,14 @@ from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_M
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, write_shard
 from beyond_perplexity.tendencies.curves import curves, sample_sizes
+from beyond_perplexity.tendencies.definitions import (
+    MeasurementOptions,
+    SampleSizeOptions,
+    check_inputs,
+)
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.human_baselines import least_tokens, split_floors
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table, star_warning
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions, check_inputs
 from beyond_perplexity.tendencies.pairs import paired
 from beyond_perplexity.tendencies.statistics import check_comparable, read_statistics
 from beyond_perplexity.tendencies.text_comparison import Bodies, TextComparison, count_texts
@@ -48,7 +52,7 @@ def main() -> None:
     add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
     add("--source", required=True, help="name of the samples in the tables")
     add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
-    add("--options", type=json_object, default={}, help="JSON object; see tendencies/options.py")
+    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
     add("--sample-size-options", type=json_object, default={}, help="JSON object; likewise")
     add("--seed", type=SEED, default=0, help="seed of all draws")
     add("--measures", type=output_file, help="table of measures to write")

@@ -18,8 +18,7 @@ from beyond_perplexity.schemas.semantics import (
     PROBES,
     WORDS_EVALUATOR,
 )
-from beyond_perplexity.semantics.evaluators.contract import Evaluator
-from beyond_perplexity.semantics.evaluators.opening import open_evaluator, set_threads
+from beyond_perplexity.semantics.evaluators.contract import Evaluator, open_evaluator, set_threads
 from beyond_perplexity.semantics.probes import probe_evaluator, probe_sentences
 from beyond_perplexity.semantics.scored_pairs import (
     correlate_people,

@@ -10,7 +10,7 @@ from beyond_perplexity.arguments import THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.semantics import PREDICTIONS, SEMANTIC_SCORES, WORDS_EVALUATOR
-from beyond_perplexity.semantics.evaluators.opening import open_evaluator, set_threads
+from beyond_perplexity.semantics.evaluators.contract import open_evaluator, set_threads
 from beyond_perplexity.semantics.scores import SENTENCES_AT_ONCE, score_predictions
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter, read_batches

@@ -108,18 +108,17 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
 def _check_same(sums: Mapping[str, ContrastSums]) -> None:
     (first, one), *others = sums.items()
     for name, other in others:
-        same = [
-            np.array_equal(one.unit_ids, other.unit_ids),
-            np.array_equal(one.groups, other.groups),
-            np.array_equal(one.counts["words"], other.counts["words"]),
-            np.array_equal(one.counts["sentences"], other.counts["sentences"]),
-            _events(one) == _events(other),
-        ]
-        if not all(same):
+        columns = zip(_texts(one), _texts(other), strict=True)
+        same = all(np.array_equal(*both) for both in columns)
+        if not (same and _events(one) == _events(other)):
             raise InputError(
                 f"{name}: was scored on other texts or distortions than {first}; score both on the "
                 "same split, subset, levels and draws"
             )
+
+
+def _texts(sums: ContrastSums) -> list[np.ndarray]:
+    return [sums.unit_ids, sums.groups, sums.counts["words"], sums.counts["sentences"]]
 
 
 def _events(sums: ContrastSums) -> dict[float, tuple[int, list[int]]]:
@@ -183,11 +182,7 @@ def _ratio_difference(
 
 
 def _row(
-    given: Mapping[str, Any],
-    measure: str,
-    found: RatioInterval,
-    p_value: float | None,
-    note: str,
+    given: Mapping[str, Any], measure: str, found: RatioInterval, p_value: float | None, note: str
 ) -> _Row:
     known = found.columns("value", "low", "high")
     empty = dict.fromkeys(CONTRAST_DIFFERENCES.names)

@@ -235,13 +235,7 @@ def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
         notes.append(f"{impossible:,} pairs have an impossible sentence: no contrastive entropy")
         return row | {"note": joined_facts(*notes)}
     found = entropy_of(good - bad, np.ones(len(good)))
-    known = math.isfinite(found.low)
-    row |= {
-        "contrastive_entropy": found.value,
-        "low": found.low if known else None,
-        "high": found.high if known else None,
-        "per_word": float((good - bad).sum() / words[0].sum())
-        if len(words[0]) == len(good)
-        else None,
-    }
+    row |= found.columns("contrastive_entropy", "low", "high")
+    if len(words[0]) == len(good):
+        row["per_word"] = float((good - bad).sum() / words[0].sum())
     return row | {"note": joined_facts(*notes, found.few_groups())}

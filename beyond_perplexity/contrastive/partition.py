@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import INTERVAL_LEVEL, finite, ratio_interval, sum_groups
 from beyond_perplexity.inference.log_space import jackknife, log_mean_exp

@@ -256,14 +256,10 @@ class Engine(ABC):
         if np.array_equal(kept, np.arange(slots)):
             return
         where = torch.from_numpy(kept).to(self.device)  # (S',)
-        self.state = state.select(self._rows(where))
+        beams = torch.arange(self.beams, device=self.device)  # (k,)
+        self.state = state.select((where[:, None] * self.beams + beams).flatten())
         self.slots = {name: tensor[where] for name, tensor in self.slots.items()}
         self._graphs.forget()
-
-    def _rows(self, slots: Tensor) -> Tensor:
-        """Return the rows of the given slots, in their order: (N,) to (N k,)."""
-        beams = torch.arange(self.beams, device=self.device)  # (k,)
-        return (slots[:, None] * self.beams + beams).flatten()
 
     def _work(self) -> None:
         """Make as many steps as there are between two looks of the host."""

@@ -177,12 +177,9 @@ _NORMAL = 1.959963984540054  # 97.5% quantile
 
 def average_ranks(values: np.ndarray) -> np.ndarray:
     """Rank columns (N, C) from 1 on, equal values by the mean of their ranks; no NaN."""
-    ranks = np.empty(values.shape)
-    for place, column in enumerate(values.T):
-        _, code, counts = np.unique(column, return_inverse=True, return_counts=True)
-        last = np.cumsum(counts)
-        ranks[:, place] = (last - (counts - 1) / 2)[code]
-    return ranks
+    from scipy.stats import rankdata  # late: it takes half a second
+
+    return rankdata(values, axis=0)
 
 
 def correlation_matrix(values: np.ndarray) -> np.ndarray:

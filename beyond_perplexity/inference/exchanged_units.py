@@ -54,6 +54,11 @@ Scheme = Literal["documents", "groups", "swaps", "draws"]
 Groups = tuple[np.ndarray | None, np.ndarray | None]
 
 
+def side_by_side(n: int) -> Iterator[range]:
+    """Cut items 0 to n - 1 into those that are drawn together."""
+    return (range(k, min(k + SIDE_BY_SIDE, n)) for k in range(0, n, SIDE_BY_SIDE))
+
+
 def scheme_of(groups: Groups) -> Scheme:
     """Return how two texts with these groups are randomized."""
     if groups[0] is None:
@@ -148,10 +153,10 @@ class ExchangedUnits:
 
         Yields of the next w randomizations.
         """
-        for start in range(0, n, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, n))
+        for items in side_by_side(n):
             if self.scheme == "draws":
-                rng, shape = stream(seed, "permutation/units", start), (self.n[0], SIDE_BY_SIDE)
+                rng = stream(seed, "permutation/units", items.start)
+                shape = self.n[0], SIDE_BY_SIDE
                 kept = rng.integers(2, size=shape, dtype=bool)[:, : len(items)]
                 yield np.concatenate([kept, ~kept])
                 continue

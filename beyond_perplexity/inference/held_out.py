@@ -208,17 +208,23 @@ def _tokens_inside(
     both = np.hstack(marks)
     found = []
     for body in (0, 1):
-        sums = np.zeros(first[body].shape)
-        start = 0
-        for counts in documents.per_document(body, both):  # (D, 2 H)
-            unit = codes[body][start : start + len(counts)]
-            start += len(counts)
-            # A unit of the first half is held against the A of the second, and the reverse.
-            own = np.where(first[body][unit], counts[:, HALVINGS:], counts[:, :HALVINGS])
-            for h in range(HALVINGS):
-                sums[:, h] += np.bincount(unit, own[:, h], minlength=len(sums))
-        found.append(sums)
+        sums = sums_of_units(documents, body, codes[body], both, len(first[body]))  # (U + 1, 2 H)
+        # A unit of the first half is held against the A of the second, and the reverse.
+        found.append(np.where(first[body], sums[:, HALVINGS:], sums[:, :HALVINGS]))
     return found
+
+
+def sums_of_units(
+    documents: TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
+) -> np.ndarray:
+    """Sum counts times numbers of types (V, w) over the documents of n units, (D,): (n, w)."""
+    sums, start = np.zeros((n, marks.shape[1])), 0
+    for found in documents.per_document(body, marks):  # (D, w)
+        units = codes[start : start + len(found)]
+        start += len(found)
+        for column, values in enumerate(found.T):
+            sums[:, column] += np.bincount(units, values, minlength=n)
+    return sums
 
 
 def held_out_total_variation(

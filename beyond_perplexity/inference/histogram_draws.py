@@ -9,7 +9,7 @@ take the same labels. C cells, D documents, U units, r draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -238,43 +238,33 @@ def documents_within(lengths: np.ndarray, tokens: int, rng: np.random.Generator)
     return kept
 
 
-def draw_labels(drawers: Sequence[DocumentLabels]) -> Callable[[int], np.ndarray]:
-    """Return what draws the labels of the next n documents from each: uint16, (n, w)."""
-
-    def draw(n: int) -> np.ndarray:
+def draw_labels(drawers: Sequence[DocumentLabels], sizes: Iterable[int]) -> Iterator[np.ndarray]:
+    """Draw the labels of blocks of n documents from each: uint16, (n, w)."""
+    for n in sizes:
         labels = np.stack([drawer.next_block(n) for drawer in drawers])
-        return labels.T.astype(np.uint16, order="C")
-
-    return draw
+        yield labels.T.astype(np.uint16, order="C")
 
 
 def draw_weights(
-    drawers: Sequence[DocumentResample], dtype: type[np.floating], kept: np.ndarray
-) -> Callable[[int], np.ndarray]:
-    """Return what draws the weights of the next n documents from each: (n, w).
+    drawers: Sequence[DocumentResample],
+    dtype: type[np.floating],
+    kept: np.ndarray,
+    sizes: Iterable[int],
+) -> Iterator[np.ndarray]:
+    """Draw the weights of blocks of n documents from each: (n, w).
 
     Only documents that are `kept` (bool, (D,)) are drawn; the others weigh nothing.
     """
-    start = 0
-
-    def draw(n: int) -> np.ndarray:
-        nonlocal start
-        start += n
-        here = np.flatnonzero(kept[start - n : start])
-        weights = np.zeros((n, len(drawers)), dtype)
+    for chosen in cut_rows(kept, sizes):
+        here = np.flatnonzero(chosen)
+        weights = np.zeros((len(chosen), len(drawers)), dtype)
         weights[here] = np.stack([drawer.next_block(len(here)) for drawer in drawers]).T
-        return weights
-
-    return draw
+        yield weights
 
 
-def take_rows(table: np.ndarray, codes: np.ndarray) -> Callable[[int], np.ndarray]:
-    """Return what gives the rows of a table (U, w) that the next n of codes (D,) name: (n, w)."""
+def cut_rows(rows: np.ndarray, sizes: Iterable[int]) -> Iterator[np.ndarray]:
+    """Cut rows (D, ...) into blocks of n."""
     start = 0
-
-    def take(n: int) -> np.ndarray:
-        nonlocal start
+    for n in sizes:
         start += n
-        return table[codes[start - n : start]]
-
-    return take
+        yield rows[start - n : start]

@@ -20,7 +20,6 @@ from beyond_perplexity.inference.exchanged_units import (
     group_sums,
 )
 from beyond_perplexity.inference.p_values import student_quantile
-from beyond_perplexity.storage.provenance import hash_bytes
 
 INTERVAL_LEVEL = 0.95
 
@@ -89,6 +88,8 @@ def sum_groups(groups: np.ndarray, *columns: np.ndarray) -> list[np.ndarray]:
 
 def group_key(group: str | None, document: int) -> int:
     """Hash the name of a document's group; one of no group is a group of its own."""
+    from beyond_perplexity.storage.provenance import hash_bytes  # late: it reads tables too
+
     own = f"\x1f{document}"  # no title
     return hash_bytes((own if group is None else group).encode())
 

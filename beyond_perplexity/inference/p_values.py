@@ -1,4 +1,4 @@
-"""P-values from permutations and Monte Carlo draws, and Student's distribution."""
+"""P-values of permutations, Monte Carlo draws and sign flips, and of families of tests (Holm)."""
 
 from __future__ import annotations
 

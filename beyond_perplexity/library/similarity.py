@@ -23,20 +23,21 @@ from beyond_perplexity.library.calls import (
     torch_kept,
 )
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import (
+    evaluator_at,
+    evaluator_named,
+    load_evaluator,
+)
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE
-from beyond_perplexity.semantics.evaluators.opening import evaluator_at, evaluator_named
 from beyond_perplexity.semantics.scored_pairs import (
     ScoredPair,
     choose_measure,
     read_scored_pairs,
     score_pairs,
 )
-from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.outputs import atomic_path
 
-_SCHEMA = ROOT / "rules" / "config.schema.yaml"
 SCORE_SUFFIXES = (".csv", ".parquet")
 _LEAST = 3  # pairs that a correlation needs
 
@@ -149,7 +150,7 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
     from beyond_perplexity.planning.validation import validate
 
     config = read_configuration(config_path)
-    validate(config, _SCHEMA)
+    validate(config)
     if name not in config["evaluators"]:
         known = ", ".join(dict.fromkeys([*PACKAGES, *config["evaluators"]]))
         raise InputError(f"evaluator: no evaluator of {config_path} is named {name!r}; there are "

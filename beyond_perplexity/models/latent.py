@@ -194,12 +194,7 @@ class LatentModel(LatentModule):
         return self
 
     def simulate(
-        self,
-        seed: int,
-        purpose: str,
-        numbers: range,
-        maximum_words: int,
-        vocabulary: Vocabulary,
+        self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
     ) -> list[Simulated]:
         """Draw (x, z) ~ p, exactly up to the cut at a number of words.
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -26,13 +26,6 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Insta
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal
 from beyond_perplexity.vocabulary import Vocabulary
-
-
-class WalkState(Protocol):
-    """What rows of z have chosen so far."""
-
-    def select(self, rows: Tensor) -> Self:
-        """Return the state whose row i is row ``rows[i]`` of this one."""
 
 
 class Continuations(NamedTuple):

@@ -17,12 +17,7 @@ from torch.nn import functional
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import State
-from beyond_perplexity.models.factored import (
-    FactoredNetwork,
-    FullSoftmax,
-    OutputLayer,
-    skips_layer,
-)
+from beyond_perplexity.models.factored import FactoredNetwork, FullSoftmax, OutputLayer, skips_layer
 from beyond_perplexity.options import Count, Dropout, Layers, Length, Limited, Width
 
 # Attention reads the cache up to the longest prefix rounded up to this, so that few shapes occur.

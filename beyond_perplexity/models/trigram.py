@@ -16,12 +16,7 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import CountedModel, State, TensorState
-from beyond_perplexity.ngrams.counts import (
-    count_parts,
-    join_sentences,
-    last_words,
-    prefix_places,
-)
+from beyond_perplexity.ngrams.counts import count_parts, join_sentences, last_words, prefix_places
 from beyond_perplexity.vocabulary import BOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits

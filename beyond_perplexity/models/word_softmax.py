@@ -42,11 +42,7 @@ class ClassSoftmax(nn.Module):
     class_of: Tensor
 
     def __init__(
-        self,
-        width: int,
-        vocabulary_size: int,
-        classes: int,
-        weight: nn.Parameter | None = None,
+        self, width: int, vocabulary_size: int, classes: int, weight: nn.Parameter | None = None
     ) -> None:
         super().__init__()
         if weight is None:

@@ -292,11 +292,7 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
 
 
 def summarize(
-    totals: Totals,
-    vocabulary: Vocabulary,
-    *,
-    count_eos: bool = True,
-    count_bos: bool = False,
+    totals: Totals, vocabulary: Vocabulary, *, count_eos: bool = True, count_bos: bool = False
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES

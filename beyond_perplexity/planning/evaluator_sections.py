@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from beyond_perplexity.options import Count, Layers, Limit, Section, Width
+from pydantic import Field
+
+from beyond_perplexity.options import Count, Layers, Limit, Width
+from beyond_perplexity.planning.sections import SectionModel
 from beyond_perplexity.planning.text_sections import Location
 from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorTraining,
@@ -18,39 +20,24 @@ from beyond_perplexity.semantics.evaluators.job import (
 Missing = Annotated[str, Limit(minLength=1)]
 
 
-@dataclass(frozen=True)
-class InferSentSection(Section):
+class InferSentSection(SectionModel):
     """Section of an InferSent evaluator.
 
-    Attributes
-    ----------
-    family : "infersent"
-        A recurrent encoder of word vectors, trained on pairs of sentences.
-    vectors : str
-        Name of the evaluator whose word vectors it reads, of family vectors or word2vec.
-    path : Location or None
-        Official weights (infersent1.pkl, infersent2.pkl); null: it is trained here.
-    version : 1 or 2
-        Of official weights: 1 read GloVe vectors, 2 those of fastText.
-    corpus : str or None
-        Name of the corpus it is trained on, to tell the next sentence of a document from a random
-        one.
-    pairs : Location or None
-        File of pairs of sentences with a label or a score that it is trained on instead: JSONL of
-        SNLI or MultiNLI, TSV or CSV with a line of names. With `path` the official encoder stays as
-        it is, and the classifier of equation 6 alone is trained on it.
-    first : str or None
-        Name of the column with the first sentences; null: sentence1, or the first column.
-    second : str or None
-        Name of the column with the second sentences; null: sentence2, or the second column.
-    label : str or None
-        Name of the column with labels or scores; null: gold_label, or the third column.
-    valid_pairs : Location or None
-        File of pairs that the training is watched on; null: a tenth of those of `pairs`.
-    architecture : InferSentOptions
-        Sizes of the network.
-    training : PairTraining
-        How it is trained.
+    family: A recurrent encoder of word vectors, trained on pairs of sentences.
+    vectors: Name of the evaluator whose word vectors it reads, of family vectors or word2vec.
+    path: Official weights (infersent1.pkl, infersent2.pkl); null: it is trained here.
+    version: Of official weights: 1 read GloVe vectors, 2 those of fastText.
+    corpus: Name of the corpus it is trained on, to tell the next sentence of a document from a
+        random one.
+    pairs: File of pairs of sentences with a label or a score that it is trained on instead: JSONL
+        of SNLI or MultiNLI, TSV or CSV with a line of names. With `path` the official encoder stays
+        as it is, and the classifier of equation 6 alone is trained on it.
+    first: Name of the column with the first sentences; null: sentence1, or the first column.
+    second: Name of the column with the second sentences; null: sentence2, or the second column.
+    label: Name of the column with labels or scores; null: gold_label, or the third column.
+    valid_pairs: File of pairs that the training is watched on; null: a tenth of those of `pairs`.
+    architecture: Sizes of the network.
+    training: How it is trained.
     """
 
     family: Literal["infersent"]
@@ -63,25 +50,18 @@ class InferSentSection(Section):
     second: str | None = None
     label: str | None = None
     valid_pairs: Location | None = None
-    architecture: InferSentOptions = field(default_factory=InferSentOptions)
-    training: PairTraining = field(default_factory=PairTraining)
+    architecture: InferSentOptions = InferSentOptions()
+    training: PairTraining = PairTraining()
 
 
-@dataclass(frozen=True)
-class SentenceTransformersSection(Section):
+class SentenceTransformersSection(SectionModel):
     """Section of an encoder of sentence-transformers.
 
-    Attributes
-    ----------
-    family : "sentence-transformers"
-        An encoder in a folder of sentence-transformers.
-    package : "minilm" or None
-        A package with weights inside, of the extra `pretrained`; null: a folder.
-    path : str or None
-        The folder; its weights are safetensors, and it has no code of its own.
-    when_missing : str
-        Where the package is not installed: leave-out, error, or the name of the evaluator that
-        stands in.
+    family: An encoder in a folder of sentence-transformers.
+    package: A package with weights inside, of the extra `pretrained`; null: a folder.
+    path: The folder; its weights are safetensors, and it has no code of its own.
+    when_missing: Where the package is not installed: leave-out, error, or the name of the evaluator
+        that stands in.
     """
 
     family: Literal["sentence-transformers"]
@@ -90,32 +70,19 @@ class SentenceTransformersSection(Section):
     when_missing: Missing = "leave-out"
 
 
-@dataclass(frozen=True)
-class SkipThoughtSection(Section):
+class SkipThoughtSection(SectionModel):
     """Section of a SkipThought evaluator.
 
-    Attributes
-    ----------
-    family : "skipthought"
-        A recurrent encoder of words, trained to predict the sentences before and after.
-    uni : Location or None
-        Official weights uni_skip.npz; null: none.
-    uni_table : Location or None
-        Its word vectors, utable.npy.
-    bi : Location or None
-        Official weights bi_skip.npz; null: none. With both the vectors stand side by side.
-    bi_table : Location or None
-        Its word vectors, btable.npy.
-    dictionary : Location or None
-        The words of the tables, dictionary.txt.
-    corpus : str or None
-        Name of the corpus it is trained on, where there are no official weights.
-    vocabulary : str or None
-        Name of its closed vocabulary.
-    architecture : SkipThoughtOptions
-        Sizes of the network.
-    training : EvaluatorTraining
-        How it is trained.
+    family: A recurrent encoder of words, trained to predict the sentences before and after.
+    uni: Official weights uni_skip.npz; null: none.
+    uni_table: Its word vectors, utable.npy.
+    bi: Official weights bi_skip.npz; null: none. With both the vectors stand side by side.
+    bi_table: Its word vectors, btable.npy.
+    dictionary: The words of the tables, dictionary.txt.
+    corpus: Name of the corpus it is trained on, where there are no official weights.
+    vocabulary: Name of its closed vocabulary.
+    architecture: Sizes of the network.
+    training: How it is trained.
     """
 
     family: Literal["skipthought"]
@@ -126,24 +93,17 @@ class SkipThoughtSection(Section):
     dictionary: Location | None = None
     corpus: str | None = None
     vocabulary: str | None = None
-    architecture: SkipThoughtOptions = field(default_factory=SkipThoughtOptions)
-    training: EvaluatorTraining = field(default_factory=EvaluatorTraining)
+    architecture: SkipThoughtOptions = SkipThoughtOptions()
+    training: EvaluatorTraining = EvaluatorTraining()
 
 
-@dataclass(frozen=True)
-class TransformerSection(Section):
+class TransformerSection(SectionModel):
     """Section of a Transformer evaluator.
 
-    Attributes
-    ----------
-    family : "transformer"
-        Inner products of the hidden states of the upper layers of a Transformer.
-    model : str or None
-        Name of a Transformer among the models of the run.
-    path : str or None
-        Folder of an encoder or language model of Hugging Face, with safetensors; instead of it.
-    layers : int
-        K, the upper layers whose states are compared.
+    family: Inner products of the hidden states of the upper layers of a Transformer.
+    model: Name of a Transformer among the models of the run.
+    path: Folder of an encoder or language model of Hugging Face, with safetensors; instead of it.
+    layers: K, the upper layers whose states are compared.
     """
 
     family: Literal["transformer"]
@@ -152,23 +112,15 @@ class TransformerSection(Section):
     layers: Layers = 2
 
 
-@dataclass(frozen=True)
-class VectorsSection(Section):
+class VectorsSection(SectionModel):
     """Section of a table of word vectors.
 
-    Attributes
-    ----------
-    family : "vectors"
-        A table of word vectors: GloVe, word2vec, fastText.
-    package : "glove" or None
-        A package with vectors inside, of the extra `pretrained`; null: a file.
-    path : Location or None
-        The file: text or binary, gzipped or not.
-    width : int or None
-        Numbers of a vector, where another number shall be an error.
-    when_missing : str
-        Where the package is not installed: leave-out, error, or the name of the evaluator that
-        stands in.
+    family: A table of word vectors: GloVe, word2vec, fastText.
+    package: A package with vectors inside, of the extra `pretrained`; null: a file.
+    path: The file: text or binary, gzipped or not.
+    width: Numbers of a vector, where another number shall be an error.
+    when_missing: Where the package is not installed: leave-out, error, or the name of the evaluator
+        that stands in.
     """
 
     family: Literal["vectors"]
@@ -178,26 +130,16 @@ class VectorsSection(Section):
     when_missing: Missing = "leave-out"
 
 
-@dataclass(frozen=True)
-class Word2VecSection(Section):
+class Word2VecSection(SectionModel):
     """Section of word vectors that are trained on a corpus of the run.
 
-    Attributes
-    ----------
-    family : "word2vec"
-        Word vectors of the training split of a corpus (skip-gram with negative samples).
-    corpus : str
-        Name of the corpus.
-    width : int
-        Numbers of a vector.
-    window : int
-        Words on either side that are predicted.
-    minimum_count : int
-        A word seen less often has no vector.
-    negatives : int
-        Negative samples of each word.
-    epochs : int
-        Passes over the corpus.
+    family: Word vectors of the training split of a corpus (skip-gram with negative samples).
+    corpus: Name of the corpus.
+    width: Numbers of a vector.
+    window: Words on either side that are predicted.
+    minimum_count: A word seen less often has no vector.
+    negatives: Negative samples of each word.
+    epochs: Passes over the corpus.
     """
 
     family: Literal["word2vec"]
@@ -209,11 +151,12 @@ class Word2VecSection(Section):
     epochs: Count = 5
 
 
-EvaluatorSection = (
+EvaluatorSection = Annotated[
     InferSentSection
     | SentenceTransformersSection
     | SkipThoughtSection
     | TransformerSection
     | VectorsSection
-    | Word2VecSection
-)
+    | Word2VecSection,
+    Field(discriminator="family"),
+]

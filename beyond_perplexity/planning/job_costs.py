@@ -173,7 +173,7 @@ class Work:
     def training(self, name: str) -> dict[str, Any]:
         """Return the options of a model's training with all defaults."""
         model = self.models.find(name)
-        kind = FAMILIES[model["family"]].training.rpartition(":")[2]
+        kind = FAMILIES[model["family"]].training
         return with_defaults(kind, model["training"] or {})
 
     def _count_tokens(self, corpus: str) -> float:

@@ -11,7 +11,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.parameters import Config, architecture
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
 LEAST_REPLICATES = 10  # of few samples; a density needs 8
@@ -104,15 +104,13 @@ def _check_family(name: str, proposal: Mapping[str, Any], model: Mapping[str, An
             )
 
 
-def _share_options(name: str, config: Config, definitions: Mapping[str, Any]) -> None:
+def _share_options(name: str, config: Config) -> None:
     """Give a proposal, in place, the options of its model that decide which latents there are."""
     proposal = config["proposals"][name]
     model = config["models"][proposal["model"]]
-    described = definitions.get(f"architecture-{model['family']}", {}).get("properties", {})
-    own = proposal["architecture"]
+    own, held = proposal["architecture"], architecture(model)
     for option in FAMILIES[proposal["family"]].shares:
-        default = described.get(option, {}).get("x-default")
-        wanted = model["architecture"].get(option, default)
+        wanted = held[option]
         if own.setdefault(option, wanted) != wanted:
             raise InputError(
                 f"proposals.{name}.architecture.{option}: is {own[option]}, but {wanted} in "
@@ -178,11 +176,10 @@ def _check_beside(name: str, config: Config) -> None:
         )
 
 
-def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
+def check_latent_models(config: Config) -> None:
     """Check models with latent variables, proposals and importance sampling.
 
-    Proposals get, in place, the options that they share with their models; `definitions` of the
-    schema know the defaults of the architectures.
+    Proposals get, in place, the options that they share with their models.
     """
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind == "latent":
@@ -199,7 +196,7 @@ def check_latent_models(config: Config, definitions: Mapping[str, Any]) -> None:
         _check_family(name, proposal, config["models"][proposal["model"]])
         _check_training(f"proposals.{name}", proposal["training"])
         _check_temperatures(f"proposals.{name}.temperatures", proposal["temperatures"])
-        _share_options(name, config, definitions)
+        _share_options(name, config)
     _check_reduction(config)
     for name in config["importance"]["proposals"] or []:
         require("importance.proposals", name, config["proposals"], "proposal")

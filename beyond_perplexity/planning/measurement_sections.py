@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
+from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.importance.ways_to_draw import (
@@ -14,51 +14,40 @@ from beyond_perplexity.importance.ways_to_draw import (
     SimulationOptions,
     SMCOptions,
 )
-from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
+from beyond_perplexity.planning.sections import NO_NAMES, Late, Name, SectionModel
 from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
-from beyond_perplexity.tendencies.options import (
+from beyond_perplexity.tendencies.definitions import (
     EmbeddingOptions,
     MeasurementOptions,
     SampleSizeOptions,
     SensitivityOptions,
 )
 
+_GRAPH = "beyond_perplexity.models.latents.kglm_embedding:GraphOptions"
 SplitName = Annotated[str, Limit(enum=SPLITS)]
 
 
-@dataclass(frozen=True)
-class Tendencies(Section):
+class Tendencies(SectionModel):
     """Section ``tendencies``.
 
-    Attributes
-    ----------
-    stop_words : Location
-        auto (the list of the corpus' language, gensim's for English), gensim, nltk (NLTK's
+    stop_words: auto (the list of the corpus' language, gensim's for English), gensim, nltk (NLTK's
         installed data), or a list with one word a line: a path or an address.
-    count_s_symbols : bool
-        Currency, math and other Unicode S* tokens count as symbols, as punctuation and numerals do.
-    maximum_tokens : int or None
-        One cap of length for models and human text: tokens (words) of a document that are read. The
-        rest of a longer one is cut off, and such documents are counted. null: none.
-    minimum_tokens : int
-        Documents of fewer tokens (headings and the like) are left out, on both sides.
-    documents_per_count : int
-        Documents that one job counts: as many shards as hold them. A body of text with
-        more is counted by several jobs, whose counts are added up; one that has grown is counted
-        again from the first job on that was not full.
-    resamples : int
-        Random subsets of the training split, as large as the reference, that Table 4's standard
-        deviations come from.
-    measurement : MeasurementOptions
-        Fits, permutations and bootstrap.
-    sample_size : SampleSizeOptions
-        Measures of random subsets, which show how many documents a conclusion needs.
-    sensitivity : SensitivityOptions
-        The smallest shift of each tendency that numbers of documents detect.
-    embedding : EmbeddingOptions or None
-        Documents are compared by their vectors as well; null: they are not.
+    count_s_symbols: Currency, math and other Unicode S* tokens count as symbols, as punctuation and
+        numerals do.
+    maximum_tokens: One cap of length for models and human text: tokens (words) of a document that
+        are read. The rest of a longer one is cut off, and such documents are counted. null: none.
+    minimum_tokens: Documents of fewer tokens (headings and the like) are left out, on both sides.
+    documents_per_count: Documents that one job counts: as many shards as hold them. A body of text
+        with more is counted by several jobs, whose counts are added up; one that has grown is
+        counted again from the first job on that was not full.
+    resamples: Random subsets of the training split, as large as the reference, that Table 4's
+        standard deviations come from.
+    measurement: Fits, permutations and bootstrap.
+    sample_size: Measures of random subsets, which show how many documents a conclusion needs.
+    sensitivity: The smallest shift of each tendency that numbers of documents detect.
+    embedding: Documents are compared by their vectors as well; null: they are not.
     """
 
     stop_words: Location = "auto"
@@ -67,69 +56,47 @@ class Tendencies(Section):
     minimum_tokens: Natural = 0
     documents_per_count: Count = 1_000_000
     resamples: Annotated[int, Limit(minimum=2)] = 10
-    measurement: MeasurementOptions = field(default_factory=MeasurementOptions)
-    sample_size: SampleSizeOptions = field(default_factory=SampleSizeOptions)
-    sensitivity: SensitivityOptions = field(default_factory=SensitivityOptions)
+    measurement: MeasurementOptions = MeasurementOptions()
+    sample_size: SampleSizeOptions = SampleSizeOptions()
+    sensitivity: SensitivityOptions = SensitivityOptions()
     embedding: EmbeddingOptions | None = None
 
 
-@dataclass(frozen=True)
-class Perplexity(Section):
+class Perplexity(SectionModel):
     """Section ``perplexity``.
 
-    Attributes
-    ----------
-    split : str
-        The split that is scored.
+    split: The split that is scored.
     """
 
     split: SplitName = "test"
 
 
-@dataclass(frozen=True)
-class Importance(Section):
+class Importance(SectionModel):
     """Section ``importance``.
 
-    Attributes
-    ----------
-    proposals : list of str or None
-        Names of the proposals that are drawn from; null takes all.
-    split : str
-        The split whose instances (sentences or documents) are weighed.
-    instances : int
-        Instances of the split, chosen at random; fewer if it has fewer.
-    samples : int
-        K, samples of each instance.
-    temperatures : list of float or None
-        Temperatures of the proposals; of several, log q of every sample is kept at each of them.
-    beams : list of int
-        Sizes of the beams of beam marginalization.
-    smc : SMCOptions or None
-        Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
+    proposals: Names of the proposals that are drawn from; null takes all.
+    split: The split whose instances (sentences or documents) are weighed.
+    instances: Instances of the split, chosen at random; fewer if it has fewer.
+    samples: K, samples of each instance.
+    temperatures: Temperatures of the proposals; of several, log q of every sample is kept at each
+        of them.
+    beams: Sizes of the beams of beam marginalization.
+    smc: Sequential Monte Carlo with every proposal of a model that goes word by word; null leaves
         it out.
-    bidirectional : SimulationOptions or None
-        Every proposal on documents that its model generates, with a known draw from the posterior:
-        the gap of its estimates from both sides; null leaves it out.
-    posterior : PosteriorOptions or None
-        Latents under the posterior and under every proposal, held against the annotation; null
-        leaves them out.
-    reduction : ReductionOptions
-        Subsets, bootstraps and replicates that the weights are reduced with.
-    graph : GraphOptions
-        Embeddings of the knowledge graph (TransE).
-    choose : "none" or "validation"
-        Whether the same is drawn on the validation split too, where temperature and estimator are
-        then chosen: a bound that the reported split did not choose stays one in expectation.
-    beside : list of str or None
-        Models without latent variables that are scored on the same instances, each beside the
+    bidirectional: Every proposal on documents that its model generates, with a known draw from the
+        posterior: the gap of its estimates from both sides; null leaves it out.
+    posterior: Latents under the posterior and under every proposal, held against the annotation;
+        null leaves them out.
+    reduction: Subsets, bootstraps and replicates that the weights are reduced with.
+    graph: Embeddings of the knowledge graph (TransE).
+    choose: Whether the same is drawn on the validation split too, where temperature and estimator
+        are then chosen: a bound that the reported split did not choose stays one in expectation.
+    beside: Models without latent variables that are scored on the same instances, each beside the
         latent models of its corpus and vocabulary; null: the first LSTM and the first Transformer
         of the run.
-    instances_per_shard : int
-        Instances of one job.
-    samples_per_shard : int
-        Samples of each instance in one job; 10 to 90 minutes of work on a cluster.
-    runs_per_shard : int
-        Runs of sequential Monte Carlo of each instance in one job.
+    instances_per_shard: Instances of one job.
+    samples_per_shard: Samples of each instance in one job; 10 to 90 minutes of work on a cluster.
+    runs_per_shard: Runs of sequential Monte Carlo of each instance in one job.
     """
 
     proposals: Names | None = None
@@ -138,11 +105,11 @@ class Importance(Section):
     samples: Count = 100
     temperatures: Temperatures | None = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
     beams: Annotated[tuple[Count, ...], Limit(uniqueItems=True)] = (1, 10, 100)
-    smc: SMCOptions | None = field(default_factory=SMCOptions)
+    smc: SMCOptions | None = SMCOptions()
     bidirectional: SimulationOptions | None = None
-    posterior: PosteriorOptions | None = field(default_factory=PosteriorOptions)
-    reduction: ReductionOptions = field(default_factory=ReductionOptions)
-    graph: GraphOptions = field(default_factory=GraphOptions)
+    posterior: PosteriorOptions | None = PosteriorOptions()
+    reduction: ReductionOptions = ReductionOptions()
+    graph: Annotated[dict[str, Any], Late(_GRAPH)] = NO_NAMES
     choose: Literal["none", "validation"] = "none"
     beside: Names | None = None
     instances_per_shard: Count = 100
@@ -153,17 +120,13 @@ class Importance(Section):
 DistortionLevels = Annotated[tuple[Share, ...], Limit(uniqueItems=True)]
 
 
-@dataclass(frozen=True)
-class BroughtPairs(Section):
+class BroughtPairs(SectionModel):
     """Pairs of a good and a bad sentence that you bring.
 
-    Attributes
-    ----------
-    path : Location
-        JSONL with an object a line, or TSV with a line of names: sentence_good and sentence_bad, or
-        good and bad; phenomenon or UID.
-    tokenized : bool
-        The sentences are cleaned already; else they are cleaned like the corpus of each model.
+    path: JSONL with an object a line, or TSV with a line of names: sentence_good and sentence_bad,
+        or good and bad; phenomenon or UID.
+    tokenized: The sentences are cleaned already; else they are cleaned like the corpus of each
+        model.
     """
 
     path: Location
@@ -174,72 +137,51 @@ class BroughtPairs(Section):
 class Partition(PartitionOptions, Section):
     """The partition function of models without a likelihood, by importance sampling.
 
-    Attributes
-    ----------
-    proposal : str or None
-        Name of the language model whose words it is estimated from, with the vocabulary of all
-        such models; null: it is not estimated.
+    proposal: Name of the language model whose words it is estimated from, with the vocabulary of
+        all such models; null: it is not estimated.
     """
 
     proposal: str | None = None
 
 
-@dataclass(frozen=True)
-class Contrastive(Section):
+class Contrastive(SectionModel):
     """Section ``contrastive``.
 
-    Attributes
-    ----------
-    models : list of str
-        Names of the models that are scored, of any family with scores: also those that generate
+    models: Names of the models that are scored, of any family with scores: also those that generate
         nothing.
-    split : str
-        The split that is distorted.
-    sentences : int
-        Sentences of each corpus that are scored at most: of documents in a random order, the same
-        for all models.
-    documents_are_sentences : bool, dict of str to bool, or None
-        Every document is one sentence (of each corpus named here); null: those of a treebank whose
-        trees are documents are. Of other documents a sentence ends after a run of ``.``, ``!`` and
-        ``?``. Nothing is moved from one sentence to another.
-    levels : list of float
-        Levels of distortion: the probability that a word is hit.
-    draws : int
-        Distortions at each of them.
-    curve : list of float
-        Further levels, for the curve of contrastive entropy against distortion.
-    curve_draws : int
-        Distortions at each of those.
-    base_level : float
-        The level whose contrastive entropy the ratio divides by.
-    distortion : DistortionOptions
-        What happens to a word that is hit.
-    vocabulary : str or None
-        Name of the closed vocabulary that substitutes come from; null: that of the first listed
-        model of the corpus that has one.
-    pairs : dict of str to BroughtPairs
-        Files of pairs that are brought, by name; every listed model scores them.
-    partition : Partition
-        How the partition function of models without a likelihood is estimated.
-    sentences_per_shard : int
-        Sentences of one job.
-    draws_per_shard : int
-        Distortions at each level in one job; 10 to 90 minutes of work on a cluster.
+    split: The split that is distorted.
+    sentences: Sentences of each corpus that are scored at most: of documents in a random order, the
+        same for all models.
+    documents_are_sentences: Every document is one sentence (of each corpus named here); null: those
+        of a treebank whose trees are documents are. Of other documents a sentence ends after a run
+        of ``.``, ``!`` and ``?``. Nothing is moved from one sentence to another.
+    levels: Levels of distortion: the probability that a word is hit.
+    draws: Distortions at each of them.
+    curve: Further levels, for the curve of contrastive entropy against distortion.
+    curve_draws: Distortions at each of those.
+    base_level: The level whose contrastive entropy the ratio divides by.
+    distortion: What happens to a word that is hit.
+    vocabulary: Name of the closed vocabulary that substitutes come from; null: that of the first
+        listed model of the corpus that has one.
+    pairs: Files of pairs that are brought, by name; every listed model scores them.
+    partition: How the partition function of models without a likelihood is estimated.
+    sentences_per_shard: Sentences of one job.
+    draws_per_shard: Distortions at each level in one job; 10 to 90 minutes of work on a cluster.
     """
 
     models: Names = ()
     split: SplitName = "test"
     sentences: Count = 500
-    documents_are_sentences: bool | dict[str, bool] | None = None
+    documents_are_sentences: bool | dict[Name, bool] | None = None
     levels: Annotated[DistortionLevels, Limit(minItems=1)] = (0.1, 0.3, 0.5)
     draws: Count = 10
     curve: DistortionLevels = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     curve_draws: Count = 2
     base_level: Share = 0.1
-    distortion: DistortionOptions = field(default_factory=DistortionOptions)
+    distortion: DistortionOptions = DistortionOptions()
     vocabulary: str | None = None
-    pairs: dict[str, BroughtPairs] = field(default_factory=dict)
-    partition: Partition = field(default_factory=Partition)
+    pairs: dict[Name, BroughtPairs] = NO_NAMES
+    partition: Partition = Partition()
     sentences_per_shard: Count = 20_000
     draws_per_shard: Count = 10
 
@@ -249,53 +191,37 @@ SplitNames = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class HumanScores(Section):
+class HumanScores(SectionModel):
     """Pairs of texts with a score that people gave.
 
-    Attributes
-    ----------
-    path : Location
-        TSV or CSV with a line of names; the first two columns are the texts.
-    gold : str
-        Name of the column of the scores.
+    path: TSV or CSV with a line of names; the first two columns are the texts.
+    gold: Name of the column of the scores.
     """
 
     path: Location
     gold: str = "score"
 
 
-@dataclass(frozen=True)
-class Semantics(Section):
+class Semantics(SectionModel):
     """Section ``semantics``.
 
-    Attributes
-    ----------
-    models : list of str
-        Names of the models that are asked: those with a likelihood, also those that generate
+    models: Names of the models that are asked: those with a likelihood, also those that generate
         nothing. Without any nothing is made.
-    evaluators : list of str
-        Names of the evaluators of section ``evaluators`` that compare texts; BLEU, accuracy and
-        cross-entropy need none and are always there.
-    splits : list of str
-        The splits whose sentences are predicted.
-    sentences : int
-        Sentences of each of them at most: of documents in a random order, the same for all models
-        of a corpus.
-    samples : int
-        Words that are drawn at each place, beside the likeliest one.
-    continuation : ContinuationOptions or None
-        What models write by themselves after the first words of a sentence; null: nothing.
-    documents_are_sentences : bool, dict of str to bool, or None
-        Every document is one sentence (of each corpus named here); null: those of a treebank whose
-        trees are documents are. Of other documents a sentence ends after a run of ``.``, ``!`` and
-        ``?``.
-    measures : MeasureOptions
-        Constants of the measures.
-    human_scores : dict of str to HumanScores
-        Files of pairs with scores that people gave, by name; each evaluator is held against them.
-    sentences_per_shard : int
-        Sentences of each split in one job; 10 to 90 minutes of work on a cluster.
+    evaluators: Names of the evaluators of section ``evaluators`` that compare texts; BLEU, accuracy
+        and cross-entropy need none and are always there.
+    splits: The splits whose sentences are predicted.
+    sentences: Sentences of each of them at most: of documents in a random order, the same for all
+        models of a corpus.
+    samples: Words that are drawn at each place, beside the likeliest one.
+    continuation: What models write by themselves after the first words of a sentence; null:
+        nothing.
+    documents_are_sentences: Every document is one sentence (of each corpus named here); null: those
+        of a treebank whose trees are documents are. Of other documents a sentence ends after a run
+        of ``.``, ``!`` and ``?``.
+    measures: Constants of the measures.
+    human_scores: Files of pairs with scores that people gave, by name; each evaluator is held
+        against them.
+    sentences_per_shard: Sentences of each split in one job; 10 to 90 minutes of work on a cluster.
     """
 
     models: Names = ()
@@ -304,7 +230,7 @@ class Semantics(Section):
     sentences: Count = 500
     samples: Natural = 3
     continuation: ContinuationOptions | None = None
-    documents_are_sentences: bool | dict[str, bool] | None = None
-    measures: MeasureOptions = field(default_factory=MeasureOptions)
-    human_scores: dict[str, HumanScores] = field(default_factory=dict)
+    documents_are_sentences: bool | dict[Name, bool] | None = None
+    measures: MeasureOptions = MeasureOptions()
+    human_scores: dict[Name, HumanScores] = NO_NAMES
     sentences_per_shard: Count = 20_000

@@ -53,7 +53,7 @@ class Models:
         So it trains nothing anew, and neither does an option that is new.
         """
         model, row = self.find(name), self.row(name)
-        given, kind = model["training"], row.training.partition(":")[2]
+        given, kind = model["training"], row.training
         training = without_defaults(kind, given)
         if given and not training and row.kind == "brought":  # none: it would not be trained
             training = dict([min(with_defaults(kind, {}).items())])

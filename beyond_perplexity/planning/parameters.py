@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from pkgutil import resolve_name
 from typing import Any
-
-import yaml
 
 from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.storage.fingerprint import ROOT
+from beyond_perplexity.planning.sections import Nothing, defaults_of, read_late, read_section
 
 Config = Mapping[str, Any]
 
@@ -55,33 +53,24 @@ def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
     return of_trees if given is None else bool(given)
 
 
-@cache
-def _definitions() -> Mapping[str, Any]:
-    text = (ROOT / "rules" / "config.schema.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))[
-        "$defs"
-    ]
-    return found
+def with_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job, ``module:Dataclass``, with the defaults of those not given."""
+    return {**defaults_of(resolve_name(options)), **given}
 
 
-def with_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with the defaults of their definition in the schema, where there is such."""
-    return {**_defaults(name), **given}
-
-
-def without_defaults(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options without those that have the default of their definition anyway."""
-    defaults = _defaults(name)
+def without_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job without those that have their default anyway."""
+    defaults = defaults_of(resolve_name(options))
     return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
 
 
-def _defaults(name: str) -> dict[str, Any]:
-    properties = _definitions().get(name, {}).get("properties", {})
-    return {
-        key: held.get("x-default", held.get("default"))
-        for key, held in properties.items()
-        if "x-default" in held or "default" in held
-    }
+def architecture(model: Mapping[str, Any], where: str = "architecture") -> dict[str, Any]:
+    """Check the architecture of a model or proposal and return it with its defaults."""
+    options, given = FAMILIES[model["family"]].options, model.get("architecture", {})
+    if options is None:
+        read_section(Nothing, given, where)
+        return {}
+    return read_late(options, given, where)
 
 
 _CAP = "maximum_"  # begins the name of an option of an architecture that is a cap
@@ -97,10 +86,10 @@ def caps(options: Mapping[str, Any]) -> list[str]:
     """
     family, given = options["family"], options.get("training", {})
     row = FAMILIES[family]
-    held = with_defaults(f"architecture-{family}", options.get("architecture", {}))
+    held = architecture(options)
     found = {key: value for key, value in held.items() if key.startswith(_CAP)}
     if row.kind in ("trained", "unnormalized") or (row.kind == "brought" and given):
-        training = with_defaults(row.training.partition(":")[2], given)
+        training = with_defaults(row.training, given)
         if _PIECE in training:
             found[f"training.{_PIECE}"] = training[_PIECE]
     return [f"{key} {value}" for key, value in found.items()]

@@ -101,7 +101,7 @@ def run_plan(
 def _checked(config: Mapping[str, Any]) -> Run:
     """Return the run of a configuration, which keeps no defaults."""
     held = copy.deepcopy(dict(config))
-    validate(held, ROOT / "rules" / "config.schema.yaml")
+    validate(held)
     return Run(held)
 
 

@@ -15,7 +15,7 @@ from beyond_perplexity.planning.parameters import Config
 from beyond_perplexity.planning.report import Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
 from beyond_perplexity.planning.semantics import SemanticsPlan
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 
 _FOLDER = "<results>/relations"
 RELATIONS = ("measures", "correlations", "orders")

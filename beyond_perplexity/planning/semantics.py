@@ -10,6 +10,7 @@ from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.models import Models, SentenceSection, check_scored
 from beyond_perplexity.planning.parameters import Config, as_json
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
+from beyond_perplexity.semantics.evaluators.families import evaluator_modules
 from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY
 
 PROBED = 500  # sentences at most that show what an evaluator notices
@@ -58,7 +59,9 @@ class SemanticsPlan(SentenceSection):
 
     def evaluator_code(self, evaluator: str) -> list[str]:
         """List the source files that running an evaluator depends on."""
-        return [] if evaluator == WORDS_EVALUATOR else self._evaluators.code(evaluator)
+        if evaluator == WORDS_EVALUATOR:
+            return evaluator_modules(evaluator)
+        return self._evaluators.code(evaluator)
 
     def measure_code(self) -> list[str]:
         """List the rows of the measures that the evaluators have at most."""

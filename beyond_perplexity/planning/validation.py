@@ -3,100 +3,35 @@
 from __future__ import annotations
 
 import glob
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
+import typing
+from collections.abc import Mapping
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any
-
-import yaml
-from jsonschema import Draft202012Validator, ValidationError
-from jsonschema.validators import extend
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
 from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SENTENCES, SPLITS
+from beyond_perplexity.corpus.split import SENTENCES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
-from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.configuration import Configuration
 from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
 from beyond_perplexity.planning.evaluators import check_evaluators
 from beyond_perplexity.planning.latent_checks import check_latent_models, require
-from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.measurement_sections import Importance
+from beyond_perplexity.planning.parameters import Config, architecture
 from beyond_perplexity.planning.samples import check_embedding
+from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
 from beyond_perplexity.planning.semantics import check_semantics
-from beyond_perplexity.tendencies.options import (
-    MeasurementOptions,
-    SampleSizeOptions,
-    SensitivityOptions,
-)
+from beyond_perplexity.planning.text_sections import Model, ProposalSection
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.
 UNGENERATING = {"unnormalized": "scores sentences alone"}
-
-# Every process of Snakemake reads the schema; libyaml takes a tenth of the time.
-_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-
-def _filling_validator() -> type[Draft202012Validator]:
-    """Extend the validator: it writes the defaults of the schema, and ``$`` is the end of a text.
-
-    As in the language of JSON schema; Python's also stands before a last line feed.
-    """
-    check = Draft202012Validator.VALIDATORS["properties"]
-
-    def match(
-        validator: Draft202012Validator, pattern: str, instance: Any, schema: Any
-    ) -> Iterator[ValidationError]:
-        whole = f"{pattern[:-1]}\\Z" if pattern.endswith("$") else pattern
-        if isinstance(instance, str) and not re.search(whole, instance):
-            yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-    def fill(
-        validator: Draft202012Validator, properties: Mapping[str, Any], instance: Any, schema: Any
-    ) -> Iterator[ValidationError]:
-        if isinstance(instance, dict):
-            for name, definition in properties.items():
-                if isinstance(definition, dict) and "default" in definition:
-                    instance.setdefault(name, json.loads(json.dumps(definition["default"])))
-        yield from check(validator, properties, instance, schema)
-
-    return extend(Draft202012Validator, {"properties": fill, "pattern": match})
-
-
-def _key(path: Iterable[str | int]) -> str:
-    return ".".join(str(part) for part in path) or "the top level"
-
-
-def _explain(error: ValidationError) -> str:
-    """Say in one line which key is wrong, how, and what is allowed."""
-    if error.context:  # of several alternatives, report the one that came closest
-        closest = max(error.context, key=lambda e: (len(e.absolute_path), e.validator != "type"))
-        return _explain(closest)
-    where, rule, value = _key(error.absolute_path), error.validator, error.validator_value
-    schema: Any = error.schema
-    instance: Any = error.instance
-    if rule == "additionalProperties":
-        allowed = sorted(schema.get("properties", {}))
-        unknown = min(set(instance) - set(allowed))
-        near = get_close_matches(unknown, allowed, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
-        key = _key([*error.absolute_path, unknown])
-        return f"{key}: unknown key{hint}; allowed are {', '.join(allowed) or 'none'}"
-    if rule == "required" and isinstance(value, list):
-        missing = [name for name in value if name not in instance]
-        return f"{where}: key '{missing[0]}' is missing"
-    if rule == "enum" and isinstance(value, list):
-        return f"{where}: {instance!r} is not allowed; choose one of {', '.join(map(str, value))}"
-    return f"{where}: {error.message}"
 
 
 def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Config) -> None:
@@ -192,13 +127,10 @@ def _check_folders(config: Config) -> None:
             )
 
 
-def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
+def _check_lengths(config: Config) -> None:
     length = config["generation"]["maximum_length"]
     for name in config["generation"]["models"]:
-        model = config["models"][name]
-        options = definitions.get(f"architecture-{model['family']}", {}).get("properties", {})
-        default = options.get("context_length", {}).get("x-default")
-        context = model["architecture"].get("context_length", default)
+        context = architecture(config["models"][name]).get("context_length")
         if context is not None and length > context:
             raise InputError(
                 f"generation.maximum_length: is {length}, but '{name}' conditions on {context} "
@@ -206,24 +138,16 @@ def _check_lengths(config: Config, definitions: Mapping[str, Any]) -> None:
             )
 
 
-def _check_values(config: Config) -> None:
-    """Refuse values that a job would refuse, where telling takes no heavy library."""
-    importance, tendencies = config["importance"], config["tendencies"]
-    checked: list[tuple[str, type[Any], Any]] = [
-        ("importance.smc", SMCOptions, importance["smc"] or {}),
-        ("tendencies.measurement", MeasurementOptions, tendencies["measurement"]),
-        ("tendencies.sample_size", SampleSizeOptions, tendencies["sample_size"]),
-        ("tendencies.sensitivity", SensitivityOptions, tendencies["sensitivity"]),
-    ]
-    for section in ("models", "proposals"):
+def _check_families(config: Config) -> None:
+    """Hold the options of each model and proposal against the dataclasses of its family."""
+    for section, kind in (("models", Model), ("proposals", ProposalSection)):
         for name, held in config[section].items():
-            if "training" in held:
-                kind = resolve_name(FAMILIES[held["family"]].training)
-                checked.append((f"{section}.{name}.training", kind, held["training"]))
-    for name, decoding in config["decodings"].items():
-        checked.append((f"decodings.{name}", DecodingOptions, decoding))
-    for where, kind, values in checked:
-        parse_options(kind, values, f"config: {where}")
+            (mark,) = typing.get_args(keys_of(kind)["training"].hint)[1:]
+            options = mark.choices[held["family"]] or Nothing
+            read_section(options, held["training"], f"{section}.{name}.training")
+            architecture(held, f"{section}.{name}.architecture")
+    (late,) = typing.get_args(keys_of(Importance)["graph"].hint)[1:]
+    read_late(late.options, config["importance"]["graph"], "importance.graph")
 
 
 def _check_splits(config: Config) -> None:
@@ -237,9 +161,6 @@ def _check_splits(config: Config) -> None:
             raise InputError(
                 f"corpora.{name}: key 'split' is missing; give the share of each split, or {{}}"
             )
-        total = sum(corpus["split"][split] for split in SPLITS) if not given else 1.0
-        if abs(total - 1.0) > 1e-9:
-            raise InputError(f"corpora.{name}.split: the shares add up to {total:g}, not to 1")
 
 
 def _check_evaluated_splits(config: Config) -> None:
@@ -307,29 +228,24 @@ def _check_sources(config: Config) -> None:
             raise InputError(f"config: corpora.{name}.{error}") from error
 
 
-def validate(config: dict[str, Any], schema_path: str | Path) -> None:
+def validate(config: dict[str, Any]) -> None:
     """Check a configuration, fill in its defaults and expand patterns of paths, in place."""
-    text = Path(schema_path).read_text(encoding="utf-8")
-    schema = yaml.load(text, Loader=_Loader)
-    validator = _filling_validator()(schema)
     check_values(config)
     _settle_preprocessing(config)
-    errors = sorted(validator.iter_errors(config), key=lambda error: list(map(str, error.path)))
-    if errors:
-        raise InputError("; ".join(dict.fromkeys(f"config: {_explain(e)}" for e in errors)))
+    fill(config, read_section(Configuration, config))
     _check_folders(config)
     check_paths(config)
     _expand_patterns(config)
     _check_sources(config)
     check_text_formats(config)
     _check_splits(config)
-    _check_values(config)
+    _check_families(config)
     _check_references(config)
     _check_published(config)
     _check_sentences(config)
     _check_evaluated_splits(config)
-    _check_lengths(config, schema["$defs"])
-    check_latent_models(config, schema["$defs"])
+    _check_lengths(config)
+    check_latent_models(config)
     check_contrastive(config)
     check_evaluators(config)
     check_embedding(config)

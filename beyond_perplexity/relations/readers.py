@@ -113,12 +113,6 @@ OTHER_FORMS = frozenset(
 _BITS = math.log(2)
 
 
-def _scored_texts(path: str) -> pa.Table:
-    with check_schema(path, DOCUMENT_SCORES) as file:
-        table: pa.Table = file.read(columns=DOCUMENT_SCORES.names)
-    return table
-
-
 def _columns(table: pa.Table, text: str) -> dict[str, Any]:
     table = table.filter(pc.equal(table["scored_text"], text))
     found = {name: table[name].to_numpy() for name in ("doc_id", "bytes", "log_likelihood")}
@@ -137,7 +131,10 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
     the models that are not scored on it. The end of a document counts as a byte. Models that are
     scored on other documents are an InputError.
     """
-    tables = {Path(path).stem: _scored_texts(path) for path in paths}
+    tables = {}
+    for path in paths:
+        with check_schema(path, DOCUMENT_SCORES) as file:
+            tables[Path(path).stem] = file.read(columns=DOCUMENT_SCORES.names)
     texts = {name: set(table["scored_text"].to_pylist()) for name, table in tables.items()}
     kinds = sorted({kind for held in texts.values() for kind in held})  # cleaned before raw
     if not kinds:

@@ -19,9 +19,8 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.compare_options import CompareOptions
-from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasureRow, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
-from beyond_perplexity.tendencies.options import SensitivityOptions
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
@@ -167,7 +166,7 @@ class EmbeddingComparison:
     """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
 
     def __init__(self, options: CompareOptions) -> None:
-        from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+        from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
         self._options, self._most = options, options.most_embedded()
         evaluator = named_evaluator(str(options.embedding))

@@ -241,10 +241,7 @@ def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
     _, code = np.unique(held.groups, return_inverse=True)  # of hashes: in a random order
     block = code % BLOCKS
     sizes = np.bincount(block)
-    counts = {
-        "n": max(int(own.sum()) for own in complete),
-        "groups": len(np.unique(held.groups)),
-    }
+    counts = {"n": max(int(own.sum()) for own in complete), "groups": len(np.unique(held.groups))}
     for method, ranks in _METHODS.items():
         whole = _matrices(values, complete, ranks=ranks)
         vary = np.isfinite(whole)  # of a model that always predicts the same word nothing does

@@ -102,15 +102,14 @@ def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str
     """List measures and files by evaluator, in the order of the files."""
     found: dict[str, tuple[list[str], list[str | Path]]] = {}
     for path in paths:
-        check_schema(path, SEMANTIC_SCORES).close()
-        for batch in read_batches(path, SEMANTIC_SCORES, ["evaluator", "measure"]):
-            pairs = pa.table({name: batch.column(name) for name in batch.schema.names})
-            for pair in pairs.group_by(pairs.column_names).aggregate([]).to_pylist():
-                measures, files = found.setdefault(pair["evaluator"], ([], []))
-                if pair["measure"] not in measures:
-                    measures.append(pair["measure"])
-                if path not in files:
-                    files.append(path)
+        with check_schema(path, SEMANTIC_SCORES) as file:
+            table = file.read(columns=["evaluator", "measure"])
+        for pair in table.group_by(table.column_names).aggregate([]).to_pylist():
+            measures, files = found.setdefault(pair["evaluator"], ([], []))
+            if pair["measure"] not in measures:
+                measures.append(pair["measure"])
+            if path not in files:
+                files.append(path)
     if not found:
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score some")
     order = list(MEASURES)
@@ -194,15 +193,12 @@ class FloorIntervals(NamedTuple):
 
 def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]]:
     """Return by split which shares of the words of targets and of predictions are unknown."""
-    sums: dict[str, np.ndarray] = {}
-    columns = ("words", "unknown_target", "unknown_predicted")
-    for batch in read_batches(paths, PREDICTIONS, ["split", *columns]):
-        splits = batch.column("split").to_numpy(zero_copy_only=False)
-        counts = np.stack([batch.column(name).to_numpy().astype(np.int64) for name in columns], 1)
-        for split in dict.fromkeys(splits.tolist()):
-            held = sums.setdefault(split, np.zeros(3, np.int64))
-            held += counts[splits == split].sum(axis=0)
-    return {split: (held[1] / held[0], held[2] / held[0]) for split, held in sums.items()}
+    names = ("words", "unknown_target", "unknown_predicted")
+    schema = pa.schema([PREDICTIONS.field(name) for name in ("split", *names)])
+    table = pa.Table.from_batches(read_batches(paths, PREDICTIONS, schema.names), schema)
+    sums = table.group_by("split").aggregate([(name, "sum") for name in names]).to_pylist()
+    shares = [[row[f"{name}_sum"] / row["words_sum"] for name in names[1:]] for row in sums]
+    return {row["split"]: (own[0], own[1]) for row, own in zip(sums, shares, strict=True)}
 
 
 def _fraction(sums: KindSums, measure: Measure) -> Fraction:
@@ -246,14 +242,13 @@ def _find(
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
         floor = kinds[other].statistics if other in kinds else None
-        order = BLEU_NAMES[name]
-        return FloorIntervals(
-            *bleu_intervals(kinds[kind].statistics, floor, order, resamples, seed)
-        )
-    if kind == PROPER:
-        parts = [_proper(kinds, one, measure) for one in (source, other) if one in kinds]
-    else:
-        parts = [_fraction(kinds[one], measure) for one in (source, other) if one in kinds]
+        own = kinds[kind].statistics
+        return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
+    parts = [
+        _proper(kinds, one, measure) if kind == PROPER else _fraction(kinds[one], measure)
+        for one in (source, other)
+        if one in kinds
+    ]
     return fraction_intervals(parts[0], parts[1] if len(parts) > 1 else None)
 
 

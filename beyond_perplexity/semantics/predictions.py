@@ -252,14 +252,24 @@ def _write(
 _SAMPLE = "semantics/sample"  # of the random streams
 
 
-class _Place(NamedTuple):
-    """A sentence: where it is among documents, and in the tokens of its own."""
+class _Sentence(NamedTuple):
+    """A sentence: its document, where it is among the sentences and tokens of that."""
 
-    document: int
-    sentence: int
-    words: list[str]
+    unit: CutDocument
+    place: int
+    document: int  # number of the document
+    ids: np.ndarray  # int32, (n,): of the document
     tokens: slice
     given: int | None  # tokens of its first words, where it is continued
+
+    @property
+    def words(self) -> list[str]:
+        return self.unit.sentences[self.place]
+
+    @property
+    def item(self) -> int:
+        """Key of its random streams."""
+        return sentence_item(self.unit.unit_id, self.place)
 
 
 def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[str]:
@@ -279,69 +289,56 @@ def print_tokens(vocabulary: Vocabulary, texts: Sequence[np.ndarray]) -> list[st
     return found
 
 
-def _place_sentences(
+def _cut_sentences(
     units: Sequence[CutDocument], vocabulary: Vocabulary, prefix: int | None
-) -> tuple[list[np.ndarray], list[_Place]]:
-    """Encode documents: the ids of each, and where their sentences are."""
+) -> list[_Sentence]:
+    """Encode documents, and find their sentences in the tokens."""
     pieces = []
     for unit in units:
         cut = [(words[:prefix], words[len(words[:prefix]) :]) for words in unit.sentences]
         pieces.append([" ".join(part) for parts in cut for part in parts if part])
-    texts, places = [], []
-    for document, (unit, ids) in enumerate(
-        zip(units, vocabulary.encode_pieces(pieces), strict=True)
-    ):
-        texts.append(np.concatenate(ids))
-        sizes = iter([len(part) for part in ids])
-        end = 0
-        for sentence, words in enumerate(unit.sentences):
+    found = []
+    encoded = vocabulary.encode_pieces(pieces)
+    for document, (unit, parts) in enumerate(zip(units, encoded, strict=True)):
+        ids, end = np.concatenate(parts), 0
+        sizes = iter([len(part) for part in parts])
+        for place, words in enumerate(unit.sentences):
             start, first = end, next(sizes)
             end += first + (next(sizes) if len(words[:prefix]) < len(words) else 0)
             given = first if start + first < end else None
-            places.append(_Place(document, sentence, words, slice(start, end), given))
-    return texts, places
+            found.append(_Sentence(unit, place, document, ids, slice(start, end), given))
+    return found
 
 
 def _numbers(
-    units: Sequence[CutDocument],
-    texts: Sequence[np.ndarray],
-    places: Sequence[_Place],
-    samples: int,
-    seed: int,
+    sentences: Sequence[_Sentence], texts: Sequence[np.ndarray], samples: int, seed: int
 ) -> list[np.ndarray]:
     """Return the uniform numbers of every document, (n, S): streams of the sentence and draw."""
     found = [np.empty((len(ids), samples)) for ids in texts]
-    for place in places:
-        item = sentence_item(units[place.document].unit_id, place.sentence)
-        count = place.tokens.stop - place.tokens.start
+    for sentence in sentences:
+        count = sentence.tokens.stop - sentence.tokens.start
         for draw in range(samples):
-            numbers = stream(seed, f"{_SAMPLE}/{draw}", item).random(count)
-            found[place.document][place.tokens, draw] = numbers
+            numbers = stream(seed, f"{_SAMPLE}/{draw}", sentence.item).random(count)
+            found[sentence.document][sentence.tokens, draw] = numbers
     return found
 
 
 def _continue(
-    model: LanguageModel,
-    units: Sequence[CutDocument],
-    texts: Sequence[np.ndarray],
-    places: Sequence[_Place],
-    sampled: bool,
-    seed: int,
+    model: LanguageModel, sentences: Sequence[_Sentence], sampled: bool, seed: int
 ) -> list[np.ndarray | None]:
     """Return the ids of continued sentences, their first words included; None: not continued."""
     prompts = {}
-    for number, place in enumerate(places):
-        if place.given is not None:
-            begin = place.tokens.start + place.given
-            item = sentence_item(units[place.document].unit_id, place.sentence)
-            wanted = place.tokens.stop - begin
-            prompts[number] = Prompt(texts[place.document][:begin], wanted, item)
-    found: list[np.ndarray | None] = [None] * len(places)
+    for number, (*_, ids, tokens, given) in enumerate(sentences):
+        if given is not None:
+            begin = tokens.start + given
+            wanted = tokens.stop - begin
+            prompts[number] = Prompt(ids[:begin], wanted, sentences[number].item)
+    found: list[np.ndarray | None] = [None] * len(sentences)
     written = continue_prompts(model, list(prompts.values()), sampled, seed)
-    for (number, prompt), ids in zip(prompts.items(), written, strict=True):
-        if ids is not None:
-            start = places[number].tokens.start
-            found[number] = np.concatenate([prompt.ids[start:], ids])
+    for (number, prompt), more in zip(prompts.items(), written, strict=True):
+        if more is not None:
+            begun = prompt.ids[sentences[number].tokens.start :]
+            found[number] = np.concatenate([begun, more])
     return found
 
 
@@ -359,38 +356,38 @@ def predict_sentences(
     Columns of schema ``predictions``, less split and partner.
     """
     asked = options.continuation
-    texts, places = _place_sentences(units, vocabulary, asked.prefix if asked else None)
-    numbers = _numbers(units, texts, places, options.samples, seed)
+    sentences = _cut_sentences(units, vocabulary, asked.prefix if asked else None)
+    texts = list({sentence.document: sentence.ids for sentence in sentences}.values())
+    numbers = _numbers(sentences, texts, options.samples, seed)
     words = predict_tokens(model, texts, numbers, batch_positions)
     told: list[np.ndarray] = []  # of each sentence the likeliest tokens, then each draw
-    for place in places:
-        held = words[place.document]
-        told += [held.best[place.tokens], *held.drawn[place.tokens].T]
+    for sentence in sentences:
+        held = words[sentence.document]
+        told += [held.best[sentence.tokens], *held.drawn[sentence.tokens].T]
     printed = print_tokens(vocabulary, told)
     each = 1 + options.samples
-    continued: list[str | None] = [None] * len(places)
+    continued: list[str | None] = [None] * len(sentences)
     if asked is not None:
-        sampled = asked.decoding == "sample"
-        found = _continue(model, units, texts, places, sampled, seed)
+        found = _continue(model, sentences, asked.decoding == "sample", seed)
         lines = iter(print_tokens(vocabulary, [ids for ids in found if ids is not None]))
         continued = [None if ids is None else next(lines) for ids in found]
     rows = [
         {
-            "unit_id": units[place.document].unit_id,
-            "group": units[place.document].group,
-            "sentence": place.sentence,
-            "words": len(place.words),
-            "target": " ".join(place.words),
+            "unit_id": sentence.unit.unit_id,
+            "group": sentence.unit.group,
+            "sentence": sentence.place,
+            "words": len(sentence.words),
+            "target": " ".join(sentence.words),
             "predicted": printed[each * number],
             "samples": printed[each * number + 1 : each * (number + 1)],
             "continued": continued[number],
             "given": None if asked is None or continued[number] is None else asked.prefix,
-            "unknown_target": int((texts[place.document][place.tokens] == UNK).sum()),
-            "unknown_predicted": int((words[place.document].best[place.tokens] == UNK).sum()),
-            "log_prob": float(words[place.document].log_prob[place.tokens].sum()),
+            "unknown_target": int((sentence.ids[sentence.tokens] == UNK).sum()),
+            "unknown_predicted": int((told[each * number] == UNK).sum()),
+            "log_prob": float(words[sentence.document].log_prob[sentence.tokens].sum()),
             "aligned": isinstance(vocabulary, ClosedVocabulary),
         }
-        for number, place in enumerate(places)
+        for number, sentence in enumerate(sentences)
     ]
     names = [name for name in PREDICTIONS.names if name not in ("split", "partner")]
     return {name: [row[name] for row in rows] for name in names}

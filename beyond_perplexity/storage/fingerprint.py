@@ -320,7 +320,7 @@ def _named(reference: str) -> Part:
     return Part(file, name)
 
 
-def follow(references: list[str]) -> set[Part]:
+def reached_parts(references: list[str]) -> set[Part]:
     """Return all parts that are reached from references."""
     waiting = [_named(reference) for reference in references]
     seen = set(waiting)
@@ -345,6 +345,6 @@ def fingerprint(script: str | Path, *others: str | Path) -> str:
 
     Raises FileNotFoundError when there is no such script, definition or row.
     """
-    reached = follow([str(part) for part in (script, *others)])
+    reached = reached_parts([str(part) for part in (script, *others)])
     lines = sorted(_examine(part)[0] for part in reached)
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]

@@ -33,6 +33,7 @@ import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -41,11 +42,16 @@ from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow, tendencies_of
+from beyond_perplexity.tendencies.definitions import (
+    MeasureKey,
+    MeasurementOptions,
+    MeasureRow,
+    SampleSizeOptions,
+    tendencies_of,
+)
 from beyond_perplexity.tendencies.document_measures import distribution
 from beyond_perplexity.tendencies.human_baselines import smaller_floors
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
@@ -175,17 +181,12 @@ def curves(
     tables = []
     for name, points in found.items():
         size = len(points["x"])
-        columns: dict[str, pa.Array] = {
-            "source": pa.array([source] * size, pa.string()),
-            "curve": pa.array([name] * size, pa.string()),
-            "n": pa.array(np.asarray(points["n"]).astype(np.int64)),
-        }
+        columns: dict[str, Any] = {"source": [source] * size, "curve": [name] * size}
+        columns["n"] = np.asarray(points["n"]).astype(np.int64)
         for column in ("x", "y", "low", "high"):
             known = column in points
             columns[column] = (
-                pa.array(np.asarray(points[column], float))
-                if known
-                else pa.nulls(size, pa.float64())
+                np.asarray(points[column], float) if known else pa.nulls(size, pa.float64())
             )
         tables.append(pa.table({column: columns[column] for column in schema.names}, schema))
     return pa.concat_tables([schema.empty_table(), *tables])

@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from scipy.sparse import csc_matrix, csr_matrix
 
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.exchanged_units import side_by_side
 from beyond_perplexity.inference.histogram_draws import (
     DocumentLabels,
     DocumentResample,
+    cut_rows,
     draw_labels,
     draw_weights,
-    take_rows,
 )
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.tokens import TokenBatch, tokenize_batch
@@ -187,14 +187,12 @@ class DocumentCounts:
         self._dtype = np.float32 if pooled.max(initial=0) < _EXACT_FLOAT32 else np.float64
         self._blocks: list[DocumentBlock] = []
         self._values: list[Mapping[str, np.ndarray]] = []  # of the blocks
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="documents-")
 
     def __enter__(self) -> DocumentCounts:
-        self._folder = tempfile.TemporaryDirectory(prefix="documents-")
         return self
 
     def __exit__(self, *_: object) -> None:
-        assert self._folder is not None
         self._folder.cleanup()
 
     def add(self, body: int, texts: Iterable[pa.Array]) -> None:
@@ -210,7 +208,6 @@ class DocumentCounts:
             self._values.append({name: x.astype(np.int32) for name, x in values.items()})
 
     def _new_path(self) -> Path:
-        assert self._folder is not None
         return Path(self._folder.name) / str(len(self._blocks))
 
     @contextmanager
@@ -247,7 +244,7 @@ class DocumentCounts:
 
     def n_documents(self, body: int) -> int:
         """Count the documents of a body."""
-        return sum(block.n_documents for block in self._of(body))
+        return sum(self._sizes(body))
 
     def values(self, body: int) -> dict[str, np.ndarray]:
         """Return what is kept of every document of a body: int32, shape (D,), by name."""
@@ -260,16 +257,18 @@ class DocumentCounts:
     def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
         """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
-        draw = take_rows(chosen[:, None].astype(np.uint16), np.arange(len(chosen)))
-        return self._labelled(self._of(body), 1, draw)[:, 0].astype(np.int64)
+        labels = cut_rows(chosen[:, None].astype(np.uint16), self._sizes(body))
+        return self._labelled(self._of(body), 1, labels)[:, 0].astype(np.int64)
+
+    def _sizes(self, body: int) -> list[int]:
+        return [block.n_documents for block in self._of(body)]
 
     def _labelled(
-        self, chosen: list[DocumentBlock], width: int, draw: Callable[[int], np.ndarray]
+        self, chosen: list[DocumentBlock], width: int, drawn: Iterable[np.ndarray]
     ) -> np.ndarray:
-        """Sum counts where labels are 1; `draw` gives those of the next block, uint16, (D, w)."""
+        """Sum counts where labels are 1, those of each block in turn: uint16, (D, w)."""
         total = np.zeros((len(self._types), width), self._dtype)
-        for block in chosen:
-            labels = draw(block.n_documents)
+        for block, labels in zip(chosen, drawn, strict=True):
             counts = block.labelled(labels)  # (U, w)
             counts[block.frequent] = 0
             where = slice(None) if block.columns is None else block.columns
@@ -278,13 +277,11 @@ class DocumentCounts:
             total[places] += block.labelled_frequent(labels)
         return total
 
-    def _weighted(
-        self, chosen: list[DocumentBlock], width: int, draw: Callable[[int], np.ndarray]
-    ) -> np.ndarray:
-        """Sum counts times weights; `draw` gives those of the next block, float, (D, w)."""
+    def _weighted(self, body: int, width: int, drawn: Iterable[np.ndarray]) -> np.ndarray:
+        """Sum counts of a body times weights, those of each block in turn: float, (D, w)."""
         total = np.zeros((len(self._types), width), self._dtype)
-        for block in chosen:
-            counts = block.weighted(draw(block.n_documents).astype(self._dtype, copy=False))
+        for block, weights in zip(self._of(body), drawn, strict=True):
+            counts = block.weighted(weights.astype(self._dtype, copy=False))
             total[slice(None) if block.columns is None else block.columns] += counts
         return total
 
@@ -294,18 +291,19 @@ class DocumentCounts:
         Documents are permuted; permutation b draws from the stream (`seed`, `purpose`, b).
         """
         sizes = self.n_documents(0), self.n_documents(1)
-        for start in range(0, n, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, n))
-            labels = [DocumentLabels(stream(seed, purpose, b), *sizes) for b in items]
-            yield self._labelled(self._blocks, len(items), draw_labels(labels))
+        blocks = [block.n_documents for block in self._blocks]
+        for items in side_by_side(n):
+            drawers = [DocumentLabels(stream(seed, purpose, b), *sizes) for b in items]
+            yield self._labelled(self._blocks, len(items), draw_labels(drawers, blocks))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up the counts of documents whose unit has a label: whole numbers, float, (V, w).
 
         Of labels (bool, (U, w)) of U units, and the unit of each document (D,).
         """
-        draw = take_rows(labels.astype(np.uint16), codes)
-        return self._labelled(self._of(body), labels.shape[1], draw)
+        held = labels.astype(np.uint16)
+        drawn = (held[own] for own in cut_rows(codes, self._sizes(body)))
+        return self._labelled(self._of(body), labels.shape[1], drawn)
 
     def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
         """Sum counts times the numbers of all types (V, w), a float: (D, w), block after block."""
@@ -314,7 +312,8 @@ class DocumentCounts:
 
     def weighted_sums(self, body: int, weights: np.ndarray, codes: np.ndarray) -> np.ndarray:
         """Add up counts times the weight (U, w), a float, of each document's unit: (V, w)."""
-        return self._weighted(self._of(body), weights.shape[1], take_rows(weights, codes))
+        drawn = (weights[own] for own in cut_rows(codes, self._sizes(body)))
+        return self._weighted(body, weights.shape[1], drawn)
 
     def resampled(
         self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
@@ -327,5 +326,5 @@ class DocumentCounts:
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())
         drawers = [DocumentResample(stream(seed, purpose, r), n) for r in items]
-        draw = draw_weights(drawers, self._dtype, chosen)
-        return self._weighted(self._of(body), len(items), draw)
+        drawn = draw_weights(drawers, self._dtype, chosen, self._sizes(body))
+        return self._weighted(body, len(items), drawn)

@@ -33,12 +33,12 @@ from beyond_perplexity.tendencies.definitions import (
     LENGTH,
     TENDENCIES,
     MeasureKey,
+    MeasurementOptions,
     MeasureRow,
     TendencyKind,
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import Heaps, heaps_columns, heaps_errors
 from beyond_perplexity.tendencies.statistics import Statistics

@@ -25,8 +25,8 @@ from scipy.stats import t as student
 from beyond_perplexity.inference.exchanged_units import (
     EFFECTIVE_GROUPS,
     HALVINGS,
-    SIDE_BY_SIDE,
     effective_groups,
+    side_by_side,
 )
 from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.p_values import joined_draws
@@ -74,8 +74,7 @@ class _DocumentShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
-        for start in range(0, how.pairs, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, how.pairs))
+        for items in side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             first, second = (
                 self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)

@@ -205,8 +205,12 @@ def further_documents(
     """
     if not grouped:
         files = reference.other_split(split)
-        held = min(n, sum(batch.num_rows for batch in _first(files, n)))
-        return files, np.arange(held), None
+        held = 0
+        for texts in files.texts():
+            held += len(texts)
+            if held >= n:
+                break
+        return files, np.arange(min(n, held)), None
     thin = DocumentFiles(
         reference.paths, reference.split, n_chosen, reference.view, reference.group_column
     )
@@ -214,16 +218,6 @@ def further_documents(
     numbers = files.group_numbers()
     codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
     return files, np.flatnonzero(first_documents(codes, n)), codes
-
-
-def _first(files: DocumentFiles, n: int) -> list[pa.RecordBatch]:
-    """Read batches of documents until there are n."""
-    held: list[pa.RecordBatch] = []
-    for batch in files.rows("text"):
-        held.append(batch)
-        if sum(part.num_rows for part in held) >= n:
-            break
-    return held
 
 
 def embedded_pair(

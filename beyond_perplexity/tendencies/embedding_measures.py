@@ -40,17 +40,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.inference.exchanged_units import (
-    SIDE_BY_SIDE,
     exchanged_units,
     group_draws,
     scheme_of,
+    side_by_side,
     single_documents,
 )
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies.definitions import EMBEDDING, MeasureRow
+from beyond_perplexity.tendencies.definitions import (
+    EMBEDDING,
+    MeasurementOptions,
+    MeasureRow,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.discrepancy import (
     distances,
     gaussian_kernel,
@@ -61,7 +66,6 @@ from beyond_perplexity.tendencies.discrepancy import (
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
 from beyond_perplexity.tendencies.measures import adjusted_rows, few_blocks, few_groups
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.verdicts import joined_facts, reason
@@ -266,8 +270,7 @@ class TopicShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; see the base class."""
         parts = []
-        for start in range(0, how.pairs, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, how.pairs))
+        for items in side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             weights = [self._weights(rng, how.n, x, null) for rng in rngs]
             parts.append(distances(self.kernel, np.stack(weights, axis=1)))

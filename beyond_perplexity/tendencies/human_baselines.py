@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import (
-    SIDE_BY_SIDE,
     ExchangedUnits,
     exchanged_units,
     scheme_of,
+    side_by_side,
 )
 from beyond_perplexity.inference.halves import (
     BODIES,
@@ -35,13 +35,12 @@ from beyond_perplexity.inference.halves import (
 from beyond_perplexity.inference.histogram_draws import documents_within, permute
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import MeasureKey, is_distance
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, is_distance
 from beyond_perplexity.tendencies.document_measures import (
     CellComparison,
     cell_comparisons,
     randomized_documents,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, fewer_documents, fewer_tokens
 from beyond_perplexity.tendencies.word_measures import compared_words, randomized_words
 
@@ -72,8 +71,9 @@ class _Histograms:
         against = {}
         for cells, places in self._held:
             if places:
+                width = len(cells.counts[0]) + 1  # the first are documents in no cell
                 counts = [
-                    _count(places[body][held], len(cells.counts[body]))
+                    np.bincount(places[body][held] + 1, minlength=width)[1:]
                     for body, held in zip(BODIES, parts, strict=True)
                 ]
             else:
@@ -102,11 +102,6 @@ class _Histograms:
             left[body] = left[body] - drawn
             found.append(drawn[:-1])
         return found
-
-
-def _count(places: np.ndarray, n: int) -> np.ndarray:
-    """Count documents by cell (n,); those with place -1 are in none."""
-    return np.bincount(places + 1, minlength=n + 1)[1:]
 
 
 def _words(
@@ -142,8 +137,7 @@ def half_draws(
     histograms = _Histograms(pair, options, seed)
     human: dict[MeasureKey, list[float]] = defaultdict(list)
     against: dict[MeasureKey, list[float]] = defaultdict(list)
-    for start in range(0, splits, SIDE_BY_SIDE):
-        items = range(start, min(start + SIDE_BY_SIDE, splits))
+    for items in side_by_side(splits):
         drawn = [halving.parts(number) for number in items]
         for number, (parts, _) in zip(items, drawn, strict=True):
             for key, both in histograms.distances(parts, number, human).items():
@@ -151,7 +145,7 @@ def half_draws(
         first, second, cut = _words(pair, drawn)
         for key, values in compared_words(pair, first, second, options).items():
             human[key] += values.tolist()
-        known = max(0, excess_splits - start)
+        known = max(0, excess_splits - items.start)
         for half in (first, second) if known else ():
             found = compared_words(pair, half[:, :known], cut[:, :known], options)
             for key, values in found.items():
@@ -170,10 +164,7 @@ def split_floors(
 
     Words are taken at so many tokens at most. Of distances alone; `Floor.excess` is None.
     """
-    how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
-    draws = _split_documents(human, how, seed)
-    draws |= _split_words(human, tokens, how, seed)
-    return _floors(draws)
+    return _split(human, human, tokens, options, seed)
 
 
 def smaller_floors(
@@ -183,10 +174,18 @@ def smaller_floors(
 
     Of groups whole ones; see `pairs.fewer_documents`.
     """
-    how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
     with fewer_documents(further, n, seed) as few:
-        draws = _split_documents(few, how, seed)
-    draws |= _split_words(further, tokens, how, seed)
+        return _split(few, further, tokens, options, seed)
+
+
+def _split(
+    by_document: BodyPair, by_word: BodyPair, tokens: int, options: MeasurementOptions, seed: int
+) -> dict[MeasureKey, Floor]:
+    how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
+    draws = _split_documents(by_document, how, seed)
+    with fewer_tokens(by_word, min(tokens, least_tokens(by_word)), seed) as cut:
+        if cut.defined:
+            draws |= randomized_words(cut, _units(cut, seed), how, seed)
     return _floors(draws)
 
 
@@ -209,13 +208,6 @@ def _split_documents(
                 drawn = permute(cells.counts, cells.evaluate, n, seed, purpose)
                 draws |= {(cells.tendency, name): held for name, held in drawn.items()}
     return draws
-
-
-def _split_words(
-    human: BodyPair, tokens: int, how: MeasurementOptions, seed: int
-) -> dict[MeasureKey, np.ndarray]:
-    with fewer_tokens(human, min(tokens, least_tokens(human)), seed) as cut:
-        return randomized_words(cut, _units(cut, seed), how, seed) if cut.defined else {}
 
 
 def _floors(draws: Mapping[MeasureKey, np.ndarray]) -> dict[MeasureKey, Floor]:

@@ -97,6 +97,7 @@ from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
     SIGNED,
     MeasureKey,
+    MeasurementOptions,
     MeasureRow,
     compares_texts,
     tendencies_of,
@@ -107,7 +108,6 @@ from beyond_perplexity.tendencies.document_measures import (
     randomized_documents,
     type_token_rows,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.tendencies.word_measures import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +33,6 @@ from beyond_perplexity.tendencies.statistics import (
     Statistics,
     StatisticsCounter,
     histograms_of,
-    read_statistics,
     value_counter,
 )
 from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
@@ -139,18 +138,17 @@ def paired(
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
         names = ("reference", "sample")
         for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
-            wrong = InputError(
-                f"the {name} documents are not those that the {name} statistics were counted "
-                "from; give the same files and the same split to both"
-            )
             try:
                 documents.add(body, texts[body])
-            except ValueError as error:
-                raise wrong from error
-            if documents.n_documents(body) != statistics.n_documents:
-                raise wrong
-            if not np.array_equal(documents.totals(body), pair.counts[body]):
-                raise wrong
+                alike = documents.n_documents(body) == statistics.n_documents
+                alike = alike and np.array_equal(documents.totals(body), pair.counts[body])
+            except ValueError:
+                alike = False
+            if not alike:
+                raise InputError(
+                    f"the {name} documents are not those that the {name} statistics were counted "
+                    "from; give the same files and the same split to both"
+                )
         yield replace(pair, documents=documents, groups=groups)
 
 
@@ -179,9 +177,6 @@ def subset(
                 histograms[name] = split_histogram(held, size, rng)
             samples = replace(samples, histograms=histograms)
         yield replace(part, reference=pair.reference, samples=samples)
-
-
-_TEXTS = "texts.arrow"
 
 
 @dataclass(frozen=True)
@@ -241,32 +236,19 @@ def texts_as_read(
             return
 
 
-def _stored(texts: Iterator[pa.Array], path: Path) -> Iterator[pa.Array]:
-    """Pass texts on, and keep them in a file for a second reading."""
-    schema = pa.schema([("text", pa.string())])
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-        for text in texts:
-            writer.write_batch(pa.record_batch([text], schema))
-            yield text
-
-
-def _stored_again(path: Path) -> Iterator[pa.Array]:
-    with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
-        for batch in reader:
-            yield batch.column("text")
-
-
-def _count_further(human: HumanText, wanted: np.ndarray, folder: Path) -> Statistics | None:
-    """Count the wanted documents and keep them in the folder; None where they are not there."""
-    found, as_read = 0, texts_as_read(human.texts, human.read, wanted)
-    with StatisticsCounter(human.classes.stop_words, human.classes.count_s_symbols) as counter:
-        for texts in _stored(as_read, folder / _TEXTS):
+def _count_further(human: HumanText, wanted: np.ndarray, path: Path) -> Statistics | None:
+    """Count the wanted documents and keep them in a file; None where they are not there."""
+    found, schema = 0, pa.schema([("text", pa.string())])
+    with (
+        StatisticsCounter(human.classes.stop_words, human.classes.count_s_symbols) as counter,
+        pa.OSFile(str(path), "wb") as sink,
+        pa.ipc.new_stream(sink, schema) as writer,
+    ):
+        for texts in texts_as_read(human.texts, human.read, wanted):
+            writer.write_batch(pa.record_batch([texts], schema))
             counter.add(texts)
             found += len(texts)
-        if found == 0 or found < wanted.sum():
-            return None
-        counter.write(folder / "statistics.parquet", {})
-    return read_statistics(folder / "statistics.parquet")
+        return counter.result() if found and found >= wanted.sum() else None
 
 
 @contextmanager
@@ -281,7 +263,8 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
     wanted = first_documents(human.groups if grouped else None, pair.samples.n_documents)
     lacking = grouped and (human.groups is None or 2 * wanted.sum() < pair.samples.n_documents)
     with tempfile.TemporaryDirectory(prefix="human-") as name:
-        further = None if lacking else _count_further(human, wanted, Path(name))
+        path = Path(name) / "texts.arrow"
+        further = None if lacking else _count_further(human, wanted, path)
         if further is None:
             yield None
             return
@@ -293,20 +276,19 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         counts = np.stack([aligned_counts(types, body) for body in (pair.reference, further)])
         places = np.zeros(pair.reference.n_documents, int), np.full(pair.samples.n_documents, -1)
         with pair.documents.selected(places, more) as documents:
-            documents.add(1, _stored_again(Path(name) / _TEXTS))
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
+                documents.add(1, (batch.column("text") for batch in reader))
             groups = pair.groups[0], codes
             yield BodyPair(pair.reference, further, types, counts, documents, groups)
 
 
-@contextmanager
-def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> Iterator[BodyPair]:
+def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
     """Keep random documents of either text of a pair that hold at most `tokens`."""
     first, second = (
         documents_within(lengths, tokens, stream(seed, "floor/tokens", body))
         for body, lengths in enumerate(pair.document_lengths)
     )
-    with part_of(pair, (first, second)) as part:
-        yield part
+    return part_of(pair, (first, second))
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import zeta
 
 from beyond_perplexity.inference.exchanged_units import OCCURRENCES, SPLIT_RANKS
+from beyond_perplexity.inference.held_out import sums_of_units
 from beyond_perplexity.inference.intervals import NOT_DEFINED, StandardError, UnitSums, error_of
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf
 from beyond_perplexity.random_streams import stream
@@ -327,14 +328,8 @@ def _sums_by_unit(
     for column, order in enumerate(orders):
         marks[order, column] = np.log(np.arange(1, len(order) + 1))
         marks[order, 2 + column] = 1
-    sums = np.zeros((n + 1, 4))
-    start = 0
-    for found in documents.per_document(body, marks):
-        unit = codes[start : start + len(found)]
-        start += len(found)
-        for column in range(4):
-            sums[:, column] += np.bincount(unit, found[:, column], minlength=n + 1)
-    return sums[:n, :2], sums[:n, 2:]
+    sums = sums_of_units(documents, body, codes, marks, n + 1)[:n]
+    return sums[:, :2], sums[:, 2:]
 
 
 def _error(log_sums: np.ndarray, sums: np.ndarray, log_ranks: np.ndarray) -> StandardError:

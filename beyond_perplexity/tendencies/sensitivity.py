@@ -36,7 +36,12 @@ from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES
+from beyond_perplexity.tendencies.definitions import (
+    LENGTH,
+    SHARES,
+    MeasurementOptions,
+    SensitivityOptions,
+)
 from beyond_perplexity.tendencies.document_shifts import (
     GroupedDocuments,
     HeldOutShift,
@@ -45,7 +50,6 @@ from beyond_perplexity.tendencies.document_shifts import (
     RankShift,
     UnigramShift,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
     PairDraw,

@@ -32,7 +32,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE
+from beyond_perplexity.inference.exchanged_units import side_by_side
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import type_token
@@ -120,9 +120,9 @@ class _HistogramShift(Shift):
         if null:
             both = [(both[0] + both[1]) / 2] * 2
         parts = []
-        for start in range(0, how.pairs, SIDE_BY_SIDE):
-            rng, width = stream(how.seed, how.purpose, start), min(SIDE_BY_SIDE, how.pairs - start)
-            parts.append(ks(*(rng.multinomial(how.n, p, size=width) for p in both)))
+        for items in side_by_side(how.pairs):
+            rng = stream(how.seed, how.purpose, items.start)
+            parts.append(ks(*(rng.multinomial(how.n, p, size=len(items)) for p in both)))
         return {"ks": np.concatenate(parts)}
 
 

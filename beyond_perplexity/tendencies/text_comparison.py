@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
 
@@ -229,15 +229,10 @@ class TextComparison:
         if self.training:
             self._copied = training_shares(self._facts, self.training())
 
-    @contextmanager
-    def pair(self, vocabulary: str, bodies: Bodies) -> Iterator[BodyPair]:
+    def pair(self, vocabulary: str, bodies: Bodies) -> AbstractContextManager[BodyPair]:
         """Bring both together in a reading; see `pairs.paired`."""
-        texts = self.files[0].texts(), self.files[1].texts()
-        read, reference, samples = self.views[vocabulary].batch, *bodies
-        with paired(
-            reference, samples, texts, read=read, groups=self.groups, classes=self.classes
-        ) as pair:
-            yield pair
+        texts, read = (self.files[0].texts(), self.files[1].texts()), self.views[vocabulary].batch
+        return paired(*bodies, texts, read=read, groups=self.groups, classes=self.classes)
 
     @contextmanager
     def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:

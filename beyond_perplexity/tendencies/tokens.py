@@ -265,15 +265,19 @@ def _listed_words(path: Path, text: str) -> pa.Array:
     for number, line in enumerate(text.split("\n"), start=1):
         found = line.split()
         if len(found) > 1 or "\0" in line:
-            wrong = "holds NUL" if "\0" in line else f"holds {len(found)} words"
-            raise InputError(
-                f"{path}: line {number}: {wrong}, so this is no vocabulary; give a model's "
-                "vocabulary.json, or a file with one word a line"
-            )
+            why = "holds NUL" if "\0" in line else f"holds {len(found)} words"
+            raise _no_vocabulary(path, number, why)
         words += found
     if not words:
         raise InputError(f"{path}: holds no word; give one word a line, or a vocabulary.json")
     return pa.array(words, pa.string())
+
+
+def _no_vocabulary(path: Path, line: int, why: str) -> InputError:
+    return InputError(
+        f"{path}: line {line}: {why}, so this is no vocabulary; give a model's vocabulary.json, or "
+        "a file with one word a line"
+    )
 
 
 def vocabulary_words(path: str | Path) -> pa.Array | None:
@@ -288,10 +292,7 @@ def vocabulary_words(path: str | Path) -> pa.Array | None:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        raise InputError(
-            f"{path}: line {line}: not UTF-8, so this is no vocabulary; give a model's "
-            "vocabulary.json, or a file with one word a line"
-        ) from error
+        raise _no_vocabulary(path, line, "not UTF-8") from error
     if path.suffix.lower() != ".json" and not text.lstrip().startswith('{"'):
         return _listed_words(path, text)
     try:
@@ -350,14 +351,12 @@ class TypeCounter:
         self._held: list[pa.Table] = []
         self._rows = 0
         self._runs: list[Path] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder = tempfile.TemporaryDirectory(prefix="types-")
 
     def __enter__(self) -> TypeCounter:
-        self._folder = tempfile.TemporaryDirectory(prefix="types-")
         return self
 
     def __exit__(self, *exception: object) -> None:
-        assert self._folder is not None
         self._folder.cleanup()
 
     def add(self, types: pa.Array, counts: np.ndarray) -> None:
@@ -372,7 +371,6 @@ class TypeCounter:
         summed = add_up(self._held)
         self._held, self._rows = [summed], summed.num_rows
         if 2 * self._rows > self._limit:
-            assert self._folder is not None
             path = Path(self._folder.name) / f"{len(self._runs)}.parquet"
             pq.write_table(summed, path, row_group_size=_ROWS)
             self._runs.append(path)

@@ -14,14 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.exchanged_units import SIDE_BY_SIDE, SPLIT_RANKS, ExchangedUnits
+from beyond_perplexity.inference.exchanged_units import SPLIT_RANKS, ExchangedUnits, side_by_side
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
-from beyond_perplexity.tendencies.definitions import MeasureKey, MeasureRow
-from beyond_perplexity.tendencies.options import MeasurementOptions
+from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics
@@ -187,8 +186,7 @@ def _resampled(
     unknown = _unknown(pair)
 
     def parts() -> Iterator[_Draws]:
-        for start in range(0, options.bootstrap, SIDE_BY_SIDE):
-            items = range(start, min(start + SIDE_BY_SIDE, options.bootstrap))
+        for items in side_by_side(options.bootstrap):
             first, second = (_resample(pair, equal, body, items, seed) for body in (0, 1))
             tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]

@@ -37,50 +37,33 @@ def make_tokenizer(folder, special, size=300):
     return int(tokenizer.get_vocab_size())
 
 
+def save(folder, seed, kind, config):
+    torch.manual_seed(seed)
+    model = kind(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
 def make_gpt2(folder, seed=0, dropout=0.0):
     """Save a GPT-2 whose one special token opens and closes documents, and is unknown."""
     rows = make_tokenizer(folder, {"bos_token": END, "eos_token": END, "unk_token": END})
-    torch.manual_seed(seed)
-    config = GPT2Config(
-        vocab_size=rows,
-        n_positions=CONTEXT,
-        n_embd=32,
-        n_layer=2,
-        n_head=4,
-        initializer_range=0.6,
-        resid_pdrop=dropout,
-        embd_pdrop=dropout,
-        attn_pdrop=dropout,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = GPT2LMHeadModel(config).eval()
-    model.save_pretrained(folder)
-    return model
+    dropped = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
+    sizes = {"n_positions": CONTEXT, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    ends = {"bos_token_id": 0, "eos_token_id": 0}
+    config = GPT2Config(vocab_size=rows, initializer_range=0.6, **sizes, **dropped, **ends)
+    return save(folder, seed, GPT2LMHeadModel, config)
 
 
 def make_llama(folder, seed=0):
     """Save a Llama with grouped heads, four special tokens and seven rows that are no token."""
     special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
-    rows = make_tokenizer(folder, special)
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=rows + 7,
-        max_position_embeddings=CONTEXT,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        initializer_range=0.6,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=3,
-        tie_word_embeddings=False,
-    )
-    model = LlamaForCausalLM(config).eval()
-    model.save_pretrained(folder)
-    return model
+    rows = make_tokenizer(folder, special) + 7
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": rows}
+    ends = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3}
+    own = {"initializer_range": 0.6, "tie_word_embeddings": False, **sizes, **ends}
+    config = LlamaConfig(max_position_embeddings=CONTEXT, **own)
+    return save(folder, seed, LlamaForCausalLM, config)
 
 
 MAKERS = {"gpt2": make_gpt2, "llama": make_llama}

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.schemas.semantics import (
@@ -40,9 +37,7 @@ class Sentences(NamedTuple):
     ease: np.ndarray  # shared by all models
 
 
-def sentences(
-    n: int = 120, per_document: int = 3, splits: Sequence[str] = ("valid", "test"), seed: int = 1
-) -> Sentences:
+def sentences(n=120, per_document=3, splits=("valid", "test"), seed=1):
     random = np.random.default_rng(seed)
     per_split = [np.arange(n) // per_document for _ in splits]
     unit = np.concatenate([u + 1000 * k for k, u in enumerate(per_split)])
@@ -57,9 +52,7 @@ def sentences(
     )
 
 
-def _values(
-    measure: str, kind: str, text: Sentences, skill: float, random: np.random.Generator
-) -> np.ndarray:
+def _values(measure, kind, text, skill, random):
     ease = text.ease + skill + random.normal(size=len(text.unit))
     share = 1 / (1 + np.exp(-(ease if "partner" not in kind else ease * 0.2 - 1)))
     row = MEASURES[measure]
@@ -68,7 +61,7 @@ def _values(
     return row.low + (row.high - row.low) * share
 
 
-def _bleu_counts(order: int, words: np.ndarray, share: np.ndarray) -> list[list[int]]:
+def _bleu_counts(order, words, share):
     found = []
     for length, part in zip(words.tolist(), share.tolist(), strict=True):
         totals = [max(0, length - n) for n in range(order)]
@@ -77,42 +70,27 @@ def _bleu_counts(order: int, words: np.ndarray, share: np.ndarray) -> list[list[
     return found
 
 
-def score_table(
-    model: str,
-    evaluator: str,
-    text: Sentences,
-    skill: float,
-    measures: Sequence[str],
-    *,
-    kinds: Sequence[str] = KINDS,
-    seed: int = 1,
-) -> pa.Table:
+def score_table(model, evaluator, text, skill, measures, *, kinds=KINDS, seed=1):
     parts = []
     for measure in measures:
         for kind in kinds if measure != "cross_entropy" else ("predicted",):
-            random = np.random.default_rng([sum(map(ord, model + measure + kind)), seed])
+            numbers = [sum(map(ord, model + measure + kind)), seed]
+            random = np.random.default_rng(numbers)
             values = _values(measure, kind, text, skill, random)
             counts: list[list[int] | None] = [None] * len(values)
             if measure in BLEU_NAMES:
                 counts = [*_bleu_counts(BLEU_NAMES[measure], text.words, values)]
             elif MEASURES[measure].pooling == "words":
                 counts = [[int(n)] for n in text.words]
-            columns = {"model": model, "evaluator": evaluator, "measure": measure, "kind": kind}
-            rows = pd.DataFrame({"split": text.split, "unit_id": text.unit, "group": text.group})
-            rows = rows.assign(sentence=text.place, value=values, statistics=counts, **columns)
-            parts.append(pa.Table.from_pandas(rows, SEMANTIC_SCORES, preserve_index=False))
+            names = {"model": model, "evaluator": evaluator, "measure": measure, "kind": kind}
+            columns = {name: [held] * len(values) for name, held in names.items()}
+            columns |= {"split": text.split, "unit_id": text.unit, "group": text.group}
+            columns |= {"sentence": text.place, "value": values, "statistics": counts}
+            parts.append(pa.table(columns, SEMANTIC_SCORES))
     return pa.concat_tables(parts)
 
 
-def write_scores(
-    folder: Path,
-    skills: Mapping[str, float],
-    text: Sentences,
-    *,
-    evaluators: Mapping[str, Sequence[str]] = EVALUATORS,
-    blocks: int = 1,
-    kinds: Sequence[str] = KINDS,
-) -> list[str]:
+def write_scores(folder, skills, text, *, evaluators=EVALUATORS, blocks=1, kinds=KINDS):
     """Write the shards of all models; a block has whole documents of every split."""
     paths = []
     for model, skill in skills.items():
@@ -128,55 +106,48 @@ def write_scores(
     return paths
 
 
-def make_semantics(
-    skills: Mapping[str, float],
-    *,
-    evaluators: Mapping[str, Sequence[str]] = EVALUATORS,
-    splits: Sequence[str] = ("valid", "test"),
-) -> pd.DataFrame:
+def make_semantics(skills, *, evaluators=EVALUATORS, splits=("valid", "test")):
     """Measures of models: the value is 0.5 plus a tenth of the skill, the floor 0.3."""
     rows = []
-    cases = product(skills.items(), splits, evaluators.items())
-    for (model, skill), split, (evaluator, measures) in cases:
-        for measure, kind in product(measures, ("predicted", "sampled", "proper")):
-            higher = MEASURES[measure].higher
-            value = 0.5 + skill / 10 - 0.1 * (kind != "predicted") if higher else 6 - skill
-            known = {**dict.fromkeys(SEMANTICS.names), "model": model, "split": split, "note": ""}
-            known |= {"evaluator": evaluator, "measure": measure, "kind": kind, "value": value}
-            known |= {"low": value - 0.02, "high": value + 0.02, "sentences": 120, "groups": 40}
-            known |= {"unknown_target": 0.05, "unknown_predicted": 0.02}
-            if higher:
-                known |= {"floor": 0.3, "excess": value - 0.3}
-                known |= {"excess_low": value - 0.33, "excess_high": value - 0.27}
-            rows.append(known)
+    named = [(name, measure) for name, held in evaluators.items() for measure in held]
+    kinds = ("predicted", "sampled", "proper")
+    for model, split, (evaluator, measure), kind in product(skills, splits, named, kinds):
+        row = dict.fromkeys(SEMANTICS.names) | {"model": model, "split": split, "kind": kind}
+        value = 6 - skills[model]
+        if MEASURES[measure].higher:
+            value = 0.5 + skills[model] / 10 - 0.1 * (kind != "predicted")
+            limits = {"excess_low": value - 0.33, "excess_high": value - 0.27}
+            row |= {"floor": 0.3, "excess": value - 0.3, **limits}
+        row |= {"value": value, "low": value - 0.02, "high": value + 0.02, "note": ""}
+        row |= {"evaluator": evaluator, "measure": measure, "sentences": 120, "groups": 40}
+        rows.append(row | {"unknown_target": 0.05, "unknown_predicted": 0.02})
     return pa.Table.from_pylist(rows, SEMANTICS).to_pandas()
 
 
-def make_probes(evaluators: Mapping[str, Sequence[str]] = EVALUATORS) -> pd.DataFrame:
+def make_probes(evaluators=EVALUATORS):
     """All notice an unrelated sentence; words in another order only those of words' places."""
     rows = []
-    for evaluator, measures in evaluators.items():
-        for measure in measures:
-            for probe in ("identical", "unrelated", "shuffled"):
-                blind = probe == "identical" or (probe == "shuffled" and measure == "average")
-                known = {**dict.fromkeys(PROBES.names), "evaluator": evaluator, "measure": measure}
-                known |= {"value": 1.0 if blind else 0.4, "noticed": 0.0 if blind else 0.9}
-                rows.append(known | {"probe": probe, "sentences": 100, "note": ""})
+    named = [(name, measure) for name, held in evaluators.items() for measure in held]
+    for (evaluator, measure), probe in product(named, ("identical", "unrelated", "shuffled")):
+        blind = probe == "identical" or (probe == "shuffled" and measure == "average")
+        row = dict.fromkeys(PROBES.names) | {"evaluator": evaluator, "measure": measure}
+        row |= {"probe": probe, "value": 1.0 if blind else 0.4, "noticed": 0.0 if blind else 0.9}
+        rows.append(row | {"sentences": 100, "note": ""})
     return pa.Table.from_pylist(rows, PROBES).to_pandas()
 
 
-def make_human(spearman: Mapping[tuple[str, str], float], file: str = "sts") -> pd.DataFrame:
-    rows = [
-        {**dict.fromkeys(HUMAN_CORRELATIONS.names), "evaluator": evaluator, "measure": measure}
-        | {"file": file, "pairs": 500, "undefined": 3, "note": "", "pearson": value - 0.01}
-        | {"pearson_low": value - 0.06, "pearson_high": value + 0.04, "spearman": value}
-        | {"spearman_low": value - 0.05, "spearman_high": value + 0.05}
-        for (evaluator, measure), value in spearman.items()
-    ]
+def make_human(spearman, file="sts"):
+    rows = []
+    for (evaluator, measure), value in spearman.items():
+        row = dict.fromkeys(HUMAN_CORRELATIONS.names) | {"evaluator": evaluator, "note": ""}
+        row |= {"measure": measure, "file": file, "pairs": 500, "undefined": 3}
+        for name, own in (("pearson", value - 0.01), ("spearman", value)):
+            row |= {name: own, f"{name}_low": own - 0.05, f"{name}_high": own + 0.05}
+        rows.append(row)
     return pa.Table.from_pylist(rows, HUMAN_CORRELATIONS).to_pandas()
 
 
-def make_pair_scores(noise: Mapping[tuple[str, str], float], file: str = "sts") -> pd.DataFrame:
+def make_pair_scores(noise, file="sts"):
     """Give pairs what people gave them and an error of a size; all measures err alike, by size."""
     random = np.random.default_rng(3)
     gold, error = random.normal(size=(2, 500))

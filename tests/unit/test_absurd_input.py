@@ -39,7 +39,6 @@ from beyond_perplexity.storage.verification import verify_tree
 from tests.unit.synthetic_tables import make_differences
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = ROOT / "rules" / "config.schema.yaml"
 WEIGHTS = {"instance_id": [0, 0], "sample_id": [0, 1], "n_tokens": [2, 2]}
 SCORES = {"log_p": [-1.0, -2.0], "log_q": [-1.0, -1.0]}
 
@@ -53,7 +52,7 @@ def refused(path: str, value: object) -> str:
         held = held.setdefault(key, {})
     held[int(last) if last.isdigit() else last] = value
     with pytest.raises(InputError) as caught:
-        validate(config, SCHEMA)
+        validate(config)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"config: {path}: ")
     return str(caught.value)
@@ -127,7 +126,7 @@ def test_no_secret_of_an_address_is_shown(url: str) -> None:
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text(encoding="utf-8"))
     config["corpora"]["wikipedia"]["source"] = source
     with pytest.raises(InputError, match=r"url: has a password, a key or a token") as caught:
-        validate(config, SCHEMA)
+        validate(config)
     assert "s3cret" not in str(caught.value)
     assert "s3cret" not in refused("corpora.wikipedia.source.paths.0", url)
     assert "s3cret" not in str(unreadable(url, FileNotFoundError()))
@@ -163,7 +162,7 @@ def write_differences(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     frame = make_differences(["a", "b"])
     rows = pa.Table.from_pandas(frame, PERPLEXITY_DIFFERENCES, preserve_index=False)
-    record = run_record("scripts/update_schema.py", {"output": str(path)}, seed=1)
+    record = run_record("scripts/update_configuration_page.py", {"output": str(path)}, seed=1)
     write_shard(path, PERPLEXITY_DIFFERENCES, rows, record)
 
 

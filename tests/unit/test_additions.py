@@ -46,7 +46,7 @@ config["corpora"] |= {
 config["external_samples"] = {"own": {"corpus": "wikipedia", "path": "x"}}
 kinds = ("ancestral", "nucleus", "top_k", "typical", "min_p")
 config["decodings"] |= {kind: {"kind": kind} for kind in kinds}
-validate(config, "rules/config.schema.yaml")
+validate(config)
 run = Run(config)
 plan, codes = run.importance, {}
 def note(script, *others, what=""):

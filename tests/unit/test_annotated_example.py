@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_configuration_is_whole_and_plans_its_jobs(folder: Path) -> None:
     whole, _ = examples()
-    validate(whole, ROOT / "rules" / "config.schema.yaml")
+    validate(whole)
     run = Run(whole)
     assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
 
@@ -58,7 +58,7 @@ def test_the_configuration_is_whole_and_plans_its_jobs(folder: Path) -> None:
 def test_the_other_corpora_can_be_added(folder: Path) -> None:
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
-    validate(whole, ROOT / "rules" / "config.schema.yaml")
+    validate(whole)
     assert len(Run(whole).corpora.source_files("coreference")) == 60
 
 

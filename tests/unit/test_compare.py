@@ -9,10 +9,10 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections import Counter
 from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,6 @@ import pytest
 from beyond_perplexity.commands import compare
 from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.report.compare import (
     CSV_COLUMNS,
     FIGURE_FILES,
@@ -30,6 +29,7 @@ from beyond_perplexity.report.compare import (
     comparison_text,
     run_comparison,
 )
+from tests.unit.text_pairs import at_most, exact_ks, plain_measures
 
 WORDS = ["the", "a", "of", "and", "cat", "dog", "Stone", "runs", ",", ".", "12", "was", "green"]
 
@@ -54,38 +54,22 @@ def options(reference: str, samples: str, **more: object) -> CompareOptions:
     return CompareOptions(reference, samples, permutations=19, bootstrap=20, **more)  # type: ignore[arg-type]
 
 
-def measures(out: Path) -> dict[tuple[str, str], pd.Series]:
-    table = pd.read_csv(out / "tendencies.csv")
+def by_measure(table: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
     return {(row["tendency"], row["measure"]): row for _, row in table.iterrows()}
 
 
-def test_results_are_those_of_plain_counting(files, tmp_path) -> None:
-    out = tmp_path / "out"
-    printed = comparison_text(run_comparison(options(*files, tokenized=True), out))
-    found = measures(out)
-    lengths = [[len(text.split()) for text in texts] for texts in (REFERENCE, SAMPLES)]
-    means = [sum(values) / len(values) for values in lengths]
-    assert found["length", "mean_reference"]["value"] == pytest.approx(means[0])
-    assert found["length", "mean"]["value"] == pytest.approx(means[1])
-    ks = max(
-        abs(sum(v <= t for v in lengths[0]) / 60 - sum(v <= t for v in lengths[1]) / 50)
-        for t in range(20)
-    )
-    assert found["length", "ks"]["value_all"] == pytest.approx(ks)
+def test_results_are_those_of_plain_counting(files) -> None:
+    comparison = run_comparison(options(*files, tokenized=True))
+    printed, found = comparison_text(comparison), by_measure(comparison.measures)
+    sides = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
+    lengths = [list(map(len, side)) for side in sides]
+    assert found["length", "mean_reference"]["value"] == pytest.approx(np.mean(lengths[0]))
+    assert found["length", "mean"]["value"] == pytest.approx(np.mean(lengths[1]))
+    assert found["length", "ks"]["value_all"] == pytest.approx(float(exact_ks(*lengths)))
     # Words are compared at equal tokens: documents in random order, as long as each fits.
-    equal = []
-    for body, (texts, held) in enumerate(zip((REFERENCE, SAMPLES), lengths, strict=True)):
-        left, kept = min(map(sum, lengths)), []
-        rng = stream(options(*files).seed, "equal_tokens", body)
-        whole = sum(held) == left
-        for place in range(len(texts)) if whole else rng.permutation(len(texts)):
-            if held[place] <= left:
-                kept.append(texts[place])
-                left -= held[place]
-        equal.append(kept)
-    counts = [Counter(" ".join(texts).split()) for texts in equal]
-    shares = [{w: c / counted.total() for w, c in counted.items()} for counted in counts]
-    tvd = sum(abs(shares[0].get(w, 0) - shares[1].get(w, 0)) for w in WORDS) / 2
+    seed, tokens = options(*files).seed, min(map(sum, lengths))
+    equal = [at_most(side, tokens, body, seed) for body, side in enumerate(sides)]
+    tvd = float(plain_measures(equal)["unigram", "tvd"])
     assert found["unigram", "tvd"]["value_all"] == pytest.approx(tvd)
     assert set(found["unigram", "tvd"][["n_reference", "n_samples"]]) == {60, 50}
     for row in (found["unigram", "tvd"], found["length", "ks"]):
@@ -102,7 +86,7 @@ def whole(tmp_path_factory) -> Path:
     return folder
 
 
-def test_folder_gets_table_figures_and_page(whole) -> None:
+def test_folder_gets_table_figures_and_a_whole_page(whole):
     out = whole / "new" / "out"
     figures = {f"{name}.{suffix}" for name in FIGURE_FILES.values() for suffix in ("svg", "pdf")}
     assert {path.name for path in out.iterdir()} == {"tendencies.csv", "compare.html"} | figures
@@ -110,6 +94,11 @@ def test_folder_gets_table_figures_and_page(whole) -> None:
     assert header.startswith("tendency,measure,value,low,high,p_value,n_reference,n_samples,")
     assert {"p_adjusted", "floor", "excess", "groups_reference", "note"} < set(CSV_COLUMNS[8:])
     assert header.split(",") == CSV_COLUMNS
+    page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
+    assert page.open == []
+    assert len(page.images) == len(FIGURE_FILES)
+    assert all(image["alt"] for image in page.images)
+    assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 
 
 class Page(HTMLParser):
@@ -130,14 +119,6 @@ class Page(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
-
-
-def test_page_is_whole_and_needs_no_other_file(whole) -> None:
-    page = Page((whole / "new" / "out" / "compare.html").read_text(encoding="utf-8"))
-    assert page.open == []
-    assert len(page.images) == len(FIGURE_FILES)
-    assert all(image["alt"] for image in page.images)
-    assert all(link.startswith(("data:image/svg+xml;base64,", "#")) for link in page.links)
 
 
 def test_formats_and_compression_do_not_matter(files, tmp_path) -> None:
@@ -189,16 +170,15 @@ def test_wrong_input_is_one_clear_error_and_leaves_nothing(
         assert not out.exists()
 
 
-def test_out_is_a_file(files) -> None:
-    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
-        run_comparison(options(*files), Path(files[0]))
-
-
-def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path) -> None:
+def test_one_word_documents_leave_out_what_they_cannot_show(files, tmp_path):
     Path(files[1]).write_text("cat\n" * 9 + "dog\n" * 4 + "the\n")
     run_comparison(options(*files), tmp_path / "out")
-    assert measures(tmp_path / "out")["length", "mean"]["value"] == 1
+    assert (
+        by_measure(pd.read_csv(tmp_path / "out" / "tendencies.csv"))["length", "mean"]["value"] == 1
+    )
     assert (tmp_path / "out" / "compare.html").exists()
+    with pytest.raises(InputError, match=r"a\.txt: is a file; name a folder"):
+        run_comparison(options(*files), Path(files[0]))
 
 
 def test_command_prints_the_table_and_repeats_itself(whole, tmp_path, monkeypatch, capsys) -> None:

@@ -606,7 +606,7 @@ def test_names_are_no_markup(name: str) -> None:
 
 
 def planned_files(config: dict[str, Any]) -> dict[str, list[str]]:
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     report = Run(config).report
     return {group: sorted(report.files(group.split("/")[0])) for group in report.groups()}
 
@@ -623,7 +623,7 @@ def test_a_run_that_lists_no_model_shows_what_it_showed() -> None:
     both = planned_files(smoke())
     assert set(both) - set(without) == {"contrastive/wikipedia"}
     assert all(both[group] == without[group] for group in without)
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     assert Run(config).report.inputs(TABLES, "tendencies/wikipedia", "table_1")["models"]
 
 
@@ -652,7 +652,7 @@ def test_what_a_run_has_files_for_is_shown_and_no_more() -> None:
 def test_inputs_are_those_of_the_models_that_are_listed() -> None:
     config = smoke()
     config["contrastive"]["partition"] = {"proposal": "lstm"}
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     report, listed = Run(config).report, config["contrastive"]["models"]
     group = "contrastive/wikipedia"
     files = report.inputs(TABLES, group, "table_2")

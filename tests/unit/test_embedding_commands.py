@@ -22,13 +22,17 @@ from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.report.compare import run_comparison
 from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
 from beyond_perplexity.report.sensitivity import embeddings_table
-from beyond_perplexity.semantics.evaluators import opening
-from beyond_perplexity.semantics.evaluators.contract import Evaluator, SentenceEvaluator
-from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators import contract as opening
+from beyond_perplexity.semantics.evaluators.contract import (
+    Evaluator,
+    SentenceEvaluator,
+    encoder_of,
+    named_evaluator,
+)
 from beyond_perplexity.storage.shards import read_record, write_shard
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.embedded_documents import read_embeddings
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.word_classes import load_stop_words
 from beyond_perplexity.verdicts import WITHOUT_VERDICT, reason
 from scripts import embed, measure_embeddings
@@ -207,18 +211,18 @@ def test_a_body_without_vectors_has_no_verdict(tmp_path):
     assert cells["strange"][-2] == " / "
 
 
-def compared(folder: Path, samples: list[str], **more) -> tuple[pd.DataFrame, Path]:
+def compared(folder: Path, samples: list[str], out: Path | None = None, **more) -> pd.DataFrame:
     for name, texts in (("a.txt", HUMAN), ("b.txt", samples)):
         (folder / name).write_text("\n".join(texts) + "\n")
     how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
     options = CompareOptions(str(folder / "a.txt"), str(folder / "b.txt"), **how)
-    run_comparison(options, folder / "out")
-    table = pd.read_csv(folder / "out" / "tendencies.csv")
-    return table[table["tendency"] == "embedding"].set_index("measure"), folder / "out"
+    table = run_comparison(options, out).measures
+    return table[table["tendency"] == "embedding"].set_index("measure")
 
 
 def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
-    found, out = compared(tmp_path, OTHERS[0.5], embedding_documents=30)
+    out = tmp_path / "out"
+    found = compared(tmp_path, OTHERS[0.5], out, embedding_documents=30)
     assert found.loc["mmd", "p_value"] == 0.005
     assert found.loc["mmd", "floor_low"] < found.loc["mmd", "floor"] < found.loc["mmd", "value"]
     assert found.loc["mmd", "excess"] > 0
@@ -230,15 +234,12 @@ def test_compare_embeds_random_documents_and_names_the_encoder(tmp_path):
     page = (out / "compare.html").read_text()
     assert "Letters &amp; &lt;counts&gt; (SHA-256 000000000000…)" in page
     assert "Embeddings of documents" in page
-    alike, _ = compared(tmp_path, OTHERS[0.0])
+    alike = compared(tmp_path, OTHERS[0.0])
     assert alike.loc["mmd", "p_value"] > 0.01
     assert alike.loc["mmd", "low"] == 0
-
-
-def test_a_text_is_not_apart_from_itself(tmp_path):
-    found, _ = compared(tmp_path, HUMAN)
-    assert found.loc["mmd", "value_all"] == 0
-    assert found.loc["mmd", "p_value"] == found.loc["mmd", "p_adjusted"] == 1
+    itself = compared(tmp_path, HUMAN)
+    assert itself.loc["mmd", "value_all"] == 0
+    assert itself.loc["mmd", "p_value"] == itself.loc["mmd", "p_adjusted"] == 1
 
 
 def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):

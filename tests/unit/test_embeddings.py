@@ -25,14 +25,7 @@ from beyond_perplexity.inference.exchanged_units import exchanged_units
 from beyond_perplexity.inference.p_values import holm
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS, TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import MeasureRow
-from beyond_perplexity.tendencies.discrepancy import (
-    distances,
-    gaussian_kernel,
-    median_distance,
-    side_weights,
-    unbiased_square,
-)
+from beyond_perplexity.tendencies import definitions, discrepancy
 from beyond_perplexity.tendencies.embedded_documents import (
     EmbeddedPair,
     EmbeddedText,
@@ -52,7 +45,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
     rows_of_pair,
     smallest_topic_share,
 )
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.shifts import PairDraw
 from beyond_perplexity.verdicts import reason
 
@@ -60,7 +52,7 @@ RNG = np.random.default_rng(7)
 FIRST = RNG.normal(size=(13, 4)).astype(np.float32)
 SECOND = (RNG.normal(size=(9, 4)) + 0.5).astype(np.float32)
 GROUPS = np.array([0, 0, 0, 1, 1, 2, 3, 3, 3, 3, 4, 5, 5])
-TESTS = MeasurementOptions(permutations=99)
+TESTS = definitions.MeasurementOptions(permutations=99)
 POPULATION = Pages.made(40, 4.0, 0.5)
 REPEATS = 60
 
@@ -73,7 +65,7 @@ def pair_of(first=FIRST, second=SECOND, groups=(None, None), **held) -> Embedded
     return EmbeddedPair.of(text(first, groups[0]), text(second, groups[1]), **held)
 
 
-def mmd_row(pair: EmbeddedPair) -> MeasureRow:
+def mmd_row(pair: EmbeddedPair) -> definitions.MeasureRow:
     return next(iter(embedding_rows(pair, TESTS, 1)))
 
 
@@ -95,7 +87,7 @@ def looped_distance(first, second, bandwidth) -> float:
 
 
 def quick_distance(first, second, bandwidth) -> float:
-    kernel = gaussian_kernel(np.concatenate([first, second]), bandwidth)
+    kernel = discrepancy.gaussian_kernel(np.concatenate([first, second]), bandwidth)
     n = len(first)
     own = kernel[:n, :n].mean() + kernel[n:, n:].mean()
     return math.sqrt(own - 2 * kernel[:n, n:].mean())
@@ -103,34 +95,28 @@ def quick_distance(first, second, bandwidth) -> float:
 
 def looped_square(first, second, bandwidth, groups) -> float:
     """Leave pairs of one group out of the first text, of one document out of the second."""
-    return (
-        looped_mean(first, first, bandwidth, lambda i, j: groups[i] == groups[j])
-        + looped_mean(second, second, bandwidth, lambda i, j: i == j)
-        - 2 * looped_mean(first, second, bandwidth)
-    )
+    own = looped_mean(first, first, bandwidth, lambda i, j: groups[i] == groups[j])
+    own += looped_mean(second, second, bandwidth, lambda i, j: i == j)
+    return own - 2 * looped_mean(first, second, bandwidth)
 
 
-def test_the_bandwidth_is_the_median_distance_of_all_pairs_whatever_their_order():
+def test_the_bandwidth_is_the_median_distance_of_pairs_that_differ():
     both = np.concatenate([FIRST, SECOND])
     pairs = [np.linalg.norm(x.astype(float) - y) for x, y in combinations(both, 2)]
-    assert median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
+    assert discrepancy.median_distance(both) == pytest.approx(np.median(pairs), rel=1e-6)
     shuffled = both[RNG.permutation(len(both))]
-    assert median_distance(shuffled) == pytest.approx(median_distance(both), rel=1e-12)
+    assert discrepancy.median_distance(shuffled) == pytest.approx(
+        discrepancy.median_distance(both), rel=1e-12
+    )
     assert pair_of().bandwidth == pair_of(SECOND, FIRST).bandwidth
-
-
-def test_copies_do_not_make_the_bandwidth_zero():
     copies = np.concatenate([np.repeat(FIRST[:1], 50, axis=0), FIRST[1:3]])
-    assert median_distance(copies) > 0
-    assert median_distance(np.repeat(FIRST[:1], 5, axis=0)) == 1
+    assert discrepancy.median_distance(copies) > 0
+    assert discrepancy.median_distance(np.repeat(FIRST[:1], 5, axis=0)) == 1
     same = pair_of(np.repeat(FIRST[:1], 5, axis=0), np.repeat(FIRST[:1], 4, axis=0))
     rows = {row.measure: row for row in embedding_rows(same, TESTS, 1)}
     assert (rows["mmd"].value, rows["mmd"].p_value) == (0, 1)
-
-
-def test_further_human_text_gives_one_bandwidth_to_all_samples():
     further = text(RNG.normal(size=(20, 4)))
-    expected = median_distance(further.vectors)
+    expected = discrepancy.median_distance(further.vectors)
     for samples in (SECOND, 3 * SECOND):
         assert pair_of(FIRST, samples, further=further).bandwidth == expected
 
@@ -139,20 +125,17 @@ def test_the_distance_is_that_of_a_double_loop():
     pair = pair_of()
     row = mmd_row(pair)
     assert row.value == pytest.approx(looped_distance(FIRST, SECOND, pair.bandwidth), rel=1e-6)
-
-
-def test_weights_of_documents_are_those_of_copies():
-    """A document of weight 3 is three documents."""
-    kernel = gaussian_kernel(np.concatenate([FIRST, SECOND]), 2.0)
+    # A document of weight 3 is three documents.
+    kernel = discrepancy.gaussian_kernel(np.concatenate([FIRST, SECOND]), 2.0)
     label = np.arange(22) < 13
     weights = np.where(label, 3.0, 1.0)
-    weighted = distances(kernel, side_weights(label[:, None], weights))[0]
+    weighted = discrepancy.distances(kernel, discrepancy.side_weights(label[:, None], weights))[0]
     assert weighted == pytest.approx(looped_distance(np.repeat(FIRST, 3, 0), SECOND, 2.0), rel=1e-6)
 
 
 def test_the_unbiased_square_leaves_out_pairs_of_a_group():
     pair = pair_of(groups=(GROUPS, None))
-    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    found = discrepancy.unbiased_square(pair.kernel, 13, (GROUPS, None))
     b, without = pair.bandwidth, []
     assert found.value == pytest.approx(looped_square(FIRST, SECOND, b, GROUPS), abs=1e-7)
     # Its variance is that of units left out one by one.
@@ -169,7 +152,7 @@ def test_the_unbiased_square_leaves_out_pairs_of_a_group():
 def test_limits_solve_their_equations():
     """The covariance of the mean embeddings as a loop over units: of groups, and of documents."""
     pair = pair_of(groups=(GROUPS, None))
-    found = unbiased_square(pair.kernel, 13, (GROUPS, None))
+    found = discrepancy.unbiased_square(pair.kernel, 13, (GROUPS, None))
     parts = []  # what a unit adds to the difference of the means, as weights of documents
     codes, first = np.append(GROUPS, 6 + np.arange(9)), np.arange(22) < 13
     for unit in range(15):
@@ -194,7 +177,9 @@ def test_the_unbiased_square_is_right_on_average_and_the_distance_too_large():
     for repeat in range(200):
         pair, topic = case.pair(repeat)
         truth = POPULATION.distance(0.5, topic, pair.bandwidth)
-        rows = {row.measure: row for row in embedding_rows(pair, MeasurementOptions(0), 1)}
+        rows = {
+            row.measure: row for row in embedding_rows(pair, definitions.MeasurementOptions(0), 1)
+        }
         errors.append(rows["squared_mmd"].value - truth**2)
         distances_found.append(rows["mmd"].value - truth)
     assert abs(np.mean(errors)) < 4 * np.std(errors) / math.sqrt(200)
@@ -234,13 +219,10 @@ def test_groups_are_exchanged_as_units(scheme):
         assert distance == pytest.approx(math.sqrt(mean @ kernel @ mean), abs=1e-4)
 
 
-def test_a_text_against_itself_has_p_1_even_without_a_verdict():
+def test_what_has_no_verdict_says_why():
     for groups in ((None, None), (GROUPS, GROUPS)):
         row = mmd_row(pair_of(FIRST, FIRST, groups))
         assert (row.value, row.p_value, row.withheld) == (0, 1, False)
-
-
-def test_few_groups_and_unlike_groups_have_no_verdict():
     row = mmd_row(pair_of(groups=(GROUPS, None)))
     assert row.withheld
     assert math.isnan(row.p_value)
@@ -248,14 +230,11 @@ def test_few_groups_and_unlike_groups_have_no_verdict():
     row = mmd_row(pair_of(reason=reason("not_counted", why="unlike")))
     assert row.withheld
     assert row.note == "no verdict: unlike"
-
-
-def test_one_document_of_a_text_has_no_limits_and_no_verdict():
     row = mmd_row(pair_of(FIRST, SECOND[:1]))
     assert math.isnan(row.low)
     assert math.isnan(row.high)
     assert row.value > 0
-    (row,) = rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, SensitivityOptions(), 1)
+    (row,) = rows_of_pair(pair_of(FIRST, SECOND[:1]), TESTS, definitions.SensitivityOptions(), 1)
     assert row.withheld
     assert row.note == "no verdict: fewer than two documents of a text have a vector"
 
@@ -287,7 +266,7 @@ def test_the_floor_without_further_text_is_of_halves_cut_to_the_samples():
 
 
 def test_shares_of_a_topic_move_the_population_in_proportion():
-    kernel = gaussian_kernel(POPULATION.vectors, 1.0)
+    kernel = discrepancy.gaussian_kernel(POPULATION.vectors, 1.0)
     shift = TopicShift(kernel)
     near = np.argsort(-kernel, axis=1, kind="stable")[:, : round(0.1 * len(kernel))]
     vectors = POPULATION.vectors
@@ -300,7 +279,7 @@ def test_shares_of_a_topic_move_the_population_in_proportion():
 
 
 def test_pairs_under_the_null_have_the_distance_of_permutations():
-    shift = TopicShift(gaussian_kernel(POPULATION.vectors, 1.0))
+    shift = TopicShift(discrepancy.gaussian_kernel(POPULATION.vectors, 1.0))
     n, rng = 40, np.random.default_rng(3)
     drawn = shift.draw(PairDraw(n, 400, 1, "unit"), 0.5, null=True)["mmd"]
     permuted = []
@@ -315,7 +294,7 @@ def test_pairs_under_the_null_have_the_distance_of_permutations():
 
 
 def test_the_smallest_share_falls_with_documents_and_is_found():
-    how = SensitivityOptions(level=LEVEL, pairs=100)
+    how = definitions.SensitivityOptions(level=LEVEL, pairs=100)
     shift = human_shift(text(POPULATION.vectors))
     few, many = (smallest_topic_share(shift, (n, n), how, 1) for n in (50, 800))
     assert many == pytest.approx(few / 4, rel=0.3)
@@ -380,7 +359,7 @@ class Letters:
         return np.array(counts, np.float32)
 
 
-def test_documents_without_a_vector_are_left_out_and_cut_ones_counted():
+def test_documents_without_a_vector_are_left_out_and_whole_groups_come_first():
     found = embedded_text(["ab", "", "aabbaabb", "b"], np.array([4, 4, 7, 7]), 9, Letters())
     assert found.vectors.tolist() == [[1, 1], [3, 2], [0, 1]]
     assert found.groups.tolist() == [0, 1, 1]
@@ -389,9 +368,6 @@ def test_documents_without_a_vector_are_left_out_and_cut_ones_counted():
     rows = {row.measure: row for row in embedding_rows(EmbeddedPair.of(text(FIRST), cut), TESTS, 1)}
     assert rows["cut"].value == pytest.approx(0.2)
     assert rows["cut"].note == "1 documents left out, without a vector"
-
-
-def test_whole_groups_come_first():
     held = text(np.arange(24).reshape(12, 2), np.array([2, 2, 0, 0, 0, 1, 1, 3, 3, 3, 3, 3]))
     assert held.first(5).vectors[:, 0].tolist() == [0, 2, 4, 6, 8]
     assert held.first(5).groups.tolist() == [1, 1, 0, 0, 0]
@@ -422,13 +398,13 @@ def test_vectors_are_read_as_they_were_written(tmp_path):
 def test_tests_of_embeddings_join_the_family_of_the_body():
     p_values = [0.001, 0.02, math.nan, 0.3]
     rows = [
-        MeasureRow(f"t{k}", "ks", 0.1, p_value=p, fact='word "a"', family=9, draws=99)
+        definitions.MeasureRow(f"t{k}", "ks", 0.1, p_value=p, fact='word "a"', family=9, draws=99)
         for k, p in enumerate(p_values)
     ]
     of_body = {"source": "a/b", "vocabulary": "words", "n_reference": 9, "n_samples": 8}
     of_body["groups_reference"] = None
     table = pa.Table.from_pylist([row.cells() | of_body for row in rows], TENDENCY_MEASURES)
-    own = MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
+    own = definitions.MeasureRow("embedding", "mmd", 0.2, p_value=0.004, fact="few")
     found = joined_measures(table, [own], 1999).to_pylist()
     adjusted = list(map(pytest.approx, holm([0.001, 0.02, 0.3, 0.004])))
     assert [row["p_adjusted"] for row in found] == [*adjusted[:2], None, *adjusted[2:]]

@@ -81,7 +81,7 @@ def line(training, labels):
 
 def planned(name: str) -> Run:
     config = yaml.safe_load((ROOT / name).read_text())
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 
@@ -186,7 +186,7 @@ def test_a_corpus_may_be_called_as_a_paper_is():
     for part in (*config["models"].values(), *config["evaluators"].values()):
         if "corpus" in part:
             part["corpus"] = "importance"
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     report = Run(config).report
     others = [f"{paper}/importance" for paper in ("contrastive", "semantics", "relations")]
     assert report.groups() == ["tendencies/importance", "importance", *others]
@@ -209,13 +209,10 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
         read_inputs("it", row, {"models": []})
 
 
-SCHEMA = ROOT / "rules" / "config.schema.yaml"
-
-
 def run_with(**published: list[str]) -> Run:
     config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
     config["report"] = {"published": published}
-    validate(config, SCHEMA)
+    validate(config)
     return Run(config)
 
 
@@ -287,7 +284,7 @@ def test_titles_are_shown_and_names_are_written() -> None:
 def test_the_titles_of_a_run_are_told_apart() -> None:
     config = yaml.safe_load((ROOT / "config.yaml").read_text())
     config["proposals"]["rnng-again"] = dict(config["proposals"]["rnng-crf"])
-    validate(config, SCHEMA)
+    validate(config)
     titles = Run(config).importance.titles()
     assert (titles["rnng"], titles["kglm"]) == ("RNNG", "KGLM")
     assert titles["rnng-crf"] == "Span CRF (crf)"

@@ -1,6 +1,7 @@
-"""The table of families: every row is true, and nothing else tests for a family's name.
+"""Families and folders of models: every row is true, nothing else tests for a family's name.
 
-Needs nothing. Oracle: the classes that the rows name, and the syntax trees of the whole package.
+Oracles: the classes that the rows name, and the syntax trees of the whole package; a sound folder,
+of which the test itself breaks one thing; what torch raises on its own.
 """
 
 from __future__ import annotations
@@ -8,10 +9,15 @@ from __future__ import annotations
 import ast
 import dataclasses
 import importlib
+import json
+import math
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+import safetensors.torch
+import torch
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
@@ -30,11 +36,16 @@ from beyond_perplexity.models.families import (
     proposal_modules,
     training_modules,
 )
+from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.latent import LatentModel, Proposal, UnnormalizedModel
 from beyond_perplexity.models.optimal import OptimalProposal
-from beyond_perplexity.models.trigram import TrigramOptions
+from beyond_perplexity.models.registry import check_finite, load_any, load_model, save_model
+from beyond_perplexity.models.trigram import Trigram, TrigramOptions
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
+from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.options import TrainingOptions
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.small_models import make
 
 ROOT = Path(__file__).parents[2]
 MODELS = "beyond_perplexity/models"
@@ -167,30 +178,12 @@ def test_the_modules_of_a_family_are_those_that_its_row_names():
 
 def test_each_origin_of_an_annotation_is_said_once():
     linked = {"source": {"format": "mediawiki"}, "trees": {"kind": "shallow"}}
-    assert describe_annotation(("graph", "mentions"), linked) == (
-        "entity chains of links, no coreference"
-    )
-    assert describe_annotation(("trees", "mentions"), linked) == (
-        "automatic trees (TextBlob's chunker), entity chains of links, no coreference"
-    )
+    links = "entity chains of links, no coreference"
+    both = ("trees", "mentions")
+    assert describe_annotation(("graph", "mentions"), linked) == links
+    assert describe_annotation(both, linked) == f"automatic trees (TextBlob's chunker), {links}"
     held = {"source": {"format": "conll"}}
-    assert describe_annotation(("trees", "mentions"), held) == (
-        "trees of the corpus, mentions of the corpus"
-    )
-
-
-def _constants(tree):
-    """Yield the strings of a module but those that say of which family a class is."""
-    named: set[int] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef):
-            for statement in node.body:
-                targets = getattr(statement, "targets", [getattr(statement, "target", None)])
-                if any(isinstance(t, ast.Name) and t.id == "family" for t in targets):
-                    named.add(id(statement.value))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in named:
-            yield node
+    assert describe_annotation(both, held) == "trees of the corpus, mentions of the corpus"
 
 
 def _tests(tree):
@@ -207,12 +200,16 @@ def _tests(tree):
 def names_outside(source, listed=False):
     """List the families that a module names, or, where it may list them, that it tests for."""
     tree = ast.parse(source)
-    if not listed:
-        return [node.value for node in _constants(tree) if node.value in FAMILIES]
-    tested = [
-        c.value for part in _tests(tree) for c in ast.walk(part) if isinstance(c, ast.Constant)
-    ]
-    return [value for value in tested if value in FAMILIES]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    said = {  # of which family a class is
+        id(part.value)
+        for node in classes
+        for part in node.body
+        if ast.unparse(part).startswith(("family =", "family:"))
+    }
+    parts = [c for part in (_tests(tree) if listed else [tree]) for c in ast.walk(part)]
+    named = [c for c in parts if isinstance(c, ast.Constant) and isinstance(c.value, str)]
+    return [c.value for c in named if c.value in FAMILIES and id(c) not in said]
 
 
 def test_no_module_or_script_names_a_family():
@@ -256,3 +253,153 @@ def test_the_search_finds_a_name(code):
 def test_the_search_lets_a_class_say_what_it_is():
     assert not names_outside('class A:\n    family = "lstm"\n    other: str = "x"\n')
     assert names_outside('family = "lstm"') == ["lstm"]
+
+
+# ---- folders of models that somebody else wrote ----
+
+VOCABULARY = ClosedVocabulary.build([["a b c d e f"] * 3])
+TEXT = [[np.array([3, 4, 5, 3, 4], np.int32), np.array([4, 4, 3], np.int32)]]
+LSTM = {"embedding_size": 8, "hidden_size": 8, "layers": 1}
+
+
+def model_of(family):
+    if family == "lstm":
+        return make("lstm", LSTM, VOCABULARY.size)
+    kind = {"trigram": Trigram, "kneser-ney": KneserNey}[family]
+    return kind.fit(TEXT, VOCABULARY.size)
+
+
+def folder(path, family, describe=None, change=None):
+    """Write a model, then break its description or its tensors, with the hash of what is there."""
+    save_model(path, model_of(family), VOCABULARY, {})
+    held = json.loads((path / "model.json").read_text())
+    if change:
+        tensors = safetensors.torch.load_file(path / "model.safetensors")
+        change(tensors)
+        safetensors.torch.save_file(tensors, path / "model.safetensors")
+        held["weights_sha256"] = content_hash(path / "model.safetensors")
+    if describe:
+        describe(held)
+    (path / "model.json").write_text(json.dumps(held))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("model.json", None, "is no model folder"),
+        ("model.json", "{}", "does not describe a model"),
+        ("model.safetensors", None, "is missing; train the model again"),
+        ("model.safetensors", "", "is not the file that model.json describes"),
+        ("vocabulary.json", None, "no such file"),
+        (
+            "vocabulary.json",
+            '{"kind": "closed", "words": ["b"], "unknown_types": 0}',
+            "is not the vocabulary the model was trained with",
+        ),
+    ],
+)
+def test_incomplete_and_foreign_model_folders_are_named(tmp_path, name, content, words):
+    path = folder(tmp_path, "lstm") / name
+    held = bytearray(path.read_bytes())
+    path.unlink()
+    if content == "":
+        held[-1] ^= 1
+        path.write_bytes(held)
+    elif content:
+        path.write_text(content)
+    with pytest.raises(InputError, match=words):
+        load_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_are_no_numbers_are_named_with_their_file(tmp_path, value):
+    name, weight = list(model_of("lstm").named_parameters())[1]
+
+    def spoil(tensors):
+        tensors[name].flatten()[-1] = value
+
+    words = f"model.safetensors: 1 of the {weight.numel()} numbers of '{name}' are NaN or infinite"
+    with pytest.raises(InputError, match=re.escape(words)):
+        load_model(folder(tmp_path, "lstm", change=spoil))
+
+
+def test_buffers_may_be_infinite_but_no_nan():
+    module = torch.nn.Module()
+    module.register_buffer("mask", torch.tensor([0, -math.inf]))
+    module.register_buffer("counts", torch.tensor([1, 2]))
+    check_finite(module, "a file")
+    module.mask[0] = math.nan
+    with pytest.raises(InputError, match="a file: 1 of the 2 numbers of 'mask'"):
+        check_finite(module, "a file")
+
+
+@pytest.mark.parametrize("family", ["lstm", "trigram", "kneser-ney"])
+def test_sound_folders_are_read(tmp_path, family):
+    model, vocabulary, _ = load_any(folder(tmp_path, family))
+    assert vocabulary.size == VOCABULARY.size
+    if family == "lstm":
+        return
+    whole = model_of(family).state_dict()
+    assert all(torch.equal(tensor, whole[name]) for name, tensor in model.state_dict().items())
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"n": ' + "1" * 5000 + "}", "[]", "\0", ""])
+def test_descriptions_that_are_no_json_are_one_line(tmp_path, content):
+    (tmp_path / "model.json").write_text(content)
+    with pytest.raises(InputError, match=r"model\.json: .*description|describe a model"):
+        load_any(tmp_path)
+
+
+def put(section, **values):
+    return lambda held: (held["config"][section] if section else held["config"]).update(values)
+
+
+def sized(**values):
+    return put("architecture", **values)
+
+
+def replace(change):
+    return lambda held: held.update({"embedding.weight": change(held["embedding.weight"])})
+
+
+JSON, WEIGHTS = "model.json", "model.safetensors"
+
+
+@pytest.mark.parametrize(
+    ("family", "file", "change", "message"),
+    [
+        ("lstm", JSON, sized(layers=9), "weight_ih_l1' is missing, and 31 more like it"),
+        (
+            "lstm",
+            JSON,
+            sized(hidden_size=9),
+            "has the shape .*, expected .*more like it",
+        ),
+        (
+            "lstm",
+            JSON,
+            sized(hidden_size=-3),
+            "hidden_size: is -3, expected at least 1",
+        ),
+        ("lstm", JSON, sized(hidden_size="8"), "hidden_size"),
+        ("lstm", JSON, put("", family=["lstm"]), r"model\.json"),
+        ("lstm", JSON, put("", family="optimal"), "worked out from its model"),
+        ("lstm", JSON, put("", extra=1), "unexpected keyword"),
+        ("lstm", JSON, lambda held: held.update(config=[["family", "lstm"]]), "lacks config"),
+        ("lstm", JSON, lambda held: held.update(vocabulary="abc"), "lacks config"),
+        ("lstm", JSON, lambda held: held.update(weights_sha256=3), "lacks config"),
+        ("lstm", WEIGHTS, replace(lambda t: t[:1].clone()), r"has the shape \(1, 8\)"),
+        ("lstm", WEIGHTS, replace(lambda t: t.long()), "is torch.int64, expected"),
+        ("lstm", WEIGHTS, lambda held: held.update(other=torch.zeros(1)), "'other' belongs to no"),
+        ("trigram", WEIGHTS, lambda held: held.pop("counts"), r"KeyError\('counts'\)"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_one_line(tmp_path, family, file, change, message):
+    with pytest.raises(InputError, match=message) as caught:
+        load_any(folder(tmp_path, family, **{"describe" if file == JSON else "change": change}))
+    said = str(caught.value)
+    assert str(tmp_path) in said
+    assert "\n" not in said
+    assert len(said) < 500 + len(str(tmp_path))
+    assert file == JSON or WEIGHTS in said

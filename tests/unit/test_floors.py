@@ -17,16 +17,9 @@ from beyond_perplexity.inference.halves import Halving
 from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import spread_of
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.definitions import is_distance
-from beyond_perplexity.tendencies.human_baselines import (
-    half_draws,
-    least_tokens,
-    reference_floors,
-    smaller_floors,
-    split_floors,
-)
+from beyond_perplexity.tendencies import human_baselines
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, is_distance
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import HumanText, fewer_tokens, further_pair
 from beyond_perplexity.tendencies.tokens import tokenize_batch
 from beyond_perplexity.tendencies.word_distances import equal_tokens
@@ -50,11 +43,13 @@ def rows_of(reference: Drawn, samples: Drawn, options: MeasurementOptions = PLAI
 
 def floors_of(pair, further, options, seed):
     if further is None:
-        return reference_floors(pair, options, seed)
+        return human_baselines.reference_floors(pair, options, seed)
     with further_pair(pair, further) as human_texts:
         if human_texts is None:
             return {}
-        return split_floors(human_texts, least_tokens(pair), options, seed)
+        return human_baselines.split_floors(
+            human_texts, human_baselines.least_tokens(pair), options, seed
+        )
 
 
 def measured(pair, further, seed):
@@ -132,8 +127,8 @@ def test_words_are_taken_at_equal_tokens():
                 names = dict(zip(cut.types.to_pylist(), cut.counts[body], strict=True))
                 found = [names.get(word, 0) for word in TEXT.types.to_pylist()]
                 assert found == expected.tolist()
-        fewer = smaller_floors(further, 20, 300, OPTIONS, 1)
-        whole = smaller_floors(further, 90, 10**9, OPTIONS, 1)
+        fewer = human_baselines.smaller_floors(further, 20, 300, OPTIONS, 1)
+        whole = human_baselines.smaller_floors(further, 90, 10**9, OPTIONS, 1)
     assert set(fewer) == set(whole)
     assert all(fewer[key].mean > whole[key].mean for key in whole if key[0] != "rank_frequency")
 
@@ -250,7 +245,7 @@ def test_halves_of_few_groups_have_no_floor(few):
     effective = effective_groups(np.bincount(reference.groups, np.diff(reference.offsets)))
     assert (effective < 39) == few
     with opened(reference, samples, TEXT.classes, (True, False)) as pair:
-        assert bool(reference_floors(pair, OPTIONS, 1)) != few
+        assert bool(human_baselines.reference_floors(pair, OPTIONS, 1)) != few
 
 
 def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
@@ -266,7 +261,7 @@ def test_the_floor_of_groups_is_the_distance_of_draws_of_as_many():
     for repeat in range(4):
         sides = TEXT.groups(rng, 120), TEXT.documents(rng, 200)
         with opened(*sides, TEXT.classes, (True, False)) as pair:
-            found.append(reference_floors(pair, OPTIONS, repeat))
+            found.append(human_baselines.reference_floors(pair, OPTIONS, repeat))
     for key in found[0]:
         expected = np.mean([rows[key].value for rows in pairs])
         floor = np.mean([floors[key].mean for floors in found])
@@ -303,7 +298,7 @@ def test_the_excess_is_of_many_halvings():
     """Its spread over seeds is a fraction of that of one halving."""
     rng = np.random.default_rng(14)
     with opened(TEXT.documents(rng, 120), TEXT.documents(rng, 60), TEXT.classes, ALONE) as pair:
-        found = [half_draws(pair, 20, 20, OPTIONS, seed) for seed in range(12)]
+        found = [human_baselines.half_draws(pair, 20, 20, OPTIONS, seed) for seed in range(12)]
     for key in (("unigram", "tvd"), ("length", "ks")):
         means = [np.mean(draws.against[key]) for draws in found]
         alone = [np.mean(draws.against[key][:1]) for draws in found]

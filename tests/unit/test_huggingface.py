@@ -12,14 +12,17 @@ import json
 import math
 import shutil
 
+import huggingface_hub
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional
 
+from beyond_perplexity.commands import contrast, perplexity
 from beyond_perplexity.decoding.generation import (
     VOCABULARY_BYTES,
     bytes_per_row,
@@ -31,9 +34,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.huggingface_bring import bring
 from beyond_perplexity.models.huggingface_model import CACHE_STEP
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
-from beyond_perplexity.models.registry import load_model
+from beyond_perplexity.models.registry import is_foreign, load_model, open_any, open_scorer
 from beyond_perplexity.perplexities.summary import ScoredText, measure
 from beyond_perplexity.storage.provenance import content_hash
+from beyond_perplexity.storage.shards import read_record
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, ClosedVocabulary, load_vocabulary
 from tests.unit.huggingface_models import CONTEXT, END, MAKERS, TEXTS, make_gpt2, make_tokenizer
@@ -41,15 +45,21 @@ from tests.unit.small_corpora import write_corpus
 from tests.unit.small_models import rescored, same
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-CPU = torch.device("cpu")
+CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
 WRITTEN = f"</s> <s> {END} <pad> <unk> , na\u00efve \U0001f600 a\u0301 ."
 
 
 @pytest.fixture(scope="module", params=MAKERS)
-def case(request, tmp_path_factory):
+def folder(request, tmp_path_factory):
+    made = tmp_path_factory.mktemp(request.param) / "model"
+    MAKERS[request.param](made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def case(folder):
     """Give a model as transformers has it, as we have it, and our vocabulary."""
-    folder = tmp_path_factory.mktemp(request.param)
-    theirs = MAKERS[request.param](folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     ours, vocabulary, _ = bring({"path": str(folder)}, None)
     return theirs, ours, vocabulary
 
@@ -177,10 +187,8 @@ def test_greedy_texts_are_those_of_generate(family, tmp_path):
         folder = tmp_path / str(seed)
         theirs = MAKERS[family](folder, seed=seed)
         ours, vocabulary, _ = bring({"path": str(folder)}, None)
-        options = parse_decoding({"kind": "top_k", "k": 1})
-        (document,) = generate(
-            ours, options, seed=1, purpose="t", first=0, count=1, maximum_length=CONTEXT - 1
-        )
+        first = {"kind": "top_k", "k": 1}
+        (document,) = texts_of(ours, first, 1, maximum_length=CONTEXT - 1)
         bos, eos, _ = vocabulary.special_ids
         written = theirs.generate(
             torch.tensor([[bos]]),
@@ -339,27 +347,21 @@ def test_other_architectures(kind, tmp_path):
 # ---- the vocabulary ----
 
 
-def test_texts_come_back_and_written_special_tokens_are_ordinary(case):
-    _, _, vocabulary = case
-    texts = [*TEXTS, WRITTEN, "", "a"]
+def assert_texts_come_back(vocabulary, texts):
+    """Assert it also of special tokens that are written in a text, which are ordinary."""
     encoded = vocabulary.encode(texts)
     assert vocabulary.decode(encoded) == texts
     assert all(ids.dtype == np.int32 for ids in encoded)
     assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
 
 
-def test_ids_are_those_of_the_tokenizer_and_three(case):
+def test_texts_come_back_and_ids_are_those_of_the_tokenizer_and_three(case):
     _, _, vocabulary = case
-    held = json.dumps(vocabulary.describe()["tokenizer"])
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=vocabulary._tokenizer.from_str(held)
-    )
+    assert_texts_come_back(vocabulary, [*TEXTS, WRITTEN, "", "a"])
+    whole = Tokenizer.from_str(json.dumps(vocabulary.describe()["tokenizer"]))
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=whole)
     for text, ids in zip(TEXTS, vocabulary.encode(TEXTS), strict=True):
         assert (ids - 3).tolist() == tokenizer(text, add_special_tokens=False)["input_ids"]
-
-
-def test_decoded_texts_are_words_joined_by_one_blank(case):
-    _, _, vocabulary = case
     (ids,) = vocabulary.encode([" the\n\ncat \t sat "])
     assert vocabulary.decode([np.concatenate([[BOS], ids, [EOS]])]) == ["the cat sat"]
 
@@ -374,28 +376,19 @@ def test_files_hold_all_of_the_vocabulary(case, tmp_path):
     _, _, vocabulary = case
     vocabulary.save(tmp_path / "v.json")
     loaded = load_vocabulary(tmp_path / "v.json")
-    assert (loaded.kind, loaded.size, loaded.hash) == (
-        "huggingface",
-        vocabulary.size,
-        vocabulary.hash,
-    )
-    for one, two in zip(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]), strict=True):
-        assert one.tolist() == two.tolist()
+    wanted = ("huggingface", vocabulary.size, vocabulary.hash)
+    assert (loaded.kind, loaded.size, loaded.hash) == wanted
+    assert np.array_equal(loaded.encode([WRITTEN]), vocabulary.encode([WRITTEN]))
 
 
 def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
     special = {"eos_token": "</s>", "unk_token": "<unk>"}
-    words = ["</s>", "<unk>", "the", "cat", "sat"]
-    tokenizer = Tokenizer(
-        models.WordLevel({word: index for index, word in enumerate(words)}, unk_token="<unk>")
-    )
+    words = {"</s>": 0, "<unk>": 1, "the": 2, "cat": 3, "sat": 4}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     make_other(tmp_path, "llama", vocab_size=5)
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special).save_pretrained(
-        tmp_path
-    )
+    theirs = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+    theirs.save_pretrained(tmp_path)
     model, vocabulary, _ = bring({"path": str(tmp_path)}, None)
     (ids,) = vocabulary.encode(["the dog sat </s>"])
     assert ids.tolist() == [5, UNK, 7, UNK]
@@ -405,23 +398,14 @@ def test_a_vocabulary_of_words_has_unknown_ones(tmp_path):
 
 def test_pieces_that_mark_blanks_come_back(tmp_path):
     """The kind of tokenizer that Llama 2 and Mistral have: marked blanks, bytes as a fallback."""
-    from tokenizers import Tokenizer, decoders, models, normalizers, trainers
-
     special = {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
     byte_pieces = [f"<0x{byte:02X}>" for byte in range(256)]
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
     mark = "\u2581"
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
-    )
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace(mark, " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    marks = [normalizers.Prepend(mark), normalizers.Replace(" ", mark)]
+    tokenizer.normalizer = normalizers.Sequence(marks)
+    pieces = [decoders.Replace(mark, " "), decoders.ByteFallback(), decoders.Fuse()]
+    tokenizer.decoder = decoders.Sequence([*pieces, decoders.Strip(" ", 1, 0)])
     trainer = trainers.BpeTrainer(
         vocab_size=400, special_tokens=[*special.values(), *byte_pieces], show_progress=False
     )
@@ -430,10 +414,7 @@ def test_pieces_that_mark_blanks_come_back(tmp_path):
     held["added_tokens"] = held["added_tokens"][:3]  # the bytes are tokens like others
     roles = {"bos": 1, "eos": 2, "unk": 0, "all": [0, 1, 2]}
     vocabulary = HuggingFaceVocabulary(held, tokenizer.get_vocab_size(), roles)
-    texts = [*TEXTS, "</s> <unk> na\u00efve \U0001f600"]
-    encoded = vocabulary.encode(texts)
-    assert vocabulary.decode(encoded) == texts
-    assert not set(np.concatenate(encoded).tolist()) & {*vocabulary.impossible, BOS, EOS, UNK}
+    assert_texts_come_back(vocabulary, [*TEXTS, "</s> <unk> na\u00efve \U0001f600"])
 
 
 def test_a_tokenizer_without_tokens_is_named(gpt2):
@@ -449,19 +430,14 @@ def test_a_tokenizer_without_tokens_is_named(gpt2):
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     generator = np.random.default_rng(0)
-    texts = [
-        " ".join(" ".join(generator.permutation(TEXTS)).split()[: generator.integers(5, 30)])
-        for _ in range(60)
-    ]
+    mixed = (" ".join(generator.permutation(TEXTS)).split() for _ in range(60))
+    texts = [" ".join(words[: generator.integers(5, 30)]) for words in mixed]
     return write_corpus(tmp_path_factory.mktemp("corpus"), texts, 40) / "documents.parquet"
 
 
 def fit(corpus, folder, source, training=None):
-    config = {
-        "family": "huggingface",
-        "architecture": {"path": str(source)},
-        "training": training or {},
-    }
+    config = {"family": "huggingface", "architecture": {"path": str(source)}}
+    config["training"] = training or {}
     cleaning = {"language": "en"}
     fit_files(corpus, None, config, 1, CPU, folder / "m", folder / "checkpoints", cleaning)
     return json.loads((folder / "m" / "model.json").read_text())
@@ -473,23 +449,19 @@ def test_a_model_is_taken_as_it_is(family, corpus, tmp_path):
     theirs = MAKERS[family](source)
     description = fit(corpus, tmp_path, source)
     model, vocabulary, _ = load_model(tmp_path / "m")
-    original, same, _ = bring({"path": str(source)}, {"language": "en"})
-    assert vocabulary.hash == same.hash
+    original, brought, _ = bring({"path": str(source)}, {"language": "en"})
+    assert vocabulary.hash == brought.hash
     for name, tensor in original.state_dict().items():
         assert torch.equal(tensor, model.state_dict()[name]), name
     assert description["parameters"] == sum(p.numel() for p in theirs.parameters())
-    assert description["source"]["weights"] == {
-        "model.safetensors": content_hash(source / "model.safetensors")
-    }
+    assert description["source"]["weights"] == {WEIGHTS: content_hash(source / WEIGHTS)}
     (row,) = pq.read_table(tmp_path / "m" / "training.parquet").to_pylist()
     table = pq.read_table(corpus).to_pylist()
     valid = [line["text"] for line in table if line["split"] == "valid"]
     summary = measure(model, vocabulary, valid)
     assert row["loss"] == pytest.approx(math.log(summary["perplexity"]["token"]))
     assert description["valid_loss"] == row["loss"]
-    assert [one.log_prob for one in texts_of(model, {"kind": "nucleus"})] == [
-        one.log_prob for one in texts_of(original, {"kind": "nucleus"})
-    ]
+    assert same(*(texts_of(one, {"kind": "nucleus"}) for one in (model, original)))
 
 
 def test_a_model_is_trained_further(corpus, tmp_path):
@@ -514,14 +486,14 @@ def change_config(folder, **changes):
 
 
 def damaged(folder):
-    whole = (folder / "model.safetensors").read_bytes()
-    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[: len(whole) // 2])
 
 
 def with_nan(folder):
-    tensors = load_file(folder / "model.safetensors")
+    tensors = load_file(folder / WEIGHTS)
     tensors["transformer.h.0.ln_1.bias"][3] = float("nan")
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    save_file(tensors, folder / WEIGHTS, {"format": "pt"})
 
 
 def without(pattern, instead=None):
@@ -544,9 +516,6 @@ def with_code(folder):
 def without_end(folder):
     make_tokenizer(folder, {"unk_token": "<unk>"})
     change_config(folder, eos_token_id=None)
-
-
-WEIGHTS = "model.safetensors"
 
 
 @pytest.mark.parametrize(
@@ -613,8 +582,6 @@ def test_what_cannot_be_stepped_through_is_named(tmp_path):
 
 
 def test_without_the_hub_one_message_says_so(monkeypatch):
-    import huggingface_hub
-
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(InputError, match="'nobody/nothing' is no folder, and no model") as error:
         bring({"path": "nobody/nothing", "revision": "0" * 40}, None)
@@ -622,8 +589,6 @@ def test_without_the_hub_one_message_says_so(monkeypatch):
 
 
 def test_the_hub_is_asked_for_safe_files_of_one_commit(gpt2, monkeypatch, tmp_path):
-    import huggingface_hub
-
     commit = "c0ffee" * 6 + "c0ff"
     snapshot = tmp_path / "snapshots" / commit
     shutil.copytree(gpt2, snapshot)
@@ -687,3 +652,102 @@ def test_the_memory_of_a_row_is_that_of_its_whole_cache(case):
     cache = config.num_hidden_layers * 2 * heads * width * places * 4
     expected = cache + VOCABULARY_BYTES * ours.vocabulary_size
     assert bytes_per_row(ours, 40) == expected
+
+
+# ---- models that a user names ----
+
+
+@torch.no_grad()
+def log_likelihood(folder, text):
+    """Score a short text, its end included, by the library alone; return tokens too."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    whole = torch.tensor([[tokenizer.bos_token_id, *ids, tokenizer.eos_token_id]])
+    assert whole.shape[1] <= CONTEXT
+    logits = model(whole[:, :-1]).logits[0].double()
+    # what no text can hold has no probability: special tokens but the end, rows without a token
+    special = set(tokenizer.all_special_ids) - {tokenizer.eos_token_id, tokenizer.unk_token_id}
+    none = [*special, *range(len(tokenizer), logits.shape[1])]
+    logits[:, none] = -torch.inf
+    found = logits.log_softmax(-1).gather(1, whole[0, 1:, None])
+    return float(found.sum()), len(ids) + 1
+
+
+def run(monkeypatch, command, *arguments):
+    monkeypatch.setattr("sys.argv", ["x", *map(str, arguments)])
+    command.main()
+
+
+def test_perplexity_of_a_folder_of_hugging_face(folder, tmp_path, monkeypatch, capsys):
+    text, rows = tmp_path / "texts.jsonl", tmp_path / "rows.parquet"
+    text.write_text("".join(json.dumps({"body": line}) + "\n" for line in TEXTS))
+    given = ["--model", folder, "--text", text, "--field", "body", "--per-document", rows]
+    run(monkeypatch, perplexity, *given)
+    found = json.loads(capsys.readouterr().out)
+    expected = [log_likelihood(folder, line) for line in TEXTS]
+    assert found["text"] == "raw"
+    assert found["n"]["token"] == sum(count for _, count in expected)
+    assert found["log_prob"] == pytest.approx(sum(value for value, _ in expected), rel=1e-5)
+    each = pq.read_table(rows).to_pylist()
+    assert [row["log_likelihood"] for row in each] == pytest.approx(
+        [value for value, _ in expected], rel=1e-5
+    )
+    record = read_record(rows)
+    assert list(record["options"]["source"]["weights"]) == ["model.safetensors"]
+    assert record["checkpoint_hash"] is None
+
+
+def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
+    pairs, output = tmp_path / "pairs.jsonl", tmp_path / "pairs.parquet"
+    good, bad = TEXTS[0], TEXTS[0].replace("sat on", "on sat")
+    pairs.write_text(json.dumps({"good": good, "bad": bad}) + "\n")
+    run(monkeypatch, contrast, "--model", folder, "--pairs", pairs, "--output", output)
+    (row,) = pq.read_table(output).to_pylist()
+    difference = log_likelihood(folder, good)[0] - log_likelihood(folder, bad)[0]
+    assert row["contrastive_entropy"] == pytest.approx(difference, rel=1e-4, abs=1e-4)
+    assert row["accuracy"] == float(difference > 0)
+
+
+def test_a_name_is_looked_for_on_the_hub(folder, monkeypatch):
+    asked = []
+
+    def download(name, **_):
+        asked.append(name)
+        return str(folder)
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", download)
+    model, opened = open_scorer("some-one/tiny.model")
+    assert asked == ["some-one/tiny.model"]
+    assert opened.description["source"]["path"] == "some-one/tiny.model"
+    assert model is opened.model
+    assert not model.training
+
+
+def test_what_cannot_be_opened_is_told_in_a_line(folder, tmp_path, monkeypatch):
+    def fail(*_, **__):
+        raise OSError("no network\nand more")
+
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.json").write_text("{}")
+    for name, message in (
+        (tmp_path / "no", "no such folder; give a model's folder or its name on the hub"),
+        ("./no", "no such folder"),
+        (tmp_path / "file", "is a file; give the folder of a model"),
+        (tmp_path / "empty", r"has no model\.json and no config\.json of Hugging Face"),
+        (tmp_path / "config", "has no weights"),
+        ("some/name", "^'some/name' is no folder, and no model of that name .*no network.*check"),
+    ):
+        for read in (open_any, open_scorer):
+            with pytest.raises(InputError, match=message) as caught:
+                read(str(name))
+            assert "\n" not in str(caught.value)
+    text = tmp_path / "a.txt"
+    text.write_text("a\n")
+    with pytest.raises(InputError, match="cleaned: this model has no corpus"):
+        run(monkeypatch, perplexity, "--model", folder, "--text", text, "--cleaned")
+    assert is_foreign(str(folder))
+    assert END not in str(caught.value)

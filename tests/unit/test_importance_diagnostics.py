@@ -32,9 +32,6 @@ def test_effective_size_and_largest_weight_in_closed_form():
     assert equal.ess == pytest.approx(40, rel=1e-12)
     assert (equal.unique_share, equal.tail) == (0.05, weight_diagnostics.CONSTANT)
     assert relative_variance(np.full(40, -3.0)) == pytest.approx(0.0, abs=1e-15)
-
-
-def test_weights_that_are_all_zero():
     found = diagnose(np.full(30, -np.inf))
     assert found.ess == 0
     assert np.isnan([found.largest_weight, found.k_hat]).all()
@@ -82,14 +79,11 @@ def test_no_set_of_discrete_weights_breaks_the_fit():
         assert (tail == weight_diagnostics.FITTED) == np.isfinite(k_hat)
 
 
-def test_k_hat_does_not_depend_on_the_scale_of_the_weights():
+def test_k_hat_and_its_threshold_do_not_depend_on_the_scale():
     log_weights = np.random.default_rng(2).normal(0, 2, 500)
     assert pareto_k_hat(log_weights + 5000)[0] == pytest.approx(
         pareto_k_hat(log_weights)[0], rel=1e-9
     )
-
-
-def test_the_threshold_of_k_hat():
     assert k_hat_threshold(100) == 0.5
     assert k_hat_threshold(10_000) == 0.7
     assert np.isnan(k_hat_threshold(1))
@@ -105,6 +99,14 @@ def test_the_delta_method_in_closed_form_and_against_many_replicates():
     assert log_mean_exp(draws, 1).std() == pytest.approx(predicted, rel=0.06)
     # In closed form: the weights are log-normal, Var(w) / E(w)² = exp(σ²) − 1.
     assert predicted == pytest.approx(np.sqrt(np.expm1(0.49) / 400), rel=0.02)
+    random = np.random.default_rng(5)
+    counts = np.array([300, 100])
+    draws = np.concatenate(
+        [random.normal(0, 0.3, (3000, 300)), random.normal(0.5, 0.8, (3000, 100))], 1
+    )
+    predicted = np.sqrt(np.mean([relative_variance(row, counts) for row in draws]))
+    assert log_mean_exp(draws, 1).std() == pytest.approx(predicted, rel=0.06)
+    assert np.isnan(relative_variance(draws[0], np.array([399, 1])))
 
 
 def test_the_delta_method_is_not_used_where_one_instance_degenerates():
@@ -128,17 +130,6 @@ def test_the_delta_method_saturates_and_the_bootstrap_does_not(sigma, delta):
     assert 0.65 < np.sqrt(np.mean(resampled)) / true < 1.05
 
 
-def test_the_delta_method_of_several_proposals_against_many_replicates():
-    random = np.random.default_rng(5)
-    counts = np.array([300, 100])
-    draws = np.concatenate(
-        [random.normal(0, 0.3, (3000, 300)), random.normal(0.5, 0.8, (3000, 100))], 1
-    )
-    predicted = np.sqrt(np.mean([relative_variance(row, counts) for row in draws]))
-    assert log_mean_exp(draws, 1).std() == pytest.approx(predicted, rel=0.06)
-    assert np.isnan(relative_variance(draws[0], np.array([399, 1])))
-
-
 @pytest.mark.parametrize("counts", [None, np.array([150, 50])])
 def test_the_bootstrap_over_samples_agrees_with_the_delta_method(counts):
     random = np.random.default_rng(6)
@@ -149,13 +140,10 @@ def test_the_bootstrap_over_samples_agrees_with_the_delta_method(counts):
     )
 
 
-def test_the_bootstrap_over_samples_may_miss_every_positive_weight():
+def test_the_bootstrap_over_samples_is_exact_in_small_and_in_pieces(monkeypatch):
     replicates = bootstrap_samples(np.array([0.0, -np.inf]), 400, np.random.default_rng(0))
     assert set(replicates) == {0.0, -np.inf, -np.log(2)}
     assert np.isneginf(replicates).mean() == pytest.approx(0.25, abs=0.08)
-
-
-def test_large_samples_are_resampled_in_pieces_without_a_change(monkeypatch):
     log_weights = np.random.default_rng(1).normal(0, 1, 50)
     whole = bootstrap_samples(log_weights, 30, np.random.default_rng(2))
     monkeypatch.setattr(weight_diagnostics, "_BOOTSTRAP_VALUES", 350)

@@ -15,22 +15,15 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
-import yaml
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.importance import ImportancePlan
-from beyond_perplexity.planning.validation import validate
-
-ROOT = Path(__file__).parents[2]
+from tests.unit.planned import checked
 
 
 def plan(name: str, **importance: object) -> ImportancePlan:
-    config = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-    config["importance"] |= importance
-    validate(config, ROOT / "rules" / "config.schema.yaml")
-    return ImportancePlan(config)
+    return ImportancePlan(checked(name, importance=importance))
 
 
 @pytest.mark.parametrize(("instances", "samples"), [(40, 100), (41, 101), (1, 10)])
@@ -269,41 +262,6 @@ def test_latent_models_are_held_against_one_model_of_each_plain_family():
     papers = plan("configs/paper-importance.yaml")
     assert papers.beside("entitynlm") == ["lstm-coreference"]
     assert papers.beside("kglm") == ["lstm-linked", "transformer-linked"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"beside": ["none"]}, "importance.beside: no model is named 'none'"),
-        ({"beside": ["kglm"]}, "importance.beside: 'kglm' (kglm) is latent; remove it"),
-        ({"beside": ["transformer-bpe"]}, "no latent model has the corpus and the vocabulary of"),
-        ({"choose": "validation", "split": "valid"}, "importance.choose: is validation, but"),
-    ],
-)
-def test_what_cannot_be_held_against_or_chosen_is_refused(changes, message):
-    with pytest.raises(InputError) as error:
-        plan("config.yaml", **changes)
-    assert message in str(error.value)
-
-
-def test_the_validation_split_must_have_documents_to_choose():
-    config = yaml.safe_load((ROOT / "configs/smoke-importance.yaml").read_text(encoding="utf-8"))
-    config["importance"]["choose"] = "validation"
-    config["corpora"]["wikipedia"]["split"] = {"train": 0.3, "valid": 0.0, "test": 0.7}
-    with pytest.raises(InputError, match=r"split.valid: is 0, but .* \(importance.choose\)"):
-        validate(config, ROOT / "rules" / "config.schema.yaml")
-
-
-@pytest.mark.parametrize(("samples", "replicate"), [(20, 2), (5, 1), (999, 99), (1000, None)])
-def test_fewer_samples_alone_are_enough_said(samples: int, replicate: int | None) -> None:
-    """Oracle: a density needs replicates, and what finished jobs were told stays as it is."""
-    config = yaml.safe_load((ROOT / "configs/smoke-importance.yaml").read_text(encoding="utf-8"))
-    config["importance"] = {"samples": samples}
-    validate(config, ROOT / "rules" / "config.schema.yaml")
-    assert config["importance"]["reduction"].get("replicate_samples") == replicate
-    config["importance"] = {"samples": samples, "reduction": {"replicate_samples": samples + 1}}
-    with pytest.raises(InputError, match=r"replicate_samples: is \d+, above .* or leave it out"):
-        validate(config, ROOT / "rules" / "config.schema.yaml")
 
 
 def test_latents_are_shown_of_the_analytic_proposal_where_there_is_one() -> None:

@@ -22,16 +22,11 @@ from beyond_perplexity.inference.halves import Floor, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
-from beyond_perplexity.tendencies.definitions import MeasureRow
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
-from beyond_perplexity.tendencies.options import MeasurementOptions
-from beyond_perplexity.tendencies.power_laws import (
-    fit_truncated_zipf,
-    rank_order,
-    split_fit,
-)
+from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from tests.unit.text_pairs import NO_LIMITS, STOP, pair_of, rows_of
+from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
 
 TWO_SIDED = "mean_difference"
 
@@ -43,36 +38,10 @@ def draw(seed: int, n: int, mean: float = 6) -> list[str]:
     return [" ".join(f"w{k}" for k in document) for document in drawn]
 
 
-def ks(first: list[float], second: list[float]) -> float:
-    def at(side: list[float], x: float) -> float:
-        return sum(y <= x for y in side) / len(side)
-
-    return max(abs(at(first, x) - at(second, x)) for x in {*first, *second})
-
-
-def shares_apart(sides: list[list[list[str]]]) -> list[float]:
-    counts = [Counter(w for document in side for w in document) for side in sides]
-    n = [sum(c.values()) for c in counts]
-    return [abs(counts[0][w] / n[0] - counts[1][w] / n[1]) for w in {*counts[0], *counts[1]}]
-
-
 def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float]:
     """Measure two sides of a randomization in plain Python."""
-    sides = [[text.split() for text in side] for side in (first, second)]
-    lengths = [[len(t) for t in side] for side in sides]
-    stop = [[sum(w in STOP.words for w in t) / len(t) for t in side] for side in sides]
-    apart = shares_apart(sides)
-    found = {("unigram", "tvd"): sum(apart) / 2, ("unigram", "max_difference"): max(apart)}
-    for name, (one, two) in (("length", lengths), ("stop_words", stop)):
-        found[name, "ks"] = ks(one, two)
-        found[name, TWO_SIDED] = float(np.mean(two) - np.mean(one))
-    total = weight = 0.0
-    for length in {*lengths[0]} & {*lengths[1]}:
-        types = [[len(set(t)) for t in side if len(t) == length] for side in sides]
-        total += len(types[1]) * ks(*types)
-        weight += len(types[1])
-    found["type_token_unigrams", "ks_empirical"] = total / weight if weight else math.nan
-    return found
+    found = plain_measures([[text.split() for text in side] for side in (first, second)])
+    return {key: math.nan if value is None else float(value) for key, value in found.items()}
 
 
 def assert_same_law(drawn: dict, exact: list[dict], keys: list) -> None:
@@ -128,20 +97,24 @@ def test_swaps_are_all_the_swaps(n):
             sides[not kept[group]].extend([text] * n)
         for text, group in zip(samples, pseudo, strict=True):
             sides[kept[group]].extend([text] * 9)
-        if all(sides):
-            exact.append(measured(*sides))
-        else:
-            exact.append(dict.fromkeys(measured(REFERENCE, samples), math.nan))
-    without = {("unigram", "tvd"), ("type_token_unigrams", "ks_empirical")}
+        exact.append(measured(*(sides if all(sides) else (REFERENCE, samples))))
+        if not all(sides):
+            exact[-1] = dict.fromkeys(exact[-1], math.nan)
+    without = {
+        ("unigram", "tvd"),
+        *((x, "ks_empirical") for x in ("rank_frequency", *HISTOGRAM_OF)),
+    }
     assert_same_law(drawn, exact, [key for key in exact[1] if key not in without])
     assert not without & set(drawn)
-    assert ("rank_frequency", "ks_empirical") not in drawn
 
 
-def test_samples_with_groups_beside_a_reference_without_are_drawn():
+def test_groups_count_by_what_they_are():
     assert exchanged_units.scheme_of((None, np.array([0, 0, 1]))) == "draws"
     assert exchanged_units.exchanged_units((None, np.array([0, 0, 1])), (2, 3), 0) is None
     assert exchanged_units.exchanged_units((None, None), (2, 3), 0) is None
+    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
+    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
+    assert exchanged_units.effective_groups(np.zeros(3)) == 0
 
 
 def plain_held_out(documents, codes, halves, samples, sample_halves) -> tuple[float, float, float]:
@@ -189,10 +162,7 @@ def test_the_held_out_distance_is_that_of_a_loop():
     assert found.p_value == pytest.approx(np.median(tails))
     limits = found.estimate - student.ppf(0.95, found.df) * found.error
     assert found.lower_limit(0.95) == pytest.approx(max(0, np.median(limits)))
-
-
-def test_the_held_out_distance_of_some_documents_is_that_of_them_alone():
-    first, second = draw(5, 40), draw(6, 33)
+    # Of some documents it is that of them alone.
     kept = np.arange(40) % 8 != 3
     with pair_of(first, second) as pair:
         cut = held_out.held_out_distance(pair.documents, (None, None), 9, (kept, None))
@@ -263,12 +233,20 @@ def test_swaps_give_verdicts_where_they_are_sound():
     assert rows["unigram", "tvd"].p_value == expected
 
 
-def test_permuted_groups_say_that_lengths_show_in_types():
+def test_rows_say_what_was_exchanged():
     codes = np.arange(120) // 3
     rows = rows_of(draw(3, 120), draw(4, 120), (codes, codes))
     assert "exchanged: whole groups; " in rows["type_token_unigrams", "ks_empirical"].note
     assert "a difference of lengths shows here" in rows["type_token_bigrams", "ks_empirical"].note
     assert rows["length", "ks"].note.startswith("exchanged: whole groups")
+    codes = np.arange(300) // 5
+    rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
+    for key in COMPARED:
+        assert 0 < rows[key].p_value <= 1, key
+        assert not rows[key].withheld
+        assert "one document per group of the samples" in rows[key].note
+        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
+        assert draws in rows[key].note
 
 
 def nearly_single(n: int) -> np.ndarray:
@@ -301,20 +279,11 @@ def test_groups_of_other_sizes_are_not_exchanged(size, own, scheme, reason):
     assert ("120 groups of 120 documents of the reference" in told) == (scheme == "draws")
 
 
-def test_effective_groups_are_those_of_equal_ones():
-    assert exchanged_units.effective_groups(np.full(7, 3)) == pytest.approx(7)
-    assert exchanged_units.effective_groups(np.array([1, 1, 2])) == pytest.approx(16 / 6)
-    assert exchanged_units.effective_groups(np.zeros(3)) == 0
-
-
-def test_holm_is_that_of_hand():
+def test_holm_is_that_of_hand_and_children_follow_their_parents():
     assert p_values.holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert p_values.holm([0.01, 0.04, 0.03, 0.005], 2) == pytest.approx([0.06, 0.12, 0.12, 0.04])
     assert p_values.holm([0.6, 0.9]) == pytest.approx([1, 1])
     assert len(p_values.holm([])) == 0
-
-
-def test_children_are_rejected_with_their_parents_alone():
     given = {
         ("length", "ks"): 0.01,
         ("length", TWO_SIDED): 0.5,
@@ -359,7 +328,7 @@ def test_what_permutations_cannot_reach_is_said():
             assert (needed or 1) == next(enough)
 
 
-def test_few_documents_at_shared_lengths_give_no_verdict(monkeypatch):
+def test_few_documents_have_rows_and_say_what_is_missing(monkeypatch):
     first, second = ["a b c"] * 15 + ["a b"] * 30, ["a b c"] * 40 + ["a"] * 4
     for least, withheld in ((20, True), (15, False)):
         monkeypatch.setattr(document_measures, "DOCUMENTS_AT_LENGTHS", least)
@@ -367,22 +336,16 @@ def test_few_documents_at_shared_lengths_give_no_verdict(monkeypatch):
         assert math.isnan(row.p_value) == withheld
         assert "1 shared length with 40 of 44 documents" in row.note
         assert ("15 of the reference" in row.note) == withheld
-
-
-def test_a_nearly_empty_text_has_rows():
     rows = rows_of(["a b c d", "e f"], ["a"])
     assert math.isnan(rows["unigram", "tvd"].value)
     assert "longer than the other text" in rows["unigram", "tvd"].note
     assert rows["length", "mean"].value == 1
 
 
-def test_the_note_of_the_largest_difference_is_plain_text():
+def test_the_largest_difference_is_named_in_plain_text():
     note = rows_of(["a b"] * 4, ['\x1b[31m"<b>$x_1$*\u202e'] * 4)["unigram", "max_difference"].note
     assert note.isprintable()
     assert '"\\u001b[31m\\"<b>$x_1$*�": 1.0000 here' in note
-
-
-def test_the_largest_difference_without_the_unknown_word():
     first, second = ["a b a b"] * 5, ["a <unk> <unk> b"] * 5
     rows = rows_of(first, second)
     assert rows["unigram", "max_difference"].value == pytest.approx(0.5)
@@ -566,22 +529,11 @@ def test_measures_are_averages_over_draws_of_the_same_swaps(n, groups):
                 sides[not label[m + block]].append(samples[second[block]])
             expected[place].append(measured(*sides))
     for key in expected[0][0]:
-        used = 1 if key[1] == "ks_empirical" else GROUP_DRAWS  # types by length: of one draw
+        used = 1 if key[0] in HISTOGRAM_OF else GROUP_DRAWS  # types by length: of one draw
         several = [[one[key] for one in held[:used]] for held in expected]
         values = [found[0] if used == 1 else np.nanmean(found) for found in several]
         assert observed[key] == pytest.approx(values[0], nan_ok=True), key
         assert null[key] == pytest.approx(np.array(values[1:]), nan_ok=True), key
-
-
-def test_every_row_has_a_verdict():
-    codes = np.arange(300) // 5
-    rows = rows_of(draw(3, 70), draw(4, 300), (None, codes), options=FEW)
-    for key in COMPARED:
-        assert 0 < rows[key].p_value <= 1, key
-        assert not rows[key].withheld
-        assert "one document per group of the samples" in rows[key].note
-        draws = "one draw" if key[0] in HISTOGRAM_OF else "mean over 20 draws"
-        assert draws in rows[key].note
 
 
 def test_the_floor_takes_one_document_of_each_group():

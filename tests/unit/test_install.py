@@ -27,7 +27,7 @@ from tests.unit.installed import ROOT, TINY_CONFIG, Installed, install
 CARRIED = ("Snakefile", "config.yaml", "configs", "envs", "profiles", "rules", "scripts")
 OF_MODELS = "safetensors tokenizers torch transformers"
 OF_SEMANTICS = "gensim ot"
-OF_WORKFLOW = "jsonschema mwparserfromhell snakemake textblob yaml"
+OF_WORKFLOW = "mwparserfromhell pydantic snakemake textblob yaml"
 VECTORS = "the 0.1 0.2\ncat 0.3 0.1\nsat -0.2 0.5\non 0.4 0.7\nmat -0.1 -0.3\n"
 FINGERPRINT = """
 from beyond_perplexity.storage.fingerprint import ROOT, fingerprint

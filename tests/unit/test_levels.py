@@ -55,12 +55,9 @@ def test_equal_populations_are_rejected_at_the_nominal_rate(units, grouped, voca
     assert sum(rejected.values()) > 0
 
 
-def test_few_groups_have_no_verdict():
+def test_what_differs_is_rejected_and_few_groups_have_no_verdict():
     assert EqualTexts("few", TEXT, 12, (True, False))(0) == {ANY: False}
-
-
-def test_what_differs_is_rejected():
-    """The simulation itself can reject: another population on the other side."""
+    # The simulation itself can reject: another population on the other side.
 
     class Mixed:
         classes = TEXT.classes
@@ -166,13 +163,10 @@ def test_what_is_not_defined_has_no_limits():
     assert all(math.isnan(error.variance) for error in nothing)
 
 
-def test_a_mean_of_two_is_no_more_exact_than_either():
+def test_errors_are_joined_by_their_formulas():
     found = StandardError(4.0, 9.0).mean_with(StandardError(16.0, 5.0))
     assert found == pytest.approx((9, 5))
-
-
-def test_a_difference_has_welchs_degrees_of_freedom():
-    """Oracle: the formula at two points; equal errors and sizes double the freedom."""
+    # Oracle: the formula at two points; equal errors and sizes double the freedom.
     error = StandardError(2.0, 9.0)
     assert error.with_another(error) == pytest.approx((4, 18))
     assert error.with_another(StandardError(0.0, 3.0)) == pytest.approx((2, 9))

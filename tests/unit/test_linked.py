@@ -24,7 +24,7 @@ from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
 
 ALIASES = {
@@ -394,7 +394,7 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
             "knowledge_graph": "k.pkl",
         }
     )
-    validate(config, SCHEMA)
+    validate(config)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
     assert run.corpora.source_files("brought") == ["d.jsonl", downloaded, "k.pkl"]
@@ -415,7 +415,7 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
         ({"format": "penn", "word_column": 2}, {}, "word_column is for format conll only"),
         ({"format": "penn", "mentions": "all"}, {}, "mentions is for format conll and linked"),
         ({"format": "penn"}, {"trees": {"kind": "shallow"}}, r"brought\.trees\.kind: is shallow"),
-        ({"format": "conll"}, {"trees": {"kind": "deep"}}, "'deep' is not allowed"),
+        ({"format": "conll"}, {"trees": {"kind": "deep"}}, "is 'deep', expected 'none'"),
         (
             {"format": "conll"},
             {"preprocessing": {"tokenizer": "moses"}},
@@ -427,4 +427,4 @@ def test_what_does_not_go_together_is_an_error_before_the_first_job(
     source: dict, sections: dict, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        validate(configured({"paths": ["x"], **source}, **sections), SCHEMA)
+        validate(configured({"paths": ["x"], **source}, **sections))

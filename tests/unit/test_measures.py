@@ -7,9 +7,7 @@ values of a body against itself, invariance to how documents are cut into files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +21,23 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
 from beyond_perplexity.tendencies import document_counts, document_measures, power_laws
 from beyond_perplexity.tendencies.curves import curves, sample_sizes, sizes_below
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
-from beyond_perplexity.tendencies.options import MeasurementOptions, SampleSizeOptions
 from beyond_perplexity.tendencies.pairs import paired, subset
 from beyond_perplexity.tendencies.power_laws import fit_zipf
+from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from beyond_perplexity.verdicts import reason
 from scripts import measure_tendencies
-from tests.unit.text_pairs import STOP, batched, pair_of, run_script, statistics_of, write_samples
+from tests.unit.text_pairs import (
+    STOP,
+    at_most,
+    batched,
+    pair_of,
+    plain_measures,
+    run_script,
+    statistics_of,
+    write_samples,
+)
 
 # The paper's exponent has ranks and frequencies of the same tokens; ranks are counted.
 NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_reference")
@@ -84,17 +92,6 @@ def test_table_has_its_schema_and_each_measure_once(table):
     assert set(table["n_samples"].to_pylist()) == {120}
 
 
-def at_most(documents: list[list[str]], tokens: int, body: int, seed: int = 3) -> list[list[str]]:
-    """Take whole documents in the random order of the text, each that still fits."""
-    if sum(map(len, documents)) <= tokens:
-        return documents
-    taken: list[list[str]] = []
-    for place in stream(seed, "equal_tokens", body).permutation(len(documents)):
-        if sum(map(len, [*taken, documents[place]])) <= tokens:
-            taken.append(documents[place])
-    return taken
-
-
 def first_types(counts: Counter[str], both: Counter[str], ranks: int) -> set[str]:
     return set(sorted(counts, key=lambda w: (-counts[w], -both[w], w))[:ranks])
 
@@ -128,7 +125,7 @@ def test_values_are_those_of_plain_programs(table):
         assert value["ks"] == pytest.approx(ks_2samp(first, second, method="asymp").statistic)
     counts = [Counter(w for t in side for w in t) for side in tokens]
     n = [sum(c.values()) for c in counts]
-    assert_word_values(rows, [at_most(side, min(n), body) for body, side in enumerate(tokens)])
+    assert_word_values(rows, [at_most(side, min(n), body, 3) for body, side in enumerate(tokens)])
     novel = len(set(counts[1]) - set(counts[0])) / len(counts[1])
     assert rows["vocabulary", "novel_types"]["value"] == pytest.approx(novel)
     covered = sum(counts[0][w] for w in counts[1]) / n[0]
@@ -206,13 +203,10 @@ def test_without_draws_the_values_stay(bodies, table):
     assert ("rank_frequency", "zipf_s_split") not in unread  # halves need documents
 
 
-def test_documents_of_other_statistics_are_refused(bodies):
+def test_other_documents_are_refused_and_empty_ones_leave_out_what_is_not_defined(bodies):
     for wrong in (SAMPLES[:-1], [*SAMPLES[:-1], "unheard"], [*SAMPLES[:-1], "w1 w1 w1"]):
         with pytest.raises(InputError, match="sample documents are not those"):
             run(bodies, texts=(REFERENCE, wrong))
-
-
-def test_texts_without_tokens_leave_what_is_not_defined_out():
     empty, full = statistics_of(["", ""]), statistics_of(["a b", "a"])
     rows = as_dict(run((full, empty), texts=(["a b", "a"], ["", ""])))
     assert rows["length", "mean"]["value"] == 0
@@ -236,20 +230,29 @@ def test_wrong_options_are_named(values, message):
         MeasurementOptions.from_config(values)
 
 
-def test_all_ranks():
+def test_options_have_their_defaults():
     assert MeasurementOptions.from_config({"zipf_ranks": None}).zipf_ranks is None
     assert MeasurementOptions.from_config({}) == MeasurementOptions()
+    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
+    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
+    assert sizes_below(100, SampleSizeOptions()) == []
+    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
+    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
+    with pytest.raises(InputError, match="subsets: is -1"):
+        SampleSizeOptions.from_config({"subsets": -1})
+    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
+        SampleSizeOptions.from_config({"sizes": [1]})
 
 
 def points(table: pa.Table, name: str) -> list[dict[str, float]]:
     return [row for row in table.to_pylist() if row["curve"] == name]
 
 
-def test_curves_are_those_of_plain_programs(bodies):
-    table = curves(bodies[1], QUICK, "model", bodies[0])
-    assert table.schema == CURVES
+def test_curves_are_those_of_plain_programs(bodies, table):
+    drawn = curves(bodies[1], QUICK, "model", bodies[0])
+    assert drawn.schema == CURVES
     tokens = [text.split() for text in SAMPLES]
-    at = {point["x"]: point for point in points(table, "type_token_unigrams")}
+    at = {point["x"]: point for point in points(drawn, "type_token_unigrams")}
     assert sorted(at) == sorted({len(t) for t in tokens})
     for length, point in at.items():
         types = sorted(len(set(t)) for t in tokens if len(t) == length)
@@ -258,27 +261,22 @@ def test_curves_are_those_of_plain_programs(bodies):
         assert (point["low"], point["high"]) == tuple(levels)
         assert point["n"] == len(types)
     lengths = [len(t) for t in tokens]
-    quantiles = [point["y"] for point in points(table, "length_quantiles")]
+    quantiles = [point["y"] for point in points(drawn, "length_quantiles")]
     expected = np.quantile(lengths, [0.05, 0.25, 0.5, 0.75, 0.95], method="inverted_cdf")
     assert quantiles == expected.tolist()
-    assert sum(point["y"] for point in points(table, "length_pmf")) == pytest.approx(1)
-    assert points(table, "length_mean")[0]["y"] == pytest.approx(np.mean(lengths))
-    density = points(table, "stop_words_density")
+    assert sum(point["y"] for point in points(drawn, "length_pmf")) == pytest.approx(1)
+    assert points(drawn, "length_mean")[0]["y"] == pytest.approx(np.mean(lengths))
+    density = points(drawn, "stop_words_density")
     assert sum(point["y"] for point in density) / len(density) == pytest.approx(1)
     most_common = Counter(w for t in tokens for w in t).most_common(1)[0][1]
-    first = points(table, "rank_frequency")[0]
+    first = points(drawn, "rank_frequency")[0]
     assert (first["x"], first["y"]) == (1, pytest.approx(most_common / sum(lengths)))
     assert {"ks_types_model", "ks_types_reference", "ks_bigram_types_empirical"} <= set(
-        table["curve"].to_pylist()
+        drawn["curve"].to_pylist()
     )
-
-
-def test_summary_is_the_weighted_mean_of_the_curve(bodies, table):
-    drawn = curves(bodies[1], QUICK, "model", bodies[0])
-    for curve, name in (
-        ("ks_types_model", "ks_heaps_model"),
-        ("ks_types_empirical", "ks_empirical"),
-    ):
+    # A summary is the weighted mean of its curve.
+    pairs = ("ks_types_model", "ks_heaps_model"), ("ks_types_empirical", "ks_empirical")
+    for curve, name in pairs:
         found = points(drawn, curve)
         mean = np.average([p["y"] for p in found], weights=[p["n"] for p in found])
         assert as_dict(table)["type_token_unigrams", name]["value"] == pytest.approx(mean)
@@ -311,46 +309,6 @@ def test_command_does_not_depend_on_shards(folder, bodies):
         run_script(measure_tendencies, *common[:-2], "--measures", alone)
 
 
-def exact_ks(first: list, second: list) -> Fraction:
-    differences = (
-        Fraction(sum(y <= x for y in first), len(first))
-        - Fraction(sum(y <= x for y in second), len(second))
-        for x in {*first, *second}
-    )
-    return max(map(abs, differences))
-
-
-def exact_statistics(
-    sides: list[list[list[str]]], counts: np.ndarray
-) -> dict[tuple[str, str], Fraction]:
-    """Compute every permuted measure of two bodies of tokenized documents in whole numbers."""
-    n = counts.sum(axis=1)  # (2,), of counts (2, V)
-    product = int(n[0] * n[1])
-    apart = np.abs(counts[0] * n[1] - counts[1] * n[0])
-    ranked = -np.sort(-counts, axis=1)
-    sums = np.cumsum(ranked[0] * n[1] - ranked[1] * n[0])
-    found = {
-        ("unigram", "tvd"): Fraction(int(apart.sum()), 2 * product),
-        ("unigram", "max_difference"): Fraction(int(apart.max()), product),
-        ("rank_frequency", "ks_empirical"): Fraction(int(np.abs(sums).max()), product),
-    }
-    numbers: dict[str, Callable[[list[str]], int | Fraction]] = {
-        "length": len,
-        "stop_words": lambda d: Fraction(sum(w in STOP.words for w in d), len(d)),
-    }
-    for tendency, number in numbers.items():
-        values = [[number(document) for document in side] for side in sides]
-        means = [Fraction(sum(held), len(held)) for held in values]
-        found[tendency, "mean_difference"] = means[1] - means[0]
-        found[tendency, "ks"] = exact_ks(*values)
-    if len({len(document) for side in sides for document in side}) == 1:
-        types = [[len(set(document)) for document in side] for side in sides]
-        pairs = [[len(set(pairwise(document))) for document in side] for side in sides]
-        found["type_token_unigrams", "ks_empirical"] = exact_ks(*types)
-        found["type_token_bigrams", "ks_empirical"] = exact_ks(*pairs)
-    return found
-
-
 def documents_of(n: int, lengths: str) -> list[str]:
     """Draw documents, of which the first is a word of its own when their lengths are to differ."""
     rng = np.random.default_rng(4)
@@ -379,8 +337,11 @@ def test_p_values_are_those_of_all_splits(monkeypatch, n_first, n_second, length
         rest = [i for i in range(len(tokens)) if i not in chosen]
         pair = [[tokens[i] for i in side] for side in (chosen, rest)]
         counts = np.stack([X[list(side)].sum(axis=0) for side in (chosen, rest)])
-        splits.append(exact_statistics(pair, counts))
-    for key, observed in splits[0].items():
+        splits.append(plain_measures(pair, counts))
+    by_length = splits[0].keys() & {(name, "ks_empirical") for name in HISTOGRAM_OF}
+    # Types are permuted among documents of equal length alone.
+    for key in splits[0].keys() - (by_length if lengths == "different" else set()):
+        observed = splits[0][key]
         values = [split[key] for split in splits]
         if key[1] == "mean_difference":
             share = np.mean([abs(value) >= abs(observed) for value in values])
@@ -514,18 +475,6 @@ def test_blocks_do_not_change_what_a_subset_is(monkeypatch):
                 counts = Counter(word for text in chosen for word in text)
                 totals = dict(zip(names, documents.totals(body), strict=True))
                 assert {word: n for word, n in totals.items() if n} == counts
-
-
-def test_sizes():
-    assert sizes_below(3_000, SampleSizeOptions()) == [100, 300, 1_000]
-    assert sizes_below(3_001, SampleSizeOptions())[-1] == 3_000
-    assert sizes_below(100, SampleSizeOptions()) == []
-    assert sizes_below(50, SampleSizeOptions(sizes=(40, 10, 50, 10))) == [10, 40]
-    assert SampleSizeOptions.from_config({"sizes": [10, 20]}).subsets == 5
-    with pytest.raises(InputError, match="subsets: is -1"):
-        SampleSizeOptions.from_config({"subsets": -1})
-    with pytest.raises(InputError, match="sizes: is 1, expected at least 2"):
-        SampleSizeOptions.from_config({"sizes": [1]})
 
 
 def test_subsets_need_documents(tmp_path):

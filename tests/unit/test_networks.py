@@ -104,6 +104,8 @@ def test_probabilities_sum_to_one_and_special_tokens_have_none(
     ("family", "architecture", "words"),
     [
         ("gpt", {}, r"family: is 'gpt'; allowed are .*lstm, .*transformer, "),
+        ("sentence-rnn", {"size": 0}, "size: is 0, expected at least 1"),
+        ("sentence-rnn", {"distortion": 0.1}, "unknown key"),
         ("lstm", {"layer": 1}, "architecture.layer: unknown key; allowed are layers"),
         ("lstm", {"layers": "two"}, "architecture.layers: is 'two', expected int"),
         ("lstm", {"layers": True}, "architecture.layers: is True"),
@@ -131,7 +133,7 @@ def test_probabilities_sum_to_one_and_special_tokens_have_none(
 )
 def test_wrong_options_are_named(family, architecture, words):
     with pytest.raises(InputError, match=words):
-        registry.build({"family": family, "architecture": architecture}, SIZE)
+        registry.find(family)(SIZE, architecture)
 
 
 def gated_layers(gates, E, H, layers):

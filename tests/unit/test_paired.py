@@ -64,6 +64,11 @@ def compared(paths, **options):
     return compare_scores(files, names, PairOptions((), **{"flips": 999, **options})).to_pylist()
 
 
+def together(folder, *columns, suffix="parquet", **options):
+    """Compare models whose scores are written: rows of each, then of the pairs."""
+    return compared(saved(folder, columns, suffix), **options)
+
+
 def saved(folder, columns, suffix="parquet"):
     return [write(folder / f"{'abcdef'[k]}.{suffix}", one) for k, one in enumerate(columns)]
 
@@ -142,7 +147,7 @@ def test_level_coverage_and_power_by_simulation(setting):
 
 def test_a_pair_differs_by_the_difference_of_bits_and_rows_may_have_any_order(tmp_path):
     first, second = scores()
-    own_a, own_b, pair = compared(saved(tmp_path, [first, second]))
+    own_a, own_b, pair = together(tmp_path, first, second)
     size = (first["bytes"] + 1).sum()
     for row, held in ((own_a, first), (own_b, second)):
         assert row["value"] == pytest.approx(-held["log_likelihood"].sum() / np.log(2) / size)
@@ -153,7 +158,7 @@ def test_a_pair_differs_by_the_difference_of_bits_and_rows_may_have_any_order(tm
     assert pair["high"] - pair["low"] < own_a["high"] - own_a["low"]
     order = np.random.default_rng(0).permutation(60)
     turned = {name: np.asarray(column)[order] for name, column in second.items()}
-    assert compared(saved(tmp_path, [first, turned]))[2] == pytest.approx(pair)
+    assert together(tmp_path, first, turned)[2] == pytest.approx(pair)
 
 
 def test_files_of_other_programs_need_two_columns(tmp_path):
@@ -171,25 +176,27 @@ def test_files_of_other_programs_need_two_columns(tmp_path):
 def test_scores_with_the_end_of_documents_are_not_compared_without_it(tmp_path):
     """Where a file says what its scores have; others are taken as the flag has it."""
     first, second = scores()
-    expected = compared(saved(tmp_path, [first, second]), no_count_eos=True)[2]
+    expected = together(tmp_path, first, second, no_count_eos=True)[2]
+    mixed = [True] * 30 + [False] * 30
     for suffix in ("csv", "parquet"):
-        without = [{**one, "ended": [False] * 60} for one in (first, second)]
-        assert compared(saved(tmp_path, without, suffix), no_count_eos=True)[2] == expected
-        with pytest.raises(InputError, match=r"without the end of documents; give no count eos"):
-            compared(saved(tmp_path, without, suffix))
-        ended = [{**one, "ended": [True] * 60} for one in (first, second)]
-        with pytest.raises(InputError, match=r"with the end of each document; score again with"):
-            compared(saved(tmp_path, ended, suffix), no_count_eos=True)
-        mixed = [first, {**second, "ended": [True] * 30 + [False] * 30}]
-        with pytest.raises(
-            InputError, match=r"(line 32|row 31).*ended is 'false'; give true in all"
+        for ended, no_end, words in (
+            ([False] * 60, True, ""),
+            ([False] * 60, False, r"without the end of documents; give no count eos"),
+            ([True] * 60, True, r"with the end of each document; score again with"),
+            (mixed, True, r"(line 32|row 31).*ended is 'false'; give true in all"),
         ):
-            compared(saved(tmp_path, mixed, suffix))
+            held = {**first, "ended": ended}, {**second, "ended": ended}
+            how = {"suffix": suffix, "no_count_eos": no_end}
+            if words:
+                with pytest.raises(InputError, match=words):
+                    together(tmp_path, *held, **how)
+            else:
+                assert together(tmp_path, *held, **how)[2] == expected
 
 
 def test_documents_may_have_names(tmp_path):
     first, second = scores()
-    expected = compared(saved(tmp_path, [first, second]))[2]
+    expected = together(tmp_path, first, second)[2]
     order = np.random.default_rng(1).permutation(60)
     second = {name: np.asarray(column)[order] for name, column in second.items()}
     parts = [{**one, "doc_id": [f"№ {n}" for n in one["doc_id"]]} for one in (first, second)]
@@ -202,8 +209,8 @@ def test_documents_may_have_names(tmp_path):
 def test_groups_of_one_file_are_those_of_all_and_names_may_be_numbers(tmp_path):
     first, second = scores()
     plain = {name: column for name, column in second.items() if name != "group"}
-    expected = compared(saved(tmp_path, [first, second]))[2]
-    assert compared(saved(tmp_path, [first, plain]))[2] == pytest.approx(expected)
+    expected = together(tmp_path, first, second)[2]
+    assert together(tmp_path, first, plain)[2] == pytest.approx(expected)
     numbered = [{**one, "group": [int(n[5:]) for n in one["group"]]} for one in (first, second)]
     assert compared(saved(tmp_path, numbered))[2] == pytest.approx(expected)
     alone = [{**one, "group": [None] * 60} for one in (first, second)]
@@ -216,39 +223,25 @@ def test_spelled_log_likelihoods_are_taken_and_free_spelling_is_said(tmp_path):
     first, second = scores()
     unknown = np.arange(60) % 2
     spelled = {**first, "unknown": unknown, "log_likelihood_spelled": first["log_likelihood"] - 9}
-    own_a, _, pair = compared(saved(tmp_path, [spelled, second]))
+    own_a, _, pair = together(tmp_path, spelled, second)
     paid = {**first, "log_likelihood": first["log_likelihood"] - 9}
-    assert pair["value"] == compared(saved(tmp_path, [paid, second]))[2]["value"]
+    assert pair["value"] == together(tmp_path, paid, second)[2]["value"]
     assert (own_a["spelled"], own_a["note"], pair["note"]) == (True, "", "")
     free = {**first, "unknown": unknown, "log_likelihood_spelled": pa.nulls(60, pa.float64())}
-    own_a, own_b, pair = compared(saved(tmp_path, [free, second]))
+    own_a, own_b, pair = together(tmp_path, free, second)
     assert "a: the spelling of unknown words is not charged" in pair["note"]
     assert own_a["note"] == pair["note"] != own_b["note"] == ""
 
 
 def test_models_are_compared_on_each_text_that_they_share(tmp_path):
     first, second, third = scores(3)
-    both = {
-        name: np.concatenate([second[name], third[name]])
-        for name in ("doc_id", "bytes", "log_likelihood")
-    }
+    names = ("doc_id", "bytes", "log_likelihood")
+    both = {name: np.concatenate([second[name], third[name]]) for name in names}
     kinds = ["raw"] * 60 + ["cleaned"] * 60
-    paths = saved(
-        tmp_path,
-        [
-            {**first, "scored_text": ["cleaned"] * 60},
-            {**both, "scored_text": kinds},
-            {**both, "scored_text": kinds},
-        ],
-    )
-    rows = compared(paths)
-    pairs = [(r["scored_text"], r["first"], r["second"]) for r in rows if r["second"]]
-    assert sorted(pairs) == [
-        ("cleaned", "a", "b"),
-        ("cleaned", "a", "c"),
-        ("cleaned", "b", "c"),
-        ("raw", "b", "c"),
-    ]
+    cleaned, mixed = {**first, "scored_text": ["cleaned"] * 60}, {**both, "scored_text": kinds}
+    rows = together(tmp_path, cleaned, mixed, mixed)
+    pairs = sorted((r["scored_text"], r["first"] + r["second"]) for r in rows if r["second"])
+    assert pairs == [("cleaned", "ab"), ("cleaned", "ac"), ("cleaned", "bc"), ("raw", "bc")]
     assert [r["scored_text"] for r in rows if not r["second"]].count("raw") == 2
     smallest = min(r["p_value"] for r in rows if r["second"])
     assert min(r["p_adjusted"] for r in rows if r["second"]) == pytest.approx(4 * smallest)
@@ -332,14 +325,13 @@ def test_a_missing_file_is_said_to_be_missing(tmp_path):
 def test_equal_scores_find_no_smallest_difference(tmp_path):
     """A standard error of 0 is no proof that any difference would be found."""
     one, other = scores()
-    rows = compared(saved(tmp_path, [one, one, other]))
+    rows = together(tmp_path, one, one, other)
     pairs = {(row["first"], row["second"]): row for row in rows if row["second"]}
-    assert pairs["a", "b"]["detectable"] is None
-    assert pairs["a", "b"]["value"] == 0
-    assert pairs["a", "b"]["p_value"] == 1
-    assert "both give every document the same likelihood" in pairs["a", "b"]["note"]
-    assert pairs["a", "c"]["detectable"] > 0
-    assert "same likelihood" not in pairs["a", "c"]["note"]
+    same, others = pairs["a", "b"], pairs["a", "c"]
+    assert (same["detectable"], same["value"], same["p_value"]) == (None, 0, 1)
+    assert "both give every document the same likelihood" in same["note"]
+    assert others["detectable"] > 0
+    assert "same likelihood" not in others["note"]
 
 
 def test_half_filled_spellings_are_refused(tmp_path):

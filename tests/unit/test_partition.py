@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from beyond_perplexity.contrastive import partition
+from beyond_perplexity.contrastive import PartitionOptions, partition
 from beyond_perplexity.contrastive.partition import (
     GivenLength,
     ScoredSentences,
@@ -25,7 +25,6 @@ from beyond_perplexity.contrastive.partition import (
     draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.partition_options import PartitionOptions
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
@@ -219,9 +218,15 @@ def test_the_perplexity_is_the_closed_form_and_its_interval_that_of_the_groups()
     assert math.log(high / low) == pytest.approx(2 * 1.98 * error, rel=0.01)
     assert summary["log_z_growth_per_word"] == pytest.approx(math.log(4.0))
     assert (summary["words"], summary["sentences"], summary["groups"]) == (words, 200, 200)
+    held = ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
+    found = GivenLength(held, np.zeros((1, 2)), 5, "x")
+    columns = found.columns("m", "q")
+    assert columns["standard_error"] == columns["log_z_debiased"] == [None, None]
+    assert found.summary()["interval"] == [None, None]
+    json.dumps(found.summary(), allow_nan=False)
 
 
-def test_the_error_of_samples_counts_that_lengths_share_them():
+def test_the_error_of_samples_counts_that_lengths_share_them_and_few_are_said():
     """With weights that rise together, errors of lengths add up as they are, not as squares."""
     held, generator = some_sentences(200), np.random.default_rng(0)
     common = generator.normal(scale=0.3, size=(2000, 1))
@@ -230,9 +235,6 @@ def test_the_error_of_samples_counts_that_lengths_share_them():
     np.testing.assert_allclose(found.errors, relative, rtol=0.15)
     together = 200 * relative / held.lengths.sum()
     assert found.summary()["standard_error_samples"] == pytest.approx(together, rel=0.15)
-
-
-def test_few_effective_samples_are_said():
     held, generator = some_sentences(50), np.random.default_rng(0)
     bad = GivenLength(held, generator.normal(scale=12, size=(300, LONGEST)), 5, "x").summary()
     assert bad["sentences_few_effective"] == 50
@@ -246,15 +248,6 @@ def test_few_effective_samples_are_said():
     assert good["sentences_few_effective"] == good["sentences_pareto_k_above"] == 0
     assert not any("Not to be trusted" in line for line in describe_given_length(good))
     assert "may diverge" in describe_given_length(good)[0]
-
-
-def test_a_single_sample_has_no_error_and_few_groups_no_interval():
-    held = ScoredSentences(np.zeros(3), np.array([1, 2, 2]), np.zeros(3, int), 0)
-    found = GivenLength(held, np.zeros((1, 2)), 5, "x")
-    columns = found.columns("m", "q")
-    assert columns["standard_error"] == columns["log_z_debiased"] == [None, None]
-    assert found.summary()["interval"] == [None, None]
-    json.dumps(found.summary(), allow_nan=False)
 
 
 # The command

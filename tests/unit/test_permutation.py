@@ -390,25 +390,16 @@ def test_variation_and_largest_difference_are_their_definitions(first, second):
     assert found["max_difference"] <= found["tvd"] + 1e-12
 
 
-def test_distances_work_along_the_last_axis():
+def test_distances_have_their_closed_forms():
     rng = np.random.default_rng(0)
     first, second = rng.integers(1, 9, (2, 3, 4, 7))
     assert ks(first, second).shape == (3, 4)
     assert ks(first, second)[1, 2] == ks(first[1, 2], second[1, 2])
-
-
-def test_disjoint_and_equal_distributions():
     assert unigram_distances(np.array([[3], [0]]), np.array([[0], [5]]))["tvd"] == 1
     assert ks(np.array([2, 4, 6]), np.array([1, 2, 3])) == 0
-
-
-def test_a_zipfian_sample_keeps_the_mass_beyond_its_ranks_as_distance():
-    """Closed form: renormalized to K ranks, F / F(K) differs from F by at most 1 - F(K)."""
+    # Closed form: renormalized to K ranks, F / F(K) differs from F by at most 1 - F(K).
     cdf = zipf_cdf(1.1997, 10_000)
     assert ks_to_cdf(np.diff(cdf, prepend=0), cdf) == pytest.approx(1 - cdf[-1])
-
-
-def test_shorter_ranks_are_continued_with_zeros():
     assert rank_ks(np.array([6, 3, 1]), np.array([5, 5])) == pytest.approx(0.1)
     assert rank_ks(np.array([1]), np.array([1, 1, 2])) == pytest.approx(0.75)
 

@@ -15,8 +15,6 @@ import pytest
 import torch
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models import registry
-from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.models.likelihoods import (
     DocumentScore,
     check_window,
@@ -26,28 +24,7 @@ from beyond_perplexity.models.likelihoods import (
 from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.perplexities.summary import Totals, measure, perplexity_of, summarize
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-
-
-class Fixed(LanguageModel):
-    """Every next token has the same distribution, whatever came before."""
-
-    def __init__(self, probabilities):
-        super().__init__()
-        self.vocabulary_size = len(probabilities)
-        self.row = torch.nn.Parameter(torch.tensor(probabilities).log(), requires_grad=False)
-
-    def forward(self, tokens):
-        return self.row.expand(*tokens.shape, -1)
-
-    def initial_state(self, batch_size, maximum_length):
-        return State
-
-    def step(self, tokens, state):
-        return self.row.expand(len(tokens), -1), state
-
-    @property
-    def config(self):
-        return {"family": "fixed"}
+from tests.unit.small_models import TINIEST, TINY, Fixed, make
 
 
 def random_documents(number, size, longest, seed=0):
@@ -69,18 +46,9 @@ def stepwise(model, ids):
     return total
 
 
-def neural(family, **architecture):
-    torch.manual_seed(0)
-    sizes = {
-        "cnn": {"embedding_size": 8, "width": 12},
-        "gru": {"embedding_size": 8, "hidden_size": 12},
-        "lstm": {"embedding_size": 8, "hidden_size": 12},
-        "rnn": {"embedding_size": 8, "hidden_size": 12, "classes": 5},
-        "transformer": {"width": 8, "heads": 2, "feedforward_size": 16, "context_length": 12},
-        "transformer-adaptive-softmax": {"width": 16, "heads": 2, "context_length": 12},
-    }
-    config = {"family": family, "architecture": {**sizes[family], **architecture}}
-    return registry.build(config, 30).eval()
+def neural(family):
+    short = {"context_length": 12} if family.startswith("transformer") else {}
+    return make(family, {**TINY[family], **short}, 30)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +81,7 @@ def test_n_of_the_tutorials_example_is_16():
 def test_without_the_end_it_is_the_probability_of_all_texts_that_begin_so():
     """Oracle: the sum over everything that may come next, </s> and each word."""
     vocabulary = ClosedVocabulary(["a", "b"], 0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    torch.manual_seed(0)
-    model = registry.build(config, vocabulary.size).double().eval()
+    model = make("lstm", TINIEST, vocabulary.size).double()
     texts = [[3], [4, 3], [2, 3, 4]]
     for ids in texts:
         longer = [np.array([*ids, word]) for word in (2, 3, 4)]
@@ -190,16 +156,13 @@ def test_a_row_without_any_probability_is_impossible_and_no_nan():
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
 
 
-@pytest.mark.parametrize(
-    "family", ["cnn", "gru", "lstm", "rnn", "transformer", "transformer-adaptive-softmax"]
-)
+@pytest.mark.parametrize("family", TINY)
 def test_batches_equal_step_by_step_scoring(family):
     model, documents = neural(family), random_documents(40, 30, 12)
     expected = [stepwise(model, ids) for ids in documents]
     for batch_tokens in (1, 50, 10_000):
-        found = [
-            score.log_prob for score in score_encoded(model, documents, batch_tokens=batch_tokens)
-        ]
+        scores = score_encoded(model, documents, batch_tokens=batch_tokens)
+        found = [score.log_prob for score in scores]
         np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
 
 
@@ -240,21 +203,20 @@ def test_long_documents_of_models_without_limit_are_scored_step_by_step(monkeypa
 
 def test_wrong_windows_and_empty_texts_are_named():
     model = neural("transformer")
-    with pytest.raises(InputError, match="context_length: is 13, expected 1 to 12"):
-        check_window(model, 13, None)
-    with pytest.raises(InputError, match="stride: is 9, expected 1 to the context length, 8"):
-        check_window(model, 8, 9)
-    with pytest.raises(InputError, match="stride: has no meaning"):
-        check_window(neural("lstm"), None, 4)
+    for given, words in (
+        ((model, 13, None), "context_length: is 13, expected 1 to 12"),
+        ((model, 8, 9), "stride: is 9, expected 1 to the context length, 8"),
+        ((neural("lstm"), None, 4), "stride: has no meaning"),
+    ):
+        with pytest.raises(InputError, match=words):
+            check_window(*given)
     with pytest.raises(InputError, match="nothing to score"):
         summarize(Totals(), ClosedVocabulary(["a"], 0))
 
 
 def test_subwords_are_counted_as_tokens_and_words_as_words():
     vocabulary = BPEVocabulary.build([["low lower lowest"] * 3], 262)
-    torch.manual_seed(0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    model = registry.build(config, vocabulary.size, open_vocabulary=True)
+    model = make("lstm", TINIEST, vocabulary.size, open_vocabulary=True)
     found = measure(model, vocabulary, ["lower xyz"])
     assert found["n"]["token"] == len(vocabulary.encode(["lower xyz"])[0]) + 1
     assert (found["n"]["word"], found["n"]["character"]) == (3, 10)
@@ -268,8 +230,7 @@ def test_the_command_prints_json(tmp_path, capsys, monkeypatch):
     from beyond_perplexity.commands import perplexity as command
 
     vocabulary = ClosedVocabulary(["a", "b"], 0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    save_model(tmp_path / "model", registry.build(config, vocabulary.size), vocabulary, {})
+    save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
     (tmp_path / "text.txt").write_text("a b\nb  b c\n", encoding="utf-8")
     flags = ["--model", str(tmp_path / "model"), "--text", str(tmp_path / "text.txt")]
     monkeypatch.setattr(sys, "argv", ["perplexity", *flags, "--tokenized", "--device", "cpu"])

@@ -73,7 +73,7 @@ def load(path: str | Path, results: str | Path, **changes: Any) -> tuple[dict[st
 
 def checked(raw: dict[str, Any]) -> Run:
     held = copy.deepcopy(raw)
-    validate(held, ROOT / "rules" / "config.schema.yaml")
+    validate(held)
     return Run(held)
 
 

@@ -15,31 +15,12 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import zeta
 from scipy.stats import binom, chisquare, poisson, zipf
 
-from beyond_perplexity.tendencies.power_laws import (
-    ExponentTable,
-    Halves,
-    Heaps,
-    exponent_of_mean,
-    fit_heaps,
-    fit_zipf,
-    rank_order,
-    zipf_cdf,
-)
-from beyond_perplexity.tendencies.zipf_law import (
-    BLOCK_DRAWS,
-    Law,
-    PoissonTables,
-    SeldomCounts,
-    law_p,
-)
+from beyond_perplexity.tendencies import power_laws, zipf_law
 
 
-def test_mass_beyond_rank_10000_is_the_papers_floor():
-    assert 1 - zipf_cdf(1.1997, 10_000)[-1] == pytest.approx(0.1421, abs=5e-5)
-
-
-def test_zipf_cdf_is_scipys():
-    assert zipf_cdf(1.7, 50) == pytest.approx(zipf.cdf(np.arange(1, 51), 1.7), abs=1e-12)
+def test_the_mass_of_zipfs_law_is_the_papers_and_scipys():
+    assert 1 - power_laws.zipf_cdf(1.1997, 10_000)[-1] == pytest.approx(0.1421, abs=5e-5)
+    assert power_laws.zipf_cdf(1.7, 50) == pytest.approx(zipf.cdf(np.arange(1, 51), 1.7), abs=1e-12)
 
 
 def log_likelihood(s: float, ranked: np.ndarray) -> float:
@@ -50,7 +31,7 @@ def log_likelihood(s: float, ranked: np.ndarray) -> float:
 def test_zipf_fit_is_the_maximum_of_the_likelihood(s):
     ranked = np.round(1e6 * np.arange(1, 5001) ** -s)
     ranked = ranked[ranked > 0]
-    found = fit_zipf(ranked)
+    found = power_laws.fit_zipf(ranked)
     other = minimize_scalar(
         lambda x: -log_likelihood(x, ranked) / ranked.sum(), bounds=(1.0001, 20), method="bounded"
     )
@@ -60,15 +41,12 @@ def test_zipf_fit_is_the_maximum_of_the_likelihood(s):
     assert abs(slope / (2 * step)) < 1e-4 * ranked.sum()
 
 
-def test_zipf_fit_recovers_the_exponent_of_its_own_draws():
+def test_zipf_fit_recovers_the_exponent_or_says_there_is_none():
     tokens = np.random.default_rng(0).zipf(2.3, 200_000)
     counts = np.bincount(tokens[tokens <= 100_000])[1:]  # in the order of the true ranks
-    assert fit_zipf(counts) == pytest.approx(2.3, abs=0.01)
-
-
-def test_zipf_fit_without_a_maximum_is_nan():
-    assert np.isnan(fit_zipf(np.array([5])))
-    assert np.isnan(fit_zipf(np.zeros(0)))
+    assert power_laws.fit_zipf(counts) == pytest.approx(2.3, abs=0.01)
+    assert np.isnan(power_laws.fit_zipf(np.array([5])))
+    assert np.isnan(power_laws.fit_zipf(np.zeros(0)))
 
 
 @pytest.fixture(scope="module")
@@ -81,10 +59,14 @@ def heaps_data():
     return lengths, types, (distinct, *sums)
 
 
-def test_heaps_fit_recovers_the_parameters_of_its_own_draws(heaps_data):
-    found = fit_heaps(*heaps_data[2])
+def test_heaps_fit_recovers_its_parameters(heaps_data):
+    found = power_laws.fit_heaps(*heaps_data[2])
     assert found.alpha == pytest.approx(1.39, abs=0.02)
     assert found.beta == pytest.approx(0.841, abs=0.003)
+    lengths = np.array([1, 10, 100, 1000])
+    law = power_laws.Heaps(0.7, 1.1)
+    found = power_laws.fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
+    assert found == pytest.approx(law, rel=1e-10)
 
 
 def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
@@ -95,7 +77,7 @@ def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
         return -float(poisson.logpmf(types, rate).mean())
 
     other = minimize(loss, np.array([0.0, 0.7]), method="Nelder-Mead", options={"xatol": 1e-9})
-    found = fit_heaps(*aggregated)
+    found = power_laws.fit_heaps(*aggregated)
     assert found.alpha == pytest.approx(np.exp(other.x[0]), rel=1e-4)
     assert found.beta == pytest.approx(other.x[1], abs=1e-5)
     best = loss(np.array([np.log(found.alpha), found.beta]))
@@ -105,27 +87,20 @@ def test_heaps_fit_is_the_maximum_over_single_documents(heaps_data):
         assert best <= loss(at + change)
 
 
-def test_heaps_fit_of_exact_means_is_exact():
-    lengths = np.array([1, 10, 100, 1000])
-    law = Heaps(0.7, 1.1)
-    found = fit_heaps(lengths, np.array([3, 5, 1, 2]), law.rate(lengths) * [3, 5, 1, 2])
-    assert found == pytest.approx(law, rel=1e-10)
-
-
 @pytest.mark.parametrize(
     "data", [([5], [3], [9]), ([], [], []), ([0, 4], [3, 2], [0, 5]), ([1, 2], [1, 1], [0, 0])]
 )
 def test_heaps_fit_that_is_not_identified_is_nan(data):
-    found = fit_heaps(*(np.array(column, float) for column in data))
+    found = power_laws.fit_heaps(*(np.array(column, float) for column in data))
     assert np.isnan(found.alpha)
     assert np.isnan(found.beta)
 
 
-def zipf_halves(rng: np.random.Generator, s: float, n: int) -> Halves:
+def zipf_halves(rng: np.random.Generator, s: float, n: int) -> power_laws.Halves:
     tokens = rng.zipf(s, n)
     sides = [np.bincount(half[half <= 10**5], minlength=10**5 + 1) for half in np.split(tokens, 2)]
-    orders = [rank_order(counts, 10_000, rng) for counts in sides]
-    return Halves((sides[1][orders[0]], sides[0][orders[1]]))
+    orders = [power_laws.rank_order(counts, 10_000, rng) for counts in sides]
+    return power_laws.Halves((sides[1][orders[0]], sides[0][orders[1]]))
 
 
 @pytest.mark.parametrize("s", [1.1, 1.2, 1.5])
@@ -147,25 +122,25 @@ def fits(counts: np.ndarray, rate: float, top: int) -> float:
 def test_counts_by_inversion_are_poisson():
     """Oracle: scipy's probabilities; rates above and below the limit of the tables."""
     rates = np.array([1000.0, 201.0, 199.0, 60.0, 12.0, 6.5, 0.3])
-    counts = PoissonTables(rates).draw(np.random.default_rng(1), 40_000)
+    counts = zipf_law.PoissonTables(rates).draw(np.random.default_rng(1), 40_000)
     assert counts.shape == (7, 40_000)
     for rate, drawn in zip(rates, counts, strict=True):
         assert fits(drawn, rate, int(rate + 6 * math.sqrt(rate) + 10)) > 1e-4
     assert np.abs(np.corrcoef(counts) - np.eye(7)).max() < 5 / math.sqrt(40_000)
-
-
-def test_counts_of_more_types_than_a_table_holds_have_their_means():
     rates = np.linspace(190, 6, 500)
-    counts = PoissonTables(rates).draw(np.random.default_rng(2), 4_000)
+    counts = zipf_law.PoissonTables(rates).draw(np.random.default_rng(2), 4_000)
     errors = (counts.mean(axis=1) - rates) / np.sqrt(rates / 4_000)
     assert np.abs(errors).max() < 5
     assert abs(np.mean(errors**2) - 1) < 5 * math.sqrt(2 / 500)
+    nothing, rng = np.zeros(0), np.random.default_rng(0)
+    assert zipf_law.PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
+    assert not len(zipf_law.SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
 
 
 def test_seldom_counts_are_poisson_where_they_are_asked_for():
     """Oracle: scipy's probabilities of what reaches the count, and of what does not."""
     rates, width, rng = np.array([5.0, 2.0, 0.5]), 200_000, np.random.default_rng(3)
-    seldom = SeldomCounts(rates, 3)
+    seldom = zipf_law.SeldomCounts(rates, 3)
     reached = seldom.draw_reached(rng, width)
     draws, types = np.divmod(reached.keys, 3)
     assert (np.diff(reached.keys) > 0).all()
@@ -177,16 +152,10 @@ def test_seldom_counts_are_poisson_where_they_are_asked_for():
     assert np.abs(np.corrcoef(whole.T) - np.eye(3)).max() < 5 / math.sqrt(width)
 
 
-def test_no_type_is_no_count():
-    nothing, rng = np.zeros(0), np.random.default_rng(0)
-    assert PoissonTables(nothing).draw(rng, 4).shape == (0, 4)
-    assert not len(SeldomCounts(nothing, 10).draw_reached(rng, 4).keys)
-
-
 def test_interpolated_exponents_are_those_of_the_fit():
     """Oracle: the root that is found for each mean alone, inside and outside the table."""
     rng = np.random.default_rng(4)
-    table = ExponentTable(1.2, 900)
+    table = power_laws.ExponentTable(1.2, 900)
     ranks = rng.integers(2, 1200, 200)
     means = np.empty(200)
     for row, n in enumerate(ranks):
@@ -194,7 +163,7 @@ def test_interpolated_exponents_are_those_of_the_fit():
         weights = np.exp(-rng.uniform(1.05, 1.35) * log_ranks)
         means[row] = log_ranks @ weights / weights.sum()
     expected = [
-        exponent_of_mean(mean, np.log(np.arange(1, n + 1)))
+        power_laws.exponent_of_mean(mean, np.log(np.arange(1, n + 1)))
         for mean, n in zip(means, ranks, strict=True)
     ]
     assert table.exponents(means, ranks) == pytest.approx(expected, abs=1e-8)
@@ -205,8 +174,8 @@ def test_interpolated_exponents_are_those_of_the_fit():
 def test_draws_side_by_side_are_fitted_and_compared_as_one_text_is(ranks):
     """Oracle: the fit and the distance of each draw as a text of its own."""
     own = zipf_halves(np.random.default_rng(5), 1.2, 16_000)
-    own = Halves(tuple(held[:ranks] for held in own.ranked))
-    drawn, fitted = Law(own, 1.2, ranks).draw_fitted(np.random.default_rng(6), 24)
+    own = power_laws.Halves(tuple(held[:ranks] for held in own.ranked))
+    drawn, fitted = zipf_law.Law(own, 1.2, ranks).draw_fitted(np.random.default_rng(6), 24)
     texts = [drawn.halves(draw) for draw in range(24)]
     assert fitted == pytest.approx([text.exponent for text in texts], abs=1e-8)
     distances = [text.distance(s) for text, s in zip(texts, fitted, strict=True)]
@@ -224,19 +193,19 @@ def test_zipf_samples_are_rejected_at_the_nominal_rate(s):
         rng = np.random.default_rng([round(10 * s), repeat])
         own, other = zipf_halves(rng, s, 16_000), zipf_halves(rng, s, 16_000)
         assert not any(halves.too_few for halves in (own, other))
-        rejected[0] += law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
-        rejected[1] += law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
+        rejected[0] += zipf_law.law_p(own, own, 19, 10_000, repeat, "test") <= 0.05
+        rejected[1] += zipf_law.law_p(own, other, 19, 10_000, repeat, "test") <= 0.05
     assert max(rejected) <= binom.isf(1e-3, repeats, 0.05)
     k = np.arange(1, 201)
-    bent = Halves((np.round(np.where(k < 30, 3e3 / k, 3e3 * 30 / k**2)),) * 2)
-    assert law_p(bent, bent, 19, 10_000, 0, "test") == pytest.approx(0.05)
+    bent = power_laws.Halves((np.round(np.where(k < 30, 3e3 / k, 3e3 * 30 / k**2)),) * 2)
+    assert zipf_law.law_p(bent, bent, 19, 10_000, 0, "test") == pytest.approx(0.05)
 
 
 def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
     """Oracle: expected ranks and tokens of independent Poisson counts, summed over all types."""
     own = zipf_halves(np.random.default_rng(0), 1.1, 16_000)
-    draws = 13 * BLOCK_DRAWS
-    drawn = Law(own, 1.1, None).draw(np.random.default_rng(0), draws)
+    draws = 13 * zipf_law.BLOCK_DRAWS
+    drawn = zipf_law.Law(own, 1.1, None).draw(np.random.default_rng(0), draws)
     weights = np.arange(1, 200_001) ** -1.1
     second, first = (weights * held.sum() / weights[: len(held)].sum() for held in own.ranked)
     found = []
@@ -252,7 +221,7 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
     for b in range(draws):
         rng = np.random.default_rng([1, b])
         sides = [rng.poisson(rates) for rates in (first, second)]
-        orders = [rank_order(counts, None, rng) for counts in sides]
+        orders = [power_laws.rank_order(counts, None, rng) for counts in sides]
         held = sides[1][orders[0]], sides[0][orders[1]]
         plain.append([each[len(each) // 2 :].sum() for each in held])
     spread = np.hypot(errors[4:], np.std(plain, axis=0) / math.sqrt(draws))
@@ -262,7 +231,9 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
 def test_fewer_draws_are_the_first_of_more():
     """A p-value of n draws counts the first n, wherever a block ends."""
     own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
-    by_n = {n: law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1 for n in (31, 32, 33, 65)}
+    by_n = {
+        n: zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1 for n in (31, 32, 33, 65)
+    }
     above = [round(by_n[n]) for n in (31, 32, 33, 65)]
     assert above == sorted(above)
     assert (np.diff(above)[:2] <= 1).all()

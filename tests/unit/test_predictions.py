@@ -221,16 +221,20 @@ def test_more_samples_leave_the_first_as_they_are():
     assert none == [[] for _ in few]
 
 
-def test_special_tokens_are_printed():
+def test_special_tokens_are_printed_and_a_broken_model_is_named():
     ids = [np.array(row, np.int64) for row in ([3, 1, 2, 4], [1], [], [5, 6], [2, 2])]
     texts = ["w0 </s> <unk> w1", "</s>", "", "w2 w3", "<unk> <unk>"]
     assert print_tokens(VOCABULARY, ids) == texts
     parts = BPEVocabulary.build([["low lower lowest"]], 270)
     (held,) = parts.encode(["low lower"])
     assert print_tokens(parts, [np.concatenate([[EOS], held])]) == ["</s> low lower"]
+    table = torch.full((2, 43, 43), torch.nan)
+    with pytest.raises(InputError, match="the log-probability NaN"):
+        columns(TableModel(table), random_units(2))
 
 
-def test_after_words_that_were_not_seen_a_trigram_says_unknown():
+def test_after_words_that_were_not_seen_a_trigram_says_unknown_and_words_stay_apart():
+    """A word of the text that is written like a special token is unknown, and stays in the text."""
     model = Trigram.fit([VOCABULARY.encode(["w1 w2 w3"])], VOCABULARY.size)
     units = [CutDocument(0, None, [["w1", "w2"], ["w9", "w9", "w9"]])]
     (first, second) = columns(model, units, prefix=1)
@@ -242,12 +246,13 @@ def test_after_words_that_were_not_seen_a_trigram_says_unknown():
     assert row["continued"] == "w9 <unk> <unk>"
     assert row["given"] == 1
     assert (row["unknown_predicted"], row["log_prob"]) == (2, -np.inf)
-
-
-def test_a_broken_model_is_named():
-    table = torch.full((2, 43, 43), torch.nan)
-    with pytest.raises(InputError, match="the log-probability NaN"):
-        columns(TableModel(table), random_units(2))
+    vocabulary = ClosedVocabulary(["a"], 1)
+    model = TableModel.random(vocabulary.size)
+    units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
+    rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
+    assert rows["target"] == ["<unk> </s> a"]
+    assert rows["unknown_target"] == [2]
+    assert len(str(rows["predicted"][0]).split()) == 3
 
 
 # ---- tokens that are no words ----
@@ -388,7 +393,7 @@ def test_partners_are_of_other_pages_and_as_long(tmp_path):
     assert len(distinct) > len(lengths) / 2
 
 
-def test_partners_do_not_depend_on_blocks(tmp_path):
+def test_partners_do_not_depend_on_blocks_and_may_be_none(tmp_path):
     texts = [f"a{number} . b{number} c ." for number in range(150)]
     path = write_documents(tmp_path / "documents.parquet", texts)
     whole = find_partners(take_units(path, "test", 0, 200, seed=1), path, "test", seed=1)
@@ -399,9 +404,6 @@ def test_partners_do_not_depend_on_blocks(tmp_path):
     assert parts == whole
     other = find_partners(take_units(path, "test", 0, 200, seed=2), path, "test", seed=2)
     assert other != whole
-
-
-def test_where_there_is_no_unrelated_sentence(tmp_path):
     alone = write_documents(tmp_path / "alone.parquet", ["a b . c .", "d e ."])  # of one page
     units = take_units(alone, "test", 0, 9, seed=1)
     assert find_partners(units, alone, "test", seed=1) == [[None] * len(u.sentences) for u in units]
@@ -447,15 +449,12 @@ def test_shards_are_the_whole(home, one_thread):
     assert set(whole["split"].to_pylist()) == {"valid", "test"}
 
 
-def test_documents_of_a_page_are_a_group(home):
+def test_documents_of_a_page_are_a_group_and_wrong_options_are_named(home):
     flags = ("--sentences", 0, 9, "--split-unit", "page", "--whole")
     found = command(home, "pages", *flags)
     groups = dict(zip(found["unit_id"].to_pylist(), found["group"].to_pylist(), strict=True))
     assert groups == {number: f"page {number // 3}" for number in groups}
     assert found["sentence"].to_pylist() == [0] * found.num_rows
-
-
-def test_wrong_options_are_named():
     cases = {
         "options.sample: unknown key; allowed are samples, continuation": {"sample": 3},
         "options: samples: is -1, expected at least 0": {"samples": -1},
@@ -464,14 +463,3 @@ def test_wrong_options_are_named():
     }
     given = {words: (values,) for words, values in cases.items()}
     check_refusals(predict_words.read_options, given)
-
-
-def test_a_closed_vocabulary_keeps_words_apart():
-    """A word of the text that is written like a special token is unknown, and stays in the text."""
-    vocabulary = ClosedVocabulary(["a"], 1)
-    model = TableModel.random(vocabulary.size)
-    units = [CutDocument(0, None, [["<unk>", "</s>", "a"]])]
-    rows = predict_sentences(model, vocabulary, units, PredictionOptions(1), seed=1)
-    assert rows["target"] == ["<unk> </s> a"]
-    assert rows["unknown_target"] == [2]
-    assert len(str(rows["predicted"][0]).split()) == 3

@@ -37,7 +37,7 @@ from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.vocabulary import build_vocabulary
 from scripts import measure_perplexity
 from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
-from tests.unit.test_configuration import SCHEMA, load
+from tests.unit.test_configuration import load
 from tests.unit.test_huggingface import never
 
 TEXTS = [f"The Cat  sat,\n\non Mat {n}; isn't\tit “Été”?" for n in range(30)]
@@ -245,7 +245,7 @@ def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text() -> None:
     plain = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "x"}}
     config["models"]["mine"] = {**copy.deepcopy(plain), "training": {}}
     config["models"]["further"] = {**copy.deepcopy(plain), "training": {"maximum_epochs": 1}}
-    validate(config, SCHEMA)
+    validate(config)
     models = Run(config).models
     assert models.raw_texts("mine") == ["<results>/corpora/wikipedia/raw.parquet"]
     for name in ("further", "lstm", "trigram"):

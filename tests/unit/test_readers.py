@@ -11,6 +11,7 @@ import hashlib
 import json
 import sys
 import types
+import typing
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -18,11 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from beyond_perplexity.corpus.annotated import AnnotatedReader
 from beyond_perplexity.corpus.external import read_cleaned
-from beyond_perplexity.corpus.extraction_options import SourceOptions
+from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
 from beyond_perplexity.corpus.formats import AUTOMATIC, FORMATS, PARSERS, TEXT_FORMATS, Format
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.readers import (
@@ -35,6 +35,10 @@ from beyond_perplexity.corpus.readers import (
 )
 from beyond_perplexity.corpus.text_files import read_jsonl, read_parquet, read_text
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import choices_of
+from beyond_perplexity.planning.configuration import Configuration
+from beyond_perplexity.planning.sections import keys_of, variants
+from beyond_perplexity.planning.text_sections import External, Source
 from beyond_perplexity.vocabulary import BUILT_KINDS
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
@@ -185,18 +189,13 @@ def test_every_format_has_a_reader() -> None:
 
 
 def test_formats_and_their_options_are_those_of_the_configuration() -> None:
-    """The oracle is the configuration's schema."""
-    whole = yaml.safe_load(Path("rules/config.schema.yaml").read_text())
-    schema, held = whole["$defs"], whole["properties"]
-    source = schema["Source"]["properties"]
-    assert set(source["format"]["enum"]) == set(FORMATS)
-    assert set(source) == {field.name for field in fields(SourceOptions)}
-    assert schema["External"]["properties"]["format"]["enum"] == [AUTOMATIC, *TEXT_FORMATS]
-    trees = schema["AutomaticTreeOptions"]["properties"]["kind"]
-    assert trees["enum"] == ["none", *PARSERS]
-    assert held["vocabularies"]["additionalProperties"]["properties"]["kind"]["enum"] == list(
-        BUILT_KINDS
-    )
+    """The oracle is what the sections of the configuration allow."""
+    assert choices_of(keys_of(Source)["format"].hint) == list(FORMATS)
+    assert set(keys_of(Source)) == {field.name for field in fields(SourceOptions)}
+    assert choices_of(keys_of(External)["format"].hint) == [AUTOMATIC, *TEXT_FORMATS]
+    assert choices_of(keys_of(AutomaticTreeOptions)["kind"].hint) == ["none", *PARSERS]
+    vocabularies = typing.get_args(keys_of(Configuration)["vocabularies"].hint)[1]
+    assert list(variants(vocabularies)[1]) == list(BUILT_KINDS)
 
 
 def test_a_row_and_a_module_make_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ of normal probabilities, SciPy's rank correlation, and the coverage of intervals
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,13 @@ from tests.unit.semantic_tables import sentences, write_scores
 
 DOCUMENTS = 40
 OPTIONS = RelationOptions(resamples=300)
+ONES = np.ones((1, DOCUMENTS))
+
+
+def write(path, schema, table):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_shard(path, schema, table, {})
+    return [str(path)]
 
 
 def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
@@ -51,7 +58,7 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
     paths = []
     for model, own in bits.items():
         n = len(own)
-        columns: dict[str, Any] = {name: [0] * n for name in DOCUMENT_SCORES.names}
+        columns = {name: [0] * n for name in DOCUMENT_SCORES.names}
         columns |= {
             "doc_id": range(n),
             "scored_text": [text] * n,
@@ -61,10 +68,8 @@ def write_documents(folder, bits, *, text="cleaned", spelled=None, group=None):
             "bytes": [99] * n,
             "ended": [True] * n,
         }
-        path = folder / f"{model}.parquet"
-        folder.mkdir(parents=True, exist_ok=True)
-        write_shard(path, DOCUMENT_SCORES, pa.table(columns, DOCUMENT_SCORES), {})
-        paths.append(str(path))
+        table = pa.table(columns, DOCUMENT_SCORES)
+        paths += write(folder / f"{model}.parquet", DOCUMENT_SCORES, table)
     return paths
 
 
@@ -76,23 +81,14 @@ def drawn_bits(seed=1, **shift):
 
 
 def tendency(source, **changed):
-    return {
-        **dict.fromkeys(TENDENCY_MEASURES.names),
-        "source": source,
-        "tendency": "length",
-        "measure": "ks",
-        "value": 0.3,
-        "high": 0.4,
-        "excess": 0.2,
-        **changed,
-    }
+    row = {"source": source, "tendency": "length", "measure": "ks"}
+    row |= {"value": 0.3, "high": 0.4, "excess": 0.2, **changed}
+    return dict.fromkeys(TENDENCY_MEASURES.names) | row
 
 
 def write_tendencies(folder, rows):
-    path = folder / "measures.parquet"
     table = pa.Table.from_pylist(rows, TENDENCY_MEASURES)
-    write_shard(path, TENDENCY_MEASURES, table, {})
-    return [str(path)]
+    return write(folder / "measures.parquet", TENDENCY_MEASURES, table)
 
 
 def write_contrasts(folder, losses, *, sentence_level=()):
@@ -102,15 +98,13 @@ def write_contrasts(folder, losses, *, sentence_level=()):
         rows = []
         for unit in range(DOCUMENTS):
             for level, share in ((0.0, 0.0), (0.1, 1.0), (0.3, 2.0)):
-                row: dict[str, Any] = dict.fromkeys(CONTRAST_SCORES.names, 0)
+                row = dict.fromkeys(CONTRAST_SCORES.names, 0)
                 row |= {"unit_id": unit, "group": None, "level": level, "words": 10}
                 row |= {"sentences": 1, "sentence_level": model in sentence_level}
                 row |= {"log_score": -50.0 - 10 * lost * share}
                 rows.append(row)
-        path = folder / model / "00000-00000.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_shard(path, CONTRAST_SCORES, pa.Table.from_pylist(rows, CONTRAST_SCORES), {})
-        paths.append(str(path))
+        table = pa.Table.from_pylist(rows, CONTRAST_SCORES)
+        paths += write(folder / model / "00000-00000.parquet", CONTRAST_SCORES, table)
     return paths
 
 
@@ -124,19 +118,16 @@ def by_place(found):
 def test_bits_per_byte_count_the_end_of_a_document(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = perplexity_sums(write_documents(tmp_path, bits))
-    assert sums is not None
     assert others == []
-    values = sums.values(np.ones((1, DOCUMENTS)))[0]
     expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
-    assert values == pytest.approx(expected)
+    assert sums.values(ONES)[0] == pytest.approx(expected)
     assert sums.models == ["a", "b"]
 
 
 def test_spelled_likelihoods_are_taken_where_they_are(tmp_path):
     spelled = -300 * math.log(2)
     sums, _ = perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
-    assert sums is not None
-    assert sums.values(np.ones((1, DOCUMENTS)))[0] == pytest.approx([3.0])
+    assert sums.values(ONES)[0] == pytest.approx([3.0])
 
 
 def test_a_model_of_another_text_is_named_and_not_compared(tmp_path):
@@ -169,11 +160,10 @@ def test_an_infinite_perplexity_stays_infinite(tmp_path):
 def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp_path):
     paths = write_contrasts(tmp_path, {"a": 1.0, "s": 7.0}, sentence_level=("s",))
     entropy, ratio = contrast_sums(paths, 0.3, 0.1)
-    ones = np.ones((1, DOCUMENTS))
     assert (entropy.measure, entropy.models) == ("contrastive/entropy", ["a"])
-    assert entropy.values(ones)[0] == pytest.approx([2.0])
+    assert entropy.values(ONES)[0] == pytest.approx([2.0])
     assert (ratio.measure, ratio.models) == ("contrastive/ratio", ["a", "s"])
-    assert ratio.values(ones)[0] == pytest.approx([2.0, 2.0])
+    assert ratio.values(ONES)[0] == pytest.approx([2.0, 2.0])
     with pytest.raises(InputError, match=r"was not distorted at level 0\.7"):
         list(contrast_sums(paths, 0.7, 0.1))
 
@@ -181,11 +171,9 @@ def test_contrastive_entropy_is_of_models_with_a_likelihood_its_ratio_of_all(tmp
 def test_semantic_measures_are_those_of_predictions_one_form_each(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.5}, sentences())
     found = {one.measure: one for one in semantic_sums(paths, "test")}
-    assert set(found) == {
-        *("semantics/words.bleu_2", "semantics/words.bleu_4", "semantics/words.accuracy"),
-        *("semantics/glove.wmd", "semantics/glove.greedy_f1", "semantics/glove.average"),
-        *("semantics/infersent.similarity", "semantics/infersent.head"),
-    }
+    words, glove = ("bleu_2", "bleu_4", "accuracy"), ("wmd", "greedy_f1", "average")
+    names = {"words": words, "glove": glove, "infersent": ("similarity", "head")}
+    assert set(found) == {f"semantics/{one}.{n}" for one, held in names.items() for n in held}
     scores = pq.read_table(paths[0]).to_pandas()
     own = scores[(scores["split"] == "test") & (scores["kind"] == "predicted")]
     counts = np.sum(own.loc[own["measure"] == "bleu_2", "statistics"].tolist(), axis=0)
@@ -203,11 +191,8 @@ def test_tendencies_are_excesses_with_the_error_of_their_limit(tmp_path):
         tendency("lstm/beam", tendency="vocabulary"),
     ]
     found = list(tendency_rows(write_tendencies(tmp_path, rows), 0.95))
-    assert [(row["model"], row["decoding"]) for row in found] == [
-        ("lstm", "beam"),
-        ("lstm", "nucleus"),
-        ("external/mine", None),
-    ]
+    places = [(row["model"], row["decoding"]) for row in found]
+    assert places == [("lstm", "beam"), ("lstm", "nucleus"), ("external/mine", None)]
     assert found[0]["value"] == 0.2
     assert found[0]["error"] == pytest.approx(0.1 / norm.ppf(0.95))
     assert found[1]["error"] is None  # a limit of 1 is one by definition
@@ -267,7 +252,7 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     models = "abc"
     own = dict(zip(models, [1.0, 3.0, 2.0], strict=True))
     texts = {(m, d): random.normal() for m in models for d in ("x", "y")}
-    values: dict[Any, float] = {(m, None, "p"): v for m, v in own.items()}
+    values = {(m, None, "p"): v for m, v in own.items()}
     values |= {(m, d, "t"): v for (m, d), v in texts.items()}
     found = correlated(related(values))
     over = spearmanr([own[m] for m, _ in texts], [*texts.values()]).statistic
@@ -278,9 +263,7 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
 
 
 def test_measures_of_models_alone_count_each_model_once():
-    values: dict[Any, float] = {
-        (m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)
-    }
+    values = {(m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)}
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
     found = correlated(related(values))["p", "q", OVER_ROWS]
     assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
@@ -330,11 +313,9 @@ def orders(found):
 
 def test_an_order_that_differs_is_told_with_its_probability(tmp_path):
     """Oracle: shares of the same resamples, counted here."""
-    files = RelatedFiles(
-        write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40)),
-        contrasts=write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5}),
-    )
-    found = gather_measures(files, OPTIONS)
+    bits = write_documents(tmp_path / "p", drawn_bits(a=0, b=1.0, c=40))
+    contrasts = write_contrasts(tmp_path / "c", {"a": 1.0, "b": 2.0, "c": 0.5})
+    found = gather_measures(RelatedFiles(bits, contrasts=contrasts), OPTIONS)
     rows = orders(found)
     bits = found.draws[PERPLEXITY]
     row = rows["contrastive/entropy", None, "a", "b"]
@@ -354,10 +335,7 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=0.5))
     found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
     twin = found.sums[PERPLEXITY]
-    held = DocumentSums(
-        *("twin", "x", "Twin", False, twin.models, twin.groups, twin.numerators), twin.denominators
-    )
-    sums = {**found.sums, "twin": held}
+    sums = {**found.sums, "twin": replace(twin, measure="twin", subject="x", title="Twin")}
     draws = {**found.draws, "twin": found.draws[PERPLEXITY]}
     (row,) = compare_orders(RelatedMeasures(found.rows, sums, draws)).to_pylist()
     assert not row["differs"]
@@ -366,15 +344,10 @@ def test_joint_probabilities_are_of_the_same_documents(tmp_path):
 
 def test_the_order_of_texts_is_from_their_errors(tmp_path):
     """Oracle: the normal probability of a difference of two independent excesses."""
-    rows = [
-        tendency("a/x", excess=0.3),
-        tendency("b/x", excess=0.2, high=0.5),
-        tendency("a/y", excess=0.1, high=None),
-        tendency("b/y", excess=0.2),
-    ]
-    files = RelatedFiles(
-        write_documents(tmp_path, drawn_bits(a=0, b=30)), write_tendencies(tmp_path, rows)
-    )
+    rows = [tendency("a/x", excess=0.3), tendency("b/x", excess=0.2, high=0.5)]
+    rows += [tendency("a/y", excess=0.1, high=None), tendency("b/y", excess=0.2)]
+    bits = write_documents(tmp_path, drawn_bits(a=0, b=30))
+    files = RelatedFiles(bits, write_tendencies(tmp_path, rows))
     found = orders(gather_measures(files, OPTIONS))
     row = found["tendencies/length.ks", "x", "a", "b"]
     error = math.hypot(0.1, 0.2) / norm.ppf(0.95)
@@ -405,12 +378,9 @@ def test_a_model_that_is_added_changes_no_other(tmp_path):
     contrasts = {"a": 1.0, "b": 2.0, "c": 1.5}
     both = []
     for names in ("ab", "abc"):
-        folder = tmp_path / names
-        files = RelatedFiles(
-            write_documents(folder / "p", {n: bits[n] for n in names}),
-            contrasts=write_contrasts(folder / "c", {n: contrasts[n] for n in names}),
-        )
-        found = orders(gather_measures(files, OPTIONS))
+        scored = write_documents(tmp_path / names / "p", {n: bits[n] for n in names})
+        lost = write_contrasts(tmp_path / names / "c", {n: contrasts[n] for n in names})
+        found = orders(gather_measures(RelatedFiles(scored, contrasts=lost), OPTIONS))
         both.append({key: row for key, row in found.items() if key[2:] == ("a", "b")})
     assert both[0] == both[1]
 

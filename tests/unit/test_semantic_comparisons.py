@@ -31,11 +31,7 @@ from beyond_perplexity.semantics.differences import (
     compare_semantics,
     correlate_measures,
 )
-from beyond_perplexity.semantics.paired_scores import (
-    EXCESS_KIND,
-    ScoreKey,
-    read_paired_scores,
-)
+from beyond_perplexity.semantics.paired_scores import EXCESS_KIND, ScoreKey, read_paired_scores
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.semantic_tables import KINDS, sentences, write_scores
 
@@ -154,11 +150,17 @@ def test_bleu_differs_by_pooled_counts_and_is_tested_by_swapping_groups(tmp_path
         assert found[["low", "p_adjusted"]].isna().all()
 
 
-def test_p_values_are_adjusted_over_pairs_and_measures_of_a_kind(shards):
+def test_p_values_are_adjusted_in_a_kind_and_kept_sentences_are_whole_groups(shards):
+    """Oracle: hashes of documents in their order, three sentences each."""
     for _, family in rows_of(shards).groupby(["split", "kind"]):
         expected = min(1.0, family["p_value"].min() * len(family))
         assert family["p_adjusted"].min() == pytest.approx(expected)
         assert (family["p_adjusted"] >= family["p_value"]).all()
+    held = paired(shards, limit=30).sentences["valid"]
+    keys = sorted(group_key(None, unit) for unit in range(40))[:10]
+    assert sorted(set(held.groups)) == keys
+    assert len(held.groups) == 30
+    assert {len(values) for values in held.values.values()} == {30}
 
 
 def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
@@ -175,7 +177,8 @@ def test_many_groups_are_flipped_in_bundles(tmp_path, monkeypatch):
     assert np.abs(bundled["p_value"] - all_groups["p_value"]).max() < 0.2
 
 
-def test_equal_models_do_not_differ(tmp_path):
+def test_equal_models_do_not_differ_and_a_group_counts_as_one(tmp_path):
+    """Ten documents a page: the groups of the table are pages."""
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.0}, sentences())
     for path in paths:
         if "/b/" in path:
@@ -184,6 +187,11 @@ def test_equal_models_do_not_differ(tmp_path):
     table = rows_of(paths)
     assert (table["value"].abs() < 1e-12).all()
     assert (table["p_value"] == 1).all()
+    text = sentences()
+    pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
+    found = rows_of(write_scores(tmp_path, SKILLS, pages))
+    assert set(found["groups"]) == {4}
+    assert found["low"].isna().all()
 
 
 def test_the_level_of_the_test_holds(tmp_path):
@@ -207,7 +215,9 @@ def test_results_do_not_depend_on_how_shards_are_cut(tmp_path, shards, blocks):
     assert correlate_measures(one).equals(correlate_measures(other))
 
 
-def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
+def test_what_has_no_value_is_left_out_and_counted(tmp_path):
+    """Such as aligned words of a model of subwords, and the cross-entropy of what is impossible."""
+
     def values(table):
         gone = pc.and_(pc.equal(table["measure"], "wmd"), pc.less(table["unit_id"], 5))
         return pc.if_else(gone, None, table["value"])
@@ -220,10 +230,6 @@ def test_sentences_without_a_value_are_left_out_for_all_and_counted(tmp_path):
     rest = rows[(rows["split"] == "valid") & (rows["measure"] == "average")]
     assert set(rest["sentences"]) == {120}
 
-
-def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
-    """Such as a model of subwords, in measures of aligned words."""
-
     def values(table):
         aligned = pc.is_in(table["measure"], pa.array(["cosine", "aligned_cosine"]))
         return pc.if_else(aligned, None, table["value"])
@@ -233,8 +239,6 @@ def test_a_model_without_a_measure_is_not_compared_in_it(tmp_path):
     assert pairs == {("a", "c")}
     assert len(rows[(rows["measure"] == "wmd") & (rows["kind"] == PREDICTED)]) == 2 * 3
 
-
-def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path):
     def values(table):
         first = pc.and_(pc.equal(table["measure"], "cross_entropy"), pc.equal(table["unit_id"], 0))
         return pc.if_else(first, math.inf, table["value"])
@@ -245,16 +249,7 @@ def test_a_model_that_finds_a_sentence_impossible_has_no_cross_entropy(tmp_path)
     assert set(own["sentences"]) == {120}
 
 
-def test_a_group_counts_as_one(tmp_path):
-    """Ten documents a page: the groups of the table are pages."""
-    text = sentences()
-    pages = text._replace(group=[f"page {unit // 10}" for unit in text.unit])
-    found = rows_of(write_scores(tmp_path, SKILLS, pages))
-    assert set(found["groups"]) == {4}
-    assert found["low"].isna().all()
-
-
-def test_other_sentences_and_missing_shards_are_refused(tmp_path):
+def test_other_sentences_missing_shards_and_strange_values_are_refused(tmp_path):
     paths = write_scores(tmp_path / "1", SKILLS, sentences(), blocks=2)
     with pytest.raises(InputError, match="'b' has 1 shards by 'glove', others have 2"):
         paired([p for p in paths if "/b/glove/00001" not in p])
@@ -266,9 +261,6 @@ def test_other_sentences_and_missing_shards_are_refused(tmp_path):
     again = write_scores(tmp_path / "2", SKILLS, sentences())
     with pytest.raises(InputError, match="another folder is of this model and evaluator too"):
         paired([*again, str(tmp_path / "1" / "a" / "glove" / "00000.parquet")])
-
-
-def test_a_sentence_has_one_value_of_a_known_measure(tmp_path):
     paths = write_scores(tmp_path, {"a": 0.0, "b": 0.1}, sentences())
     table = pq.read_table(paths[0])
     write_shard(paths[0], SEMANTIC_SCORES, pa.concat_tables([table, table.slice(0, 1)]), {})
@@ -277,15 +269,6 @@ def test_a_sentence_has_one_value_of_a_known_measure(tmp_path):
     changed(paths[0], measure=pa.array(["telepathy"] * (len(table) + 1)))
     with pytest.raises(InputError, match="there is no measure 'telepathy'"):
         paired(paths)
-
-
-def test_the_kept_sentences_are_whole_groups(shards):
-    """Oracle: hashes of documents in their order, three sentences each."""
-    held = paired(shards, limit=30).sentences["valid"]
-    keys = sorted(group_key(None, unit) for unit in range(40))[:10]
-    assert sorted(set(held.groups)) == keys
-    assert len(held.groups) == 30
-    assert {len(values) for values in held.values.values()} == {30}
 
 
 # ---- correlations ----
@@ -353,7 +336,7 @@ def test_a_model_in_which_nothing_varies_is_left_out_of_the_mean(tmp_path):
     assert found.loc[~inside & found["first_evaluator"].eq("words"), "value"].notna().all()
 
 
-def test_over_models_it_is_that_of_their_values(tmp_path):
+def test_over_models_it_is_that_of_their_values_and_few_have_no_interval(tmp_path, shards):
     paths = write_scores(tmp_path, {name: k / 5 for k, name in enumerate("abcdef")}, sentences())
     held = paired(paths)
     values = [
@@ -365,9 +348,6 @@ def test_over_models_it_is_that_of_their_values(tmp_path):
     own = row(found, first_measure="wmd", second_measure="average")
     assert own["value"] == pytest.approx(spearmanr(*values).statistic)
     assert (own["n"], own["low"] < own["value"] <= own["high"]) == (6, True)
-
-
-def test_few_models_have_no_interval_and_two_no_correlation(tmp_path, shards):
     few = correlations(shards, "models")
     assert few["value"].notna().all()
     assert few["low"].isna().all()

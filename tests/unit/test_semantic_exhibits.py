@@ -493,7 +493,7 @@ def test_the_caption_speaks_of_printed_values_only_where_they_stand() -> None:
             **deepcopy(config),
             "report": {"published": {"semantics": ["wikipedia"] * expected}},
         }
-        validate(held, ROOT / "rules" / "config.schema.yaml")
+        validate(held)
         report = Run(held).report
         caption = report.caption(TABLES, "semantics/wikipedia", "table_1")
         labels = Labels(models=["gru"], published=report.of_paper("semantics/wikipedia"))

@@ -16,29 +16,15 @@ from nltk.translate.bleu_score import SmoothingFunction, corpus_bleu
 from sacrebleu.metrics import BLEU
 from scipy.optimize import linprog
 
+from beyond_perplexity.semantics import word_cosines as cosines
 from beyond_perplexity.semantics.bleu import bleu_of, count_bleu
 from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.word_cosines import (
-    NO_WORD,
-    WordIndex,
-    aligned_cosines,
-    cosine_matrix,
-    exponential_scaling,
-    greedy_alignments,
-    logistic,
-    mean_vectors,
-    movers_similarity,
-    pairwise_cosines,
-    scaled_cosine,
-    unit_rows,
-    word_cosines,
-)
 
 WORDS = [f"w{k}" for k in range(40)]
 VECTORS = np.random.default_rng(1).normal(0.3, 1, (40, 8)).astype(np.float32)
-UNITS = unit_rows(VECTORS)
+UNITS = cosines.unit_rows(VECTORS)
 OPTIONS = MeasureOptions()
 
 
@@ -50,7 +36,7 @@ def random_texts(seed: int, count: int, shortest: int = 1, longest: int = 12) ->
 
 
 def read(*columns: list[str]):
-    index = WordIndex({word: row for row, word in enumerate(WORDS)})
+    index = cosines.WordIndex({word: row for row, word in enumerate(WORDS)})
     return [index.read(texts) for texts in columns]
 
 
@@ -98,16 +84,13 @@ def test_bleu_of_a_sentence_leaves_out_orders_longer_than_it():
         assert bleu_of(counts, order, effective=True) == pytest.approx(theirs)
 
 
-def test_what_is_no_word_matches_nothing_in_bleu_but_counts():
+def test_bleu_by_hand_what_is_no_word_matches_nothing_but_counts():
     same = count_bleu([("a <unk> b </s>", "a <unk> b </s>")])
     unlike = count_bleu([("a y b z", "a <unk> b </s>")])
     assert same.tolist() == unlike.tolist() == [[4, 4, 2, 0, 0, 0, 4, 3, 2, 1]]
     assert bleu_of(count_bleu([("<unk> <unk>", "<unk> <unk>")]), 2) == 0
     assert bleu_of(count_bleu([("", "a b")]), 2) == 0
     assert bleu_of(count_bleu([("a b c d", "a b c d")]), 4) == 1
-
-
-def test_bleu_does_without_a_penalty_for_as_many_words():
     short = bleu_of(count_bleu([("a b c", "a b c d e")]), 2)
     assert short == pytest.approx(math.exp(1 - 5 / 3))
     assert bleu_of(count_bleu([("a b c x y", "a b c d e")]), 2) == pytest.approx(
@@ -118,12 +101,22 @@ def test_bleu_does_without_a_penalty_for_as_many_words():
 # ---- words in their places ----
 
 
-def test_aligned_cosines_are_a_loop_over_places():
+def test_aligned_cosines_and_greedy_alignment_are_loops_over_words():
     texts = [random_texts(seed, 60) for seed in (5, 6)]
-    found = aligned_cosines(UNITS, *read(*texts))
+    found = cosines.aligned_cosines(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         pairs = itertools.zip_longest(one.split(), other.split(), fillvalue="<unk>")
         assert value == pytest.approx(np.mean([slow_cosine(*pair) for pair in pairs]), abs=1e-6)
+    texts = [random_texts(seed, 60) for seed in (13, 14)]
+    found = cosines.greedy_alignments(UNITS, *read(*texts))
+    for place, (one, other) in enumerate(zip(*texts, strict=True)):
+        table = [[slow_cosine(x, y) for y in other.split()] for x in one.split()]
+        precision = np.mean([max(row) for row in table])
+        recall = np.mean([max(column) for column in zip(*table, strict=True)])
+        assert found.precision[place] == pytest.approx(precision, abs=1e-6)
+        assert found.recall[place] == pytest.approx(recall, abs=1e-6)
+        p, r = max(0, precision), max(0, recall)
+        assert found.f1[place] == pytest.approx(2 * p * r / (p + r) if p + r else 0, abs=1e-6)
 
 
 def pairwise_loop(one: str, other: str, k: int, weigh) -> tuple[float, float]:
@@ -143,8 +136,10 @@ def test_pairwise_cosines_are_a_loop_over_places(k):
     texts = [[text.replace("<unk>", "a").replace("</s>", "b") for text in part] for part in texts]
     ids = read(*texts)
     near, far = (lambda gap: 1 - gap / (k + 1)), (lambda gap: gap / k)
-    found = {name: pairwise_cosines(UNITS, *ids, k, name) for name in ("normalized", "weighted")}
-    printed = pairwise_cosines(UNITS, *ids, k, "printed")
+    found = {
+        name: cosines.pairwise_cosines(UNITS, *ids, k, name) for name in ("normalized", "weighted")
+    }
+    printed = cosines.pairwise_cosines(UNITS, *ids, k, "printed")
     for place, (one, other) in enumerate(zip(*texts, strict=True)):
         total, weights = pairwise_loop(one, other, k, near)
         own = [pairwise_loop(text, text, k, near)[0] for text in (one, other)]
@@ -156,28 +151,27 @@ def test_pairwise_cosines_are_a_loop_over_places(k):
         assert printed[place] == pytest.approx(sums / (len(one.split()) * k), abs=1e-6)
 
 
-def test_equation_11_by_hand():
-    """Words a, b at right angles, texts "a b" and "a b", k = 1: weights 1 and 1/2, or 0 and 1."""
+def test_equation_11_by_hand_and_only_normalized_a_text_is_nearest_to_itself():
+    """Words a, b at right angles, texts "a b" and "a b", k = 1: weights 1 and 1/2, or 0 and 1.
+
+    (a, a, a) is nearer to (a, b, a) than it is to itself, for k = 2.
+    """
     units = np.eye(2, dtype=np.float32)
-    index = WordIndex({"a": 0, "b": 1})
+    index = cosines.WordIndex({"a": 0, "b": 1})
     first, second = index.read(["a b"]), index.read(["b a"])
-    assert pairwise_cosines(units, first, first, 1, "normalized") == 1
-    assert pairwise_cosines(units, first, first, 1, "weighted") == pytest.approx(2 / 3)
-    assert pairwise_cosines(units, first, first, 1, "printed") == 0
-    assert pairwise_cosines(units, first, second, 1, "normalized") == pytest.approx(1 / 2)
-    assert pairwise_cosines(units, first, second, 1, "printed") == 1
-
-
-def test_only_the_normalized_reading_of_equation_11_has_a_text_nearest_to_itself():
-    """Words at right angles: (a, a, a) is nearer to (a, b, a) than it is to itself, for k = 2."""
+    assert cosines.pairwise_cosines(units, first, first, 1, "normalized") == 1
+    assert cosines.pairwise_cosines(units, first, first, 1, "weighted") == pytest.approx(2 / 3)
+    assert cosines.pairwise_cosines(units, first, first, 1, "printed") == 0
+    assert cosines.pairwise_cosines(units, first, second, 1, "normalized") == pytest.approx(1 / 2)
+    assert cosines.pairwise_cosines(units, first, second, 1, "printed") == 1
     units = np.eye(2, dtype=np.float32)
-    index = WordIndex({"a": 0, "b": 1})
+    index = cosines.WordIndex({"a": 0, "b": 1})
     texts = ["".join(f"{word} " for word in words) for words in itertools.product("ab", repeat=3)]
     target = index.read(["a b a"] * len(texts))
     candidates = index.read(texts)
     itself = texts.index("a b a ")
     best = {
-        name: pairwise_cosines(units, candidates, target, 2, name)
+        name: cosines.pairwise_cosines(units, candidates, target, 2, name)
         for name in ("normalized", "weighted", "printed")
     }
     assert best["normalized"].argmax() == itself
@@ -213,7 +207,8 @@ def test_movers_distances_are_a_linear_program(equal):
     assert found == pytest.approx(theirs, abs=1e-6)
 
 
-def test_movers_distances_are_gensims():
+def test_movers_distances_are_gensims_and_long_texts_are_moved_too():
+    """Oracle: the distance of texts said three times is theirs; so is that by transport alone."""
     gensim = pytest.importorskip("gensim.models.keyedvectors")
     held = gensim.KeyedVectors(8)
     held.add_vectors(WORDS, VECTORS)
@@ -222,10 +217,6 @@ def test_movers_distances_are_gensims():
     found = movers_distances(UNITS, *read(*texts))
     for value, one, other in zip(found, *texts, strict=True):
         assert value == pytest.approx(held.wmdistance(one.split(), other.split()), abs=1e-3)
-
-
-def test_long_texts_are_moved_too():
-    """Oracle: the distance of texts said three times is theirs; so is that by transport alone."""
     rng = random.Random(12)
     texts = [[" ".join(rng.choices(WORDS, k=size))] for size in (150, 151)]
     once = movers_distances(UNITS, *read(*texts))
@@ -236,40 +227,24 @@ def test_long_texts_are_moved_too():
 # ---- greedy alignment, averages ----
 
 
-def test_greedy_alignment_is_a_loop_over_words():
-    texts = [random_texts(seed, 60) for seed in (13, 14)]
-    found = greedy_alignments(UNITS, *read(*texts))
-    for place, (one, other) in enumerate(zip(*texts, strict=True)):
-        table = [[slow_cosine(x, y) for y in other.split()] for x in one.split()]
-        precision = np.mean([max(row) for row in table])
-        recall = np.mean([max(column) for column in zip(*table, strict=True)])
-        assert found.precision[place] == pytest.approx(precision, abs=1e-6)
-        assert found.recall[place] == pytest.approx(recall, abs=1e-6)
-        p, r = max(0, precision), max(0, recall)
-        assert found.f1[place] == pytest.approx(2 * p * r / (p + r) if p + r else 0, abs=1e-6)
-
-
-def test_mean_vectors_are_means_of_the_words_that_have_one():
+def test_means_are_of_words_with_a_vector_and_others_are_like_themselves_alone():
     texts = ["w1 rare w2 w1", "rare <unk>", "", "w5", "<unk> w7 </s>"]
     (ids,) = read(texts)
-    found = mean_vectors(VECTORS, ids)
+    found = cosines.mean_vectors(VECTORS, ids)
     wanted = [(2 * VECTORS[1] + VECTORS[2]) / 3, None, None, VECTORS[5], VECTORS[7]]
     for row, mean in zip(found, wanted, strict=True):
         assert np.isnan(row).all() if mean is None else row == pytest.approx(mean, rel=1e-6)
-
-
-# ---- all of them ----
-
-
-def test_a_word_without_a_vector_is_like_itself_alone():
-    index = WordIndex({"a": 0, "<unk>": 1})  # some tables have a vector for it
+    index = cosines.WordIndex({"a": 0, "<unk>": 1})  # some tables have a vector for it
     ids = index.read(["a rare other rare <unk> </s>"]).ids
-    assert ids.tolist() == [0, -2, -3, -2, NO_WORD, NO_WORD]
+    assert ids.tolist() == [0, -2, -3, -2, cosines.NO_WORD, cosines.NO_WORD]
     units = np.eye(2, dtype=np.float32)
     wanted = np.zeros((6, 6))
     wanted[0, 0] = wanted[2, 2] = wanted[1, 1] = wanted[3, 3] = wanted[1, 3] = wanted[3, 1] = 1
-    assert (cosine_matrix(units, ids, ids) == wanted).all()
-    assert word_cosines(units, ids, ids).tolist() == [1, 1, 1, 1, 0, 0]
+    assert (cosines.cosine_matrix(units, ids, ids) == wanted).all()
+    assert cosines.word_cosines(units, ids, ids).tolist() == [1, 1, 1, 1, 0, 0]
+
+
+# ---- all of them ----
 
 
 @pytest.mark.parametrize("weighting", ["normalized", "weighted", "printed"])
@@ -280,7 +255,7 @@ def test_measures_of_a_pair_do_not_depend_on_others(weighting):
     whole = measure_vectors(VECTORS, *read(*texts), options)
     assert tuple(whole) == VECTOR_MEASURES
     order = np.random.default_rng(0).permutation(40)
-    index = WordIndex({WORDS[k]: place for place, k in enumerate(order.tolist())})
+    index = cosines.WordIndex({WORDS[k]: place for place, k in enumerate(order.tolist())})
     for place in range(70):
         ids = [index.read([column[place]]) for column in texts]
         alone = measure_vectors(VECTORS[order], *ids, options)
@@ -310,22 +285,16 @@ def test_a_text_and_itself_have_the_most():
         assert (another[name][below] < MEASURES[name].high - 1e-3).mean() > 0.9
 
 
-def test_what_is_no_word_gets_what_nothing_gets():
+def test_what_is_no_word_gets_what_nothing_gets_and_there_need_be_none():
     found = measure_vectors(VECTORS, *read(["<unk> </s>"], ["<unk> </s>"]), OPTIONS)
     assert np.isnan(found.pop("average"))
     assert found.pop("wmd") == pytest.approx(1 - math.sqrt(2) / 2)
     for name, value in found.items():
         assert value == pytest.approx(MEASURES[name].nothing), name
-
-
-def test_empty_texts_have_no_value():
     for pair in (("", "w1"), ("w1", ""), ("", "")):
         found = measure_vectors(VECTORS, *read(*([text] for text in pair)), OPTIONS)
         assert all(np.isnan(values).all() for values in found.values())
-
-
-def test_there_need_be_no_vectors_and_no_pairs():
-    index = WordIndex({})
+    index = cosines.WordIndex({})
     ids = [index.read(["a b"]), index.read(["a c"])]
     found = measure_vectors(np.zeros((0, 5), np.float32), *ids, OPTIONS)
     assert found["aligned_cosine"] == found["greedy_f1"] == 0.5
@@ -337,35 +306,26 @@ def test_there_need_be_no_vectors_and_no_pairs():
 # ---- curves ----
 
 
-def test_equation_12_by_hand():
-    assert exponential_scaling([0, 0.5, 1]) == pytest.approx([0, 1 - 0.5 * math.sqrt(2), 1])
+def test_curves_by_hand_and_ranges_of_rows_are_those_of_the_papers_constants():
+    """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
+    assert cosines.exponential_scaling([0, 0.5, 1]) == pytest.approx([0, 1 - 0.5 * math.sqrt(2), 1])
     grid = np.linspace(0, 1, 101)
-    found = exponential_scaling(grid)
+    found = cosines.exponential_scaling(grid)
     assert found == pytest.approx(1 + 2**grid * grid - 2**grid)  # its second form
     assert (np.diff(found) > 0).all()
     assert (found[1:-1] < grid[1:-1]).all()
-
-
-def test_equation_13_by_hand():
-    """With the paper's constants .82 is put to .55, and .94 to .8, which the paper has of .82."""
-    found = scaled_cosine([0.82, 0.8, 0.9386], OPTIONS.temperature, OPTIONS.bias)
+    found = cosines.scaled_cosine([0.82, 0.8, 0.9386], OPTIONS.temperature, OPTIONS.bias)
     assert found == pytest.approx([1 / (1 + math.exp(-0.2)), 0.5, 0.8], abs=1e-4)
-    assert logistic([-1000, 0, 1000]).tolist() == [0, 0.5, 1]
-
-
-def test_distances_become_similarities():
+    assert cosines.logistic([-1000, 0, 1000]).tolist() == [0, 0.5, 1]
     distances = [0, 1, 2]
-    assert movers_similarity(distances, OPTIONS).tolist() == [1, 0.5, 0]
-    falling = movers_similarity(distances, MeasureOptions(movers="exponential"))
+    assert cosines.movers_similarity(distances, OPTIONS).tolist() == [1, 0.5, 0]
+    falling = cosines.movers_similarity(distances, MeasureOptions(movers="exponential"))
     assert falling == pytest.approx([1, math.exp(-1), math.exp(-2)])
-
-
-def test_ranges_of_rows_are_those_of_the_papers_constants():
     cosine, scaled = MEASURES["cosine"], MEASURES["cosine_scaled"]
-    assert (cosine.low, cosine.high) == pytest.approx(tuple(logistic([-1, 1])))
+    assert (cosine.low, cosine.high) == pytest.approx(tuple(cosines.logistic([-1, 1])))
     arguments = OPTIONS.temperature, OPTIONS.bias
-    limits = scaled_cosine([-1, 1, 0], *arguments)
+    limits = cosines.scaled_cosine([-1, 1, 0], *arguments)
     assert (scaled.low, scaled.high, scaled.nothing) == pytest.approx(tuple(limits))
-    assert cosine.nothing == logistic(0)
+    assert cosine.nothing == cosines.logistic(0)
     for row in MEASURES.values():
         assert row.nothing is None or row.low <= row.nothing <= row.high

@@ -23,16 +23,10 @@ from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.inference.two_sample_test import rank_ks
 from beyond_perplexity.report.sensitivity import sensitivity_table
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies import document_shifts, shifts, type_token
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.document_counts import DocumentCounts
 from beyond_perplexity.tendencies.document_measures import compare_histograms
-from beyond_perplexity.tendencies.document_shifts import (
-    GroupedDocuments,
-    NumberSwapShift,
-    RankShift,
-    UnigramShift,
-)
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.power_laws import fit_zipf
 from beyond_perplexity.tendencies.sensitivity import (
     _Search,
@@ -40,13 +34,6 @@ from beyond_perplexity.tendencies.sensitivity import (
     draw_groups,
     mean_shift,
     smallest_shifts,
-)
-from beyond_perplexity.tendencies.shifts import (
-    LengthShift,
-    PairDraw,
-    ShareShift,
-    Shift,
-    TypeTokenShift,
 )
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 from beyond_perplexity.tendencies.word_distances import top_ranks, unigram_distances
@@ -107,7 +94,11 @@ def histogram_p(support: np.ndarray, sides: list[np.ndarray], measure: str, seed
 @pytest.mark.parametrize("tendency", ["length", "stop_words", "symbols"])
 def test_permutation_tests_find_the_smallest_ks_as_often_as_claimed(reference, tendency):
     histogram = reference.histograms[tendency]
-    shift = LengthShift(histogram) if tendency == "length" else ShareShift(tendency, histogram)
+    shift = (
+        shifts.LengthShift(histogram)
+        if tendency == "length"
+        else shifts.ShareShift(tendency, histogram)
+    )
     smallest = _Search(shift, N, HOW, 1).smallest("ks", 0.1)
     for x, power in ((smallest, HOW.power), (0.0, HOW.level)):
         rng = np.random.default_rng(2)
@@ -121,7 +112,7 @@ def test_permutation_tests_find_the_smallest_ks_as_often_as_claimed(reference, t
 
 def test_permutation_tests_find_the_smallest_mean_as_often_as_claimed(reference):
     histogram = reference.histograms["length"]
-    x = mean_shift(LengthShift(histogram).moments, N, HOW)
+    x = mean_shift(shifts.LengthShift(histogram).moments, N, HOW)
     lengths = np.repeat(histogram.lengths, histogram.counts)
     rng = np.random.default_rng(3)
     p_values = []
@@ -164,7 +155,7 @@ def document_p(sides: list[list[list[str]]], measure, seed: int) -> float:
 
 
 def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts, reference):
-    shift = UnigramShift(counts, None, seed=1)
+    shift = document_shifts.UnigramShift(counts, None, seed=1)
     x = _Search(shift, N, HOW, 1).smallest("tvd", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
     ordered = np.array(reference.types.to_pylist())[np.argsort(-totals, kind="stable")]
@@ -181,7 +172,7 @@ def test_permutation_tests_find_the_smallest_exchange_as_often_as_claimed(counts
 
 
 def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed(counts, reference):
-    shift = RankShift(counts, None)
+    shift = document_shifts.RankShift(counts, None)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
     totals = np.asarray(counts.sum(axis=1)).ravel()
     shares = (totals / totals.max()) ** x
@@ -199,9 +190,9 @@ def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed
 @pytest.mark.parametrize("tendency", type_token.HISTOGRAM_OF)
 def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(reference, tendency):
     histogram = reference.histograms[type_token.HISTOGRAM_OF[tendency]]
-    shift = TypeTokenShift(tendency, histogram, 500)
+    shift = shifts.TypeTokenShift(tendency, histogram, 500)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
-    lengths = shift.lengths(PairDraw(N, 1, 1, ""))
+    lengths = shift.lengths(shifts.PairDraw(N, 1, 1, ""))
     rng = np.random.default_rng(5)
     groups, values, sides = [], [], []
     for group, both in enumerate(lengths.T):
@@ -225,7 +216,7 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
 
 def test_shares_are_shifted_token_by_token(reference):
     histogram = reference.histograms["stop_words"]
-    shift = ShareShift("stop_words", histogram)
+    shift = shifts.ShareShift("stop_words", histogram)
     rng = np.random.default_rng(6)
     cells = np.repeat(np.arange(len(histogram.counts)), histogram.counts * 100)
     lengths, values = histogram.lengths[cells], histogram.values[cells]
@@ -238,42 +229,39 @@ def test_shares_are_shifted_token_by_token(reference):
     assert found == pytest.approx(expected, abs=0.01)
 
 
-def test_lengths_are_stretched(reference):
-    shift = LengthShift(reference.histograms["length"])
+def test_lengths_are_stretched_and_types_lost(reference):
+    shift = shifts.LengthShift(reference.histograms["length"])
     means = [p @ np.arange(len(p)) for p in (shift.probabilities(0), shift.probabilities(0.07))]
     assert means[1] == pytest.approx(means[0] * 1.07)
     assert means[0] == pytest.approx(shift.moments(0)[0], rel=0.02)
     change, relative = shift.size("ks", 0.07)
     assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
-
-
-def test_words_are_exchanged_and_made_rarer(counts):
-    draw = PairDraw(200_000, 4, 1, "test")
-    exchanged = UnigramShift(counts, None, seed=1)
-    found = exchanged.draw(draw, 0.3)
-    for measure, values in found.items():
-        assert values == pytest.approx(exchanged.size(measure, 0.3)[0], rel=0.02)
-    rarer = RankShift(counts, None)
-    rngs = [np.random.default_rng(1)]
-    plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
-    change = fit_zipf(thinned) - fit_zipf(plain)
-    assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
-
-
-def test_types_are_lost_by_their_share(reference):
-    shift = TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
+    shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
     groups = np.flatnonzero(shift._expected > 10)
     means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
     assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)
     assert means[0] == pytest.approx(shift._expected[groups], rel=0.1)
 
 
-class _Normal(Shift):
+def test_words_are_exchanged_and_made_rarer(counts):
+    draw = shifts.PairDraw(200_000, 4, 1, "test")
+    exchanged = document_shifts.UnigramShift(counts, None, seed=1)
+    found = exchanged.draw(draw, 0.3)
+    for measure, values in found.items():
+        assert values == pytest.approx(exchanged.size(measure, 0.3)[0], rel=0.02)
+    rarer = document_shifts.RankShift(counts, None)
+    rngs = [np.random.default_rng(1)]
+    plain, thinned = (np.sort(rarer._second(rngs, 200_000, x)[:, 0])[::-1] for x in (0, 0.2))
+    change = fit_zipf(thinned) - fit_zipf(plain)
+    assert rarer.size("ks_empirical", 0.2)[0] == pytest.approx(change, rel=0.02)
+
+
+class _Normal(shifts.Shift):
     """A measure whose smallest shift is known: normal with mean x and deviation 1 / sqrt(n)."""
 
     tendency, measures, unit, largest = "test", ("z",), "", 1.0
 
-    def draw(self, how: PairDraw, x: float, null: bool = False) -> dict[str, np.ndarray]:
+    def draw(self, how: shifts.PairDraw, x: float, null: bool = False) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(8)
         return {"z": x * (not null) + rng.normal(size=how.pairs) / np.sqrt(how.n)}
 
@@ -340,13 +328,15 @@ def test_the_human_side_of_swaps_has_the_law_of_its_documents(reference):
     """Oracle: the histogram of independent documents, and of each page's own lengths."""
     lengths = np.array([len(text.split()) for text in TEXTS])
     codes = np.arange(len(TEXTS)) // 5
-    inner = LengthShift(reference.histograms["length"])
+    inner = shifts.LengthShift(reference.histograms["length"])
     cells = inner.cells_of(lengths, codes, 100)
     assert cells.sum(axis=0) / cells.sum() == pytest.approx(inner.probabilities(0), abs=1e-12)
     means = cells @ np.arange(cells.shape[1]) / cells.sum(axis=1)
     assert means == pytest.approx(np.bincount(codes, lengths) / 5, rel=0.2)
-    drawn = NumberSwapShift(inner, GroupedDocuments(codes, lengths), lengths)
-    pairs = PairDraw(500, 400, 1, "test")
+    drawn = document_shifts.NumberSwapShift(
+        inner, document_shifts.GroupedDocuments(codes, lengths), lengths
+    )
+    pairs = shifts.PairDraw(500, 400, 1, "test")
     shifted = drawn.draw(pairs, 0.5)["mean_difference"]
     assert shifted.mean() == pytest.approx(0.5 * lengths.mean(), rel=0.03)
     both = drawn.draw(pairs, 0.0), drawn.draw(pairs, 0.0, null=True)

@@ -1,8 +1,10 @@
-"""InferSent and SkipThought: encoders, classifier, decoders, official weights, trainings.
+"""Encoders of sentences: InferSent, SkipThought, their trainings; Transformers, foreign folders.
 
 Oracles: LSTM, GRU, pooling, equation 6 and log probabilities in plain loops with the same weights;
 made-up weights in the layout of the official files, and the official program's formulas; a killed
-training against one that was not; neighbours, by hand; toy tasks that can be learned.
+training against one that was not; neighbours, by hand; toy tasks that can be learned; equation 9 by
+hand from the blocks of a Transformer and from transformers' hidden states; sentence-transformers on
+one text at a time, where it is installed.
 """
 
 from __future__ import annotations
@@ -12,17 +14,22 @@ import math
 import pickle
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
+from transformers import BertConfig, BertModel
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
+from beyond_perplexity.models import registry
+from beyond_perplexity.models.registry import save_model
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
 from beyond_perplexity.semantics.evaluators.infersent import (
     InferSentEncoder,
     InferSentNetwork,
@@ -40,28 +47,20 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     fit_skipthought,
     ordered_sentences,
 )
+from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
 from beyond_perplexity.semantics.evaluators.skipthought import (
     NeighbourBatch,
     SkipThoughtNetwork,
     TrainedSkipThought,
     read_official_gru,
 )
+from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, ClosedVocabulary
-from tests.unit.evaluator_oracles import (
-    both_ways,
-    check_batches,
-    check_refusals,
-    gru_states,
-    lstm_states,
-    sigmoid,
-    some_texts,
-    weights_of,
-    write_documents,
-    write_vectors,
-)
-from tests.unit.evaluator_oracles import job_of as evaluator_job
+from tests.unit import evaluator_oracles as oracles
+from tests.unit.evaluator_oracles import check_batches, check_refusals, sigmoid, some_texts
+from tests.unit.huggingface_models import TEXTS, make_gpt2, make_tokenizer
 
 WIDTH, HIDDEN = 6, 6
 WORDS = [f"w{place}" for place in range(20)]
@@ -71,7 +70,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("table") / "vectors.txt"
-    held = write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
+    held = oracles.write_vectors(path, [*WORDS, "<s>", "</s>"], WIDTH)
     return open_file(path), held
 
 
@@ -107,12 +106,12 @@ def pooled(network, states):
 @pytest.mark.parametrize("cell", ["lstm", "gru"])
 def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
     network = make(cell=cell, pooling=pooling)
-    read = lstm_states if cell == "lstm" else gru_states
-    texts = some_texts()
+    read = oracles.lstm_states if cell == "lstm" else oracles.gru_states
+    texts = oracles.some_texts()
     found = InferSentEncoder(network, table[0]).encode(texts)
     for text, vector in zip(texts, found, strict=True):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
-        states = both_ways(read, rows, network.reader.layer)
+        states = oracles.both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
 
 
@@ -128,24 +127,31 @@ def test_groups_have_one_length_and_whole_quanta_of_rows():
     assert sorted(seen) == list(range(300))  # each text once
 
 
-def test_unknown_words_are_left_out_and_counted(table):
+def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
     encoder = InferSentEncoder(make(), table[0])
     found = encoder.encode(["w1 none w2", "w1 w2", "<unk> w1 </s> w2", "none", "", "<unk>"])
     np.testing.assert_array_equal(found[[1, 2]], found[[0, 0]])
     assert np.isnan(found[3:]).all()
     assert (encoder.words, encoder.unknown) == (8, 2)
+    encoder = TrainedSkipThought(make_skipthought(), WORDS)
+    found = encoder.encode(["w1 x w2", "w1 y w2", "w1 <unk> w2", "w1 w2", "x y", "", "<unk>"])
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
+    assert not np.array_equal(found[0], found[2])
+    assert np.isnan(found[4:]).all()
+    assert (encoder.words, encoder.unknown) == (12, 4)
 
 
 def test_the_classifier_is_equation_6_in_both_orders(table):
     network = make()
     encoder = InferSentEncoder(network, table[0])
-    vectors = encoder.encode(some_texts(8))
+    vectors = encoder.encode(oracles.some_texts(8))
     first, second = vectors[:4], vectors[4:]
     found = encoder.scores(first, second, None)
     weight, bias = (part.detach().double().numpy() for part in network.head.parameters())
     for u, v, score in zip(first.astype(float), second.astype(float), found, strict=True):
         orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-        wanted = np.mean([sigmoid(weight[0] @ part + bias[0]) for part in orders])
+        wanted = np.mean([oracles.sigmoid(weight[0] @ part + bias[0]) for part in orders])
         assert score == pytest.approx(wanted, abs=1e-6)
     np.testing.assert_array_equal(encoder.scores(second, first, None), found)
 
@@ -168,25 +174,39 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     evaluator = loaded(path, vectors=given_vectors(table[0].path), version=1)
     assert evaluator.measures == ("similarity",)
     assert evaluator.describe()["title"] == "InferSent 1"
-    texts = some_texts(6)
+    texts = oracles.some_texts(6)
     found = evaluator.encoder.encode(texts)
     for text, vector in zip(texts, found, strict=True):
         words = ["<s>", *text.split(), "</s>"]
         rows = np.array([table[1][word] for word in words], np.float64)
-        np.testing.assert_allclose(vector, both_ways(lstm_states, rows, layer).max(0), atol=2e-6)
+        np.testing.assert_allclose(
+            vector, oracles.both_ways(oracles.lstm_states, rows, layer).max(0), atol=2e-6
+        )
     first, second = found[0].astype(float), found[1].astype(float)
     wanted = first @ second / np.sqrt((first @ first) * (second @ second))
     assert evaluator.score([(texts[0], texts[1])])["similarity"][0] == pytest.approx(wanted)
 
 
-def test_marks_without_a_vector_are_left_out(tmp_path):
+def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_path, table):
     """Version 2 has `<p>` and `</p>`, which a table may lack."""
     _, held = official_weights()
     torch.save(held, tmp_path / "infersent2.pkl")
-    write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
+    oracles.write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
     path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
     one, two = (loaded(path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
+    _, held = official_weights()
+    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
+    name = "enc_lstm.bias_hh_l0"
+    damaged = held[name].clone()
+    damaged[0] = torch.nan
+    cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
+    for words, bias in cases.items():
+        torch.save(held | {name: bias}, path)
+        with pytest.raises(InputError, match=words):
+            loaded(path, vectors=vectors)
+    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
+        loaded(path)
 
 
 class Trap:
@@ -210,34 +230,19 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
         "has not the layout of InferSent's weights": (paths[3], WIDTH),
         r"of 6 numbers, but those .* have 300": (paths[4], 300),
     }
-    check_refusals(read_official, cases)
+    oracles.check_refusals(read_official, cases)
     assert capsys.readouterr().out == ""  # nothing was run
-
-
-def test_damaged_official_weights_and_missing_vectors_are_told(table, tmp_path):
-    _, held = official_weights()
-    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
-    name = "enc_lstm.bias_hh_l0"
-    damaged = held[name].clone()
-    damaged[0] = torch.nan
-    cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
-    for words, bias in cases.items():
-        torch.save(held | {name: bias}, path)
-        with pytest.raises(InputError, match=words):
-            loaded(path, vectors=vectors)
-    with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        loaded(path)
 
 
 # ---- next sentences ----
 
-TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+NEXT_TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
 
 
 @pytest.fixture
 def source(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, TEXTS)
+    oracles.write_documents(path, NEXT_TEXTS)
     words = [*WORDS, "."]
     options = EvaluatorTraining()
     found = ordered_sentences(path, "train", ClosedVocabulary(words, 0), options, False)
@@ -246,15 +251,12 @@ def source(tmp_path):
     return store, NextSentences(store, vectors, 64, 1, "train"), vectors
 
 
-def test_a_sentence_is_followed_by_the_next_of_its_document(source):
+def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(source):
     store, pairs, _ = source
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
     assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
-
-
-def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(source):
     _, pairs, vectors = source
     orders = set()
     for epoch in range(8):
@@ -274,14 +276,14 @@ def test_half_of_the_pairs_are_true_and_the_others_are_of_another_sentence(sourc
 
 def test_documents_are_sentences_and_sentences_are_cut_at_the_maximum_length(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, [f"w{place} . w0" for place in range(9)])
+    oracles.write_documents(path, [f"w{place} . w0" for place in range(9)])
     options = EvaluatorTraining(sentences="documents", maximum_length=2)
     words = ClosedVocabulary(WORDS, 0)
     rows = list(ordered_sentences(path, "train", words, options, keep_unknown=True))
     # Document 7 is of the other split.
     assert [row.instance_id for row in rows] == [0, 1, 2, 3, 4, 5, 6, 8]
     assert [row.arrays[TOKENS].tolist() for row in rows[:2]] == [[3, 2], [4, 2]]
-    write_documents(path, ["w1 w2 w3 w4 . w5 ."])
+    oracles.write_documents(path, ["w1 w2 w3 w4 . w5 ."])
     options, words = EvaluatorTraining(maximum_length=3), ClosedVocabulary([*WORDS, "."], 0)
     rows = ordered_sentences(path, "train", words, options, True)
     assert [len(row.arrays[TOKENS]) for row in rows] == [3, 2]
@@ -304,8 +306,8 @@ def chain_texts(count=160):
 def job_of(folder, **options):
     path = folder / "documents.parquet"
     if not path.exists():
-        write_documents(path, chain_texts())
-        write_vectors(folder / "vectors.txt", WORDS, WIDTH)
+        oracles.write_documents(path, chain_texts())
+        oracles.write_vectors(folder / "vectors.txt", WORDS, WIDTH)
     training = {"maximum_epochs": 8, "batch_tokens": 256, "warmup_steps": 0, "checkpoint_steps": 9}
     training |= {"learning_rate": 0.02}
     given = {
@@ -315,7 +317,7 @@ def job_of(folder, **options):
         "training": training | options.pop("training", {}),
         **options,
     }
-    return evaluator_job(folder, given, documents=None if "pairs" in options else path)
+    return oracles.job_of(folder, given, documents=None if "pairs" in options else path)
 
 
 @pytest.fixture(scope="module")
@@ -360,7 +362,7 @@ def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(trained, tmp_path, 
 
 def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
-    write_vectors(other, WORDS, WIDTH, seed=5)
+    oracles.write_vectors(other, WORDS, WIDTH, seed=5)
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
         loaded(trained.output, vectors=given_vectors(other))
     folder = tmp_path / "copy"
@@ -409,17 +411,17 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be told apart."""
     pairs, weights = tmp_path / "pairs.jsonl", tmp_path / "infersent1.pkl"
     lines = []
-    for place, text in enumerate(some_texts(240, 6)):  # the same text again, or another
+    for place, text in enumerate(oracles.some_texts(240, 6)):  # the same text again, or another
         other = text if place % 2 else " ".join(f"w{19 - int(word[1:])}" for word in text.split())
         lines.append(json.dumps({"sentence1": text, "sentence2": other, "score": 5 * (place % 2)}))
     pairs.write_text("\n".join(lines) + "\n")
     torch.save(official_weights()[1], weights)
     job = job_of(tmp_path, pairs=str(pairs), path=str(weights), training={"maximum_epochs": 30})
     vectors = job.options["vectors"]
-    write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
+    oracles.write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
     fit_infersent(job)
     found, alone = loaded(job.output), loaded(weights, vectors=vectors)
-    texts = some_texts(9)
+    texts = oracles.some_texts(9)
     vectors = found.encoder.encode(texts)
     np.testing.assert_array_equal(vectors, alone.encoder.encode(texts))
     assert found.cleaning == alone.cleaning
@@ -429,13 +431,13 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     weight, bias = head["head.weight"].double().numpy()[0], float(head["head.bias"][0])
     u, v = vectors[:2].astype(float)
     orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-    wanted = np.mean([sigmoid(weight @ part + bias) for part in orders])
+    wanted = np.mean([oracles.sigmoid(weight @ part + bias) for part in orders])
     assert found.score([tuple(texts[:2])])["head"][0] == pytest.approx(wanted, abs=1e-6)
     told = found.score([("w1 w2", "w1 w2"), ("w1 w2", "w18 w17")])["head"]
     assert told[0] > 0.6 > 0.4 > told[1]
 
 
-def test_labels_are_scores_or_classes(tmp_path):
+def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_path):
     path = tmp_path / "pairs.tsv"
     scores = LabelMeaning.of(path, {"0", "2.5", "5"}, PairTraining())
     assert (scores.classes, scores.low, scores.high) == ((), 0, 5)
@@ -447,20 +449,17 @@ def test_labels_are_scores_or_classes(tmp_path):
         "none of its labels .* is entailment": (path, {"yes", "no"}, plain),
         "the score 'many' is no finite number": (path, {"1", "many"}, scored),
     }
-    check_refusals(LabelMeaning.of, cases)
-
-
-def test_what_cannot_be_trained_is_told(tmp_path):
+    oracles.check_refusals(LabelMeaning.of, cases)
     job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
-    write_documents(alone, ["w1 w2"] * 9)
-    write_documents(strange, ["x y . z"] * 9)
+    oracles.write_documents(alone, ["w1 w2"] * 9)
+    oracles.write_documents(strange, ["x y . z"] * 9)
     cases = {
         "no document has two sentences": alone,
         "has a vector of no word of the training text": strange,
         "give --documents": None,
     }
     jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
-    check_refusals(fit_infersent, jobs)
+    oracles.check_refusals(fit_infersent, jobs)
 
 
 def make_skipthought(directions="bi"):
@@ -470,9 +469,9 @@ def make_skipthought(directions="bi"):
 
 
 def last_states(layer, rows, directions):
-    parts = [gru_states(rows, weights_of(layer))[-1]]
+    parts = [oracles.gru_states(rows, oracles.weights_of(layer))[-1]]
     if directions == "bi":
-        parts.append(gru_states(rows[::-1], weights_of(layer, reverse=True))[-1])
+        parts.append(oracles.gru_states(rows[::-1], oracles.weights_of(layer, reverse=True))[-1])
     return np.concatenate(parts)
 
 
@@ -481,7 +480,7 @@ def test_skipthoughts_encoder_is_a_loop_over_words(directions):
     network = make_skipthought(directions)
     table = network.embedding.weight.detach().double().numpy()
     encoder = TrainedSkipThought(network, WORDS)
-    texts = some_texts(words=WORDS)
+    texts = oracles.some_texts(words=WORDS)
     assert encoder.width == HIDDEN
     for text, vector in zip(texts, encoder.encode(texts), strict=True):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
@@ -496,17 +495,7 @@ def test_a_vector_does_not_depend_on_its_batch(kind, table):
         if kind in ("uni", "bi")
         else InferSentEncoder(make(pooling=kind), table[0])
     )
-    check_batches(encoder, some_texts(70, 23))
-
-
-def test_unknown_words_are_read_as_unknown_and_counted():
-    encoder = TrainedSkipThought(make_skipthought(), WORDS)
-    found = encoder.encode(["w1 x w2", "w1 y w2", "w1 <unk> w2", "w1 w2", "x y", "", "<unk>"])
-    np.testing.assert_array_equal(found[0], found[1])
-    np.testing.assert_array_equal(found[2], found[3])  # <unk> is no word at all
-    assert not np.array_equal(found[0], found[2])
-    assert np.isnan(found[4:]).all()
-    assert (encoder.words, encoder.unknown) == (12, 4)
+    oracles.check_batches(encoder, oracles.some_texts(70, 23))
 
 
 def log_probs_by_hand(network, decoder, vector, ids):
@@ -515,7 +504,9 @@ def log_probs_by_hand(network, decoder, vector, ids):
     weight, bias = (part.detach().double().numpy() for part in network.output.parameters())
     rows = np.array([np.concatenate([table[token], vector]) for token in [BOS, *ids]])
     total = 0.0
-    for state, token in zip(gru_states(rows, weights_of(decoder)), [*ids, EOS], strict=True):
+    for state, token in zip(
+        oracles.gru_states(rows, oracles.weights_of(decoder)), [*ids, EOS], strict=True
+    ):
         logits = weight @ state + bias
         logits[BOS] = -np.inf
         total += logits[token] - np.log(np.exp(logits).sum())
@@ -563,7 +554,7 @@ def official_state(arrays, prefix, rows):
     )
     state = np.zeros(HIDDEN)
     for row in rows.astype(float):
-        gates = sigmoid(state @ u + row @ w + b)
+        gates = oracles.sigmoid(state @ u + row @ w + b)
         reset, update = gates[:HIDDEN], gates[HIDDEN:]
         fresh = np.tanh((state @ ux) * reset + row @ wx + bx)
         state = update * state + (1 - update) * fresh
@@ -620,10 +611,7 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
         "lacks the array encoder_Ux": {k: v for k, v in sound.items() if "Ux" not in k},
         "is no .npz file of plain arrays": {**sound, "encoder_U": np.array([{}], dtype=object)},
         "its arrays do not fit each other": {**sound, "encoder_b": np.zeros(3, np.float32)},
-        "are NaN or infinite": {
-            **sound,
-            "encoder_bx": np.full(HIDDEN, np.inf, np.float32),
-        },
+        "are NaN or infinite": {**sound, "encoder_bx": np.full(HIDDEN, np.inf, np.float32)},
     }
     cases = {r"of 6 numbers, but .* have 620": (tmp_path / "uni_skip.npz", "uni", 620)}
     for number, (words, held) in enumerate(changed.items()):
@@ -632,11 +620,11 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
     for words, content in {"page of HTML": b"<html>", "or damaged": b"PK\x03\x04junk"}.items():
         cases[words] = (tmp_path / words, "uni", WIDTH)
         cases[words][0].write_bytes(content)
-    check_refusals(read_official_gru, cases)
+    oracles.check_refusals(read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
     nothing = ({"family": "skipthought"},)
     cases = {"give path, of a trained folder, or uni or bi": nothing}
-    check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
+    oracles.check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
 
 
 # ---- neighbours and training ----
@@ -646,7 +634,7 @@ NEIGHBOUR_TEXTS = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
 
 def test_neighbours_are_of_the_same_document(tmp_path):
     path = tmp_path / "documents.parquet"
-    write_documents(path, NEIGHBOUR_TEXTS)
+    oracles.write_documents(path, NEIGHBOUR_TEXTS)
     words = ClosedVocabulary([*WORDS, "."], 0)
     found = ordered_sentences(path, "train", words, EvaluatorTraining(), keep_unknown=True)
     source = Neighbours(InstanceStore.write(tmp_path / "store", "train", found), 1000)
@@ -676,13 +664,13 @@ def job(tmp_path):
     for place in range(80):
         words = WORDS[:4] if place % 3 else WORDS[4:9]
         texts.append(" . ".join([" ".join(random.choice(words, 4)) for _ in range(4)]) + " .")
-    write_documents(tmp_path / "documents.parquet", texts)
+    oracles.write_documents(tmp_path / "documents.parquet", texts)
     ClosedVocabulary([*WORDS[:9], "."], 0).save(tmp_path / "words.json")
     training = {"maximum_epochs": 6, "batch_tokens": 128, "warmup_steps": 0, "learning_rate": 0.02}
     architecture = {"embedding_size": 8, "hidden_size": 8, "decoder_size": 8}
     options = {"family": "skipthought", "training": training, "architecture": architecture}
     held = {"vocabulary": tmp_path / "words.json", "preprocessing": {"lower_case": True}}
-    return evaluator_job(tmp_path, options, **held)
+    return oracles.job_of(tmp_path, options, **held)
 
 
 def test_neighbours_are_learned_and_the_folder_loads(job):
@@ -712,4 +700,236 @@ def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
         "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
     }
     jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
-    check_refusals(fit_skipthought, jobs)
+    oracles.check_refusals(fit_skipthought, jobs)
+
+
+STATES, LAYERS = 8, 3
+MINILM = pytest.mark.skipif(not is_installed("minilm"), reason="the extra pretrained is not there")
+
+
+def make_transformer(family="transformer", **architecture):
+    torch.manual_seed(2)
+    size = {"width": STATES, "heads": 2, "layers": LAYERS, "feedforward_size": 16}
+    size |= {"context_length": 16} if family == "transformer" else {}
+    config = {"family": family, "architecture": {**size, **architecture}}
+    return registry.build(config, len(WORDS) + 3).eval()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    model, path = make_transformer(), tmp_path_factory.mktemp("run") / "model"
+    save_model(path, model, ClosedVocabulary(WORDS, 0), {"preprocessing": {"lower_case": True}})
+    return model, path
+
+
+def loaded_folder(family="transformer", **options):
+    given = {key: str(held) if isinstance(held, Path) else held for key, held in options.items()}
+    return load_evaluator({"family": family, **given}, device="cpu")
+
+
+def upper_means(model, ids, layers):
+    """Return the means over words of the outputs of the upper blocks, (K, W), of one text."""
+    with torch.no_grad():
+        stream = model._embed(torch.tensor([[0, *ids]]), model.positions[: 1 + len(ids)])
+        held = []
+        for block in model.blocks:
+            stream = block(stream)
+            held.append(stream)
+        held[-1] = model.final_norm(stream)
+    return np.array([part[0, 1:].double().mean(0).numpy() for part in held[-layers:]])
+
+
+@pytest.mark.parametrize("layers", [1, 2, LAYERS])
+def test_equation_9_by_hand(layers, folder):
+    model, path = folder
+    evaluator = loaded_folder(model=path, layers=layers)
+    texts = some_texts(8, 12)
+    pairs = list(zip(texts[:4], texts[4:], strict=True))
+    found = evaluator.score(pairs)
+    for place, pair in enumerate(pairs):
+        first, second = (
+            upper_means(model, [3 + WORDS.index(word) for word in text.split()], layers)
+            for text in pair
+        )
+        product = (first * second).sum() / layers
+        assert found["inner"][place] == pytest.approx(sigmoid(product), abs=1e-5)
+        assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / STATES), abs=1e-6)
+    assert evaluator.cleaning.apply(["W1  W2"]) == ["w1 w2"]
+    assert evaluator.texts == "tokens"
+
+
+def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
+    evaluator = loaded_folder(model=folder[1])
+    encoder = evaluator.encoder
+    texts = some_texts(60, 18)
+    long = sum(len(text.split()) > 15 for text in texts)
+    assert encoder.limit == 15
+    check_batches(encoder, texts, (1, 7))
+    assert encoder.truncated == 4 * long > 0
+    unknown = encoder.encode(["x y", "", "<unk> </s>", "w1 <unk> w2", "w1 w2"])
+    assert np.isnan(unknown[:3]).all()
+    np.testing.assert_array_equal(unknown[3], unknown[4])
+    described = evaluator.describe()
+    assert described["truncated"] == 4 * long
+    assert described["title"] == "Transformer (model)"
+
+
+def test_models_with_other_layers_of_attention_or_without_any(folder):
+    words = ClosedVocabulary(WORDS, 0)
+    encoder = RunLayers(make_transformer("transformer-adaptive-softmax", cutoffs=[0.5]), words, 2)
+    assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
+    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
+    recurrent = registry.build(config, len(WORDS) + 3)
+    with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
+        RunLayers(recurrent, words, 1)
+    with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
+        loaded_folder(model=folder[1], layers=9)
+    with pytest.raises(InputError, match="give model, of a run, or path"):
+        loaded_folder()
+
+
+def make_bert(folder, layers=2):
+    marks = {"cls_token": "[CLS]", "sep_token": "[SEP]", "pad_token": "[PAD]", "unk_token": "[UNK]"}
+    size = make_tokenizer(folder, marks)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "intermediate_size": 32}
+    sizes |= {"max_position_embeddings": 24, "num_hidden_layers": layers}
+    config = BertConfig(vocab_size=size, initializer_range=0.5, **sizes)
+    model = BertModel(config).eval()
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("make_model", [make_bert, make_gpt2])
+def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
+    """A text at a time through transformers; none of these texts has a special token."""
+    model = make_model(tmp_path)
+    evaluator = loaded_folder(path=tmp_path, layers=2)
+    assert evaluator.texts == "raw"
+    texts = ["the cat sat .", "the dog sat on the log .", "a rose", "the low"]
+    vectors = []
+    for text in texts:
+        ids = evaluator.encoder._tokenizer(text)["input_ids"]
+        with torch.no_grad():
+            body = model.base_model
+            held = body(input_ids=torch.tensor([ids]), output_hidden_states=True).hidden_states
+        vectors.append(np.array([part[0].double().mean(0).numpy() for part in held[-2:]]))
+    found = evaluator.score([(texts[0], texts[1]), (texts[2], texts[3])])
+    for place, (first, second) in enumerate(((0, 1), (2, 3))):
+        product = (vectors[first] * vectors[second]).sum() / 2
+        width = vectors[0].shape[1]
+        assert found["inner_scaled"][place] == pytest.approx(sigmoid(product / width), abs=1e-4)
+    long = evaluator.encoder.encode([" ".join(TEXTS * 4), "the cat"])
+    assert evaluator.encoder.truncated == 1
+    assert np.isfinite(long).all()
+
+
+def test_folders_with_pickles_or_code_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"has no config\.json"):
+        loaded_folder(path=tmp_path)
+    make_bert(tmp_path)
+    config = tmp_path / "config.json"
+    sound = config.read_text(encoding="utf-8")
+    held = json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}
+    config.write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(InputError, match="wants code of its own"):
+        loaded_folder(path=tmp_path)
+    config.write_text(sound, encoding="utf-8")
+    (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
+    with pytest.raises(InputError, match="its weights are pickled"):
+        loaded_folder(path=tmp_path)
+
+
+# ---- sentence-transformers ----
+
+
+def write_folder(folder, kind="models.Transformer", weights="model.safetensors"):
+    folder.mkdir(exist_ok=True)
+    kind = kind if kind.startswith("my.") else f"sentence_transformers.{kind}"
+    modules = [{"idx": 0, "name": "0", "path": "", "type": kind}]
+    (folder / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (folder / "config.json").write_text("{}", encoding="utf-8")
+    (folder / weights).write_bytes(b"weights")
+    return folder
+
+
+def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(tmp_path):
+    folder = write_folder(tmp_path / "whole")
+    assert check_folder(folder) == [folder / "model.safetensors"]
+    pickled, none = ({"weights": name} for name in ("pytorch_model.bin", "vocab.txt"))
+    cases = {
+        "names my.code.Layer, whose code is not run": {"kind": "my.code.Layer"},
+        "names sentence_transformers.util.http_get, whose code": {"kind": "util.http_get"},
+        "are weights that would be unpickled": pickled,
+        "has no weights": none,
+    }
+    paths = {
+        words: (write_folder(tmp_path / str(number), **given),)
+        for number, (words, given) in enumerate(cases.items())
+    }
+    check_refusals(
+        lambda path: loaded_folder("sentence-transformers", path=path),
+        {**paths, "it is not there": (tmp_path / "nowhere",)},
+    )
+    (folder / "1_Dense").mkdir()
+    (folder / "1_Dense" / "pytorch_model.bin").write_bytes(b"weights")
+    check_refusals(check_folder, {r"1_Dense.* would be unpickled": (folder,)})
+    (folder / "1_Dense" / "pytorch_model.bin").unlink()
+    (folder / "config.json").write_text('{"auto_map": {}}', encoding="utf-8")
+    check_refusals(check_folder, {"wants code of its own": (folder,)})
+    (folder / "modules.json").unlink()
+    check_refusals(check_folder, {r"it has no modules\.json": (folder,)})
+    check_refusals(
+        loaded_folder, {"give path, of a folder, or package": ("sentence-transformers",)}
+    )
+
+
+@MINILM
+def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_path):
+    """Oracle: the library imports each of the allowed names as one of its modules."""
+    misc = pytest.importorskip("sentence_transformers.util.misc")
+    for name in _LAYERS:
+        kind = misc.import_from_string(f"sentence_transformers.models.{name}")
+        assert issubclass(kind, torch.nn.Module)
+    folder = tmp_path / "alone"
+    shutil.copytree(package_folder("minilm"), folder)
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    (folder / "modules.json").write_text(json.dumps(modules[:1]), encoding="utf-8")
+    with pytest.raises(InputError, match=r"modules\.json: has no layer that makes one vector"):
+        loaded_folder("sentence-transformers", path=folder)
+
+
+@MINILM
+def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
+    """MiniLM puts [CLS] before a text and [SEP] behind it."""
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    evaluator = loaded_folder("sentence-transformers", package="minilm")
+    encoder = evaluator.encoder
+    texts = ["A man rides a horse.", "the cat", "Two dogs play in the snow .", "the dog sat", "x"]
+    model = sentence_transformers.SentenceTransformer(str(package_folder("minilm")), device="cpu")
+    wanted = np.array([model.encode(text, show_progress_bar=False) for text in texts])
+    found = encoder.encode(texts)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_array_equal(np.concatenate([encoder.encode([t]) for t in texts]), found)
+    assert np.isnan(encoder.encode(["<unk>", ""])).all()
+    assert encoder.truncated == 0
+    encoder.encode(["word " * 300])
+    assert encoder.truncated == 1
+    pairs = [("a man is riding", "a person rides"), ("a man", "the tax law")]
+    near, far = evaluator.score(pairs)["similarity"]
+    assert near > far
+    described = evaluator.describe()
+    assert described["title"] == "all-MiniLM-L6-v2"
+    assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
+    assert (encoder.width, encoder.limit) == (384, 256)
+    with pytest.raises(InputError, match="package: glove has no encoder"):
+        loaded_folder("sentence-transformers", package="glove")
+    path = package_folder("minilm")
+    encoder = loaded_folder(path=path, layers=1).encoder
+    model = BertModel.from_pretrained(path).eval()
+    ids = encoder._tokenizer("the cat sat")["input_ids"]
+    assert len(ids) == 5
+    with torch.no_grad():
+        states = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    wanted = states[1:-1].mean(0).numpy()
+    np.testing.assert_allclose(encoder.encode(["the cat sat"])[0], wanted, atol=1e-5)

@@ -1,8 +1,8 @@
 """The sentence level RNN: its energy, its hinge, its training on distorted sentences.
 
-Oracles: the energy in a plain loop, the hinge and its gradient by finite differences, an
-uninterrupted training against one that is killed, two epochs in NumPy, sentences cut by hand, a
-toy corpus whose distortions can be told, the schedule in closed form.
+Oracles: the energy in a plain loop, the hinge and its gradient by finite differences, two epochs in
+NumPy, sentences cut by hand, a toy corpus whose distortions can be told, the schedule in closed
+form.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.training import learning as contrasts
-from beyond_perplexity.training import loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.learning import (
     ContrastBatch,
@@ -29,7 +28,7 @@ from beyond_perplexity.training.learning import (
     watched_places,
 )
 from beyond_perplexity.training.options import ContrastiveTrainingOptions, scheduled_rate
-from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
 from tests.unit.threads import set_threads
 
@@ -145,43 +144,11 @@ def test_the_gradient_of_the_hinge_is_that_of_finite_differences():
             assert float(weight.grad.view(-1)[place]) == pytest.approx(slope, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("architecture", "words"),
-    [({"size": 0}, "size: is 0, expected at least 1"), ({"distortion": 0.1}, "unknown key")],
-)
-def test_wrong_options_of_the_architecture_are_named(architecture, words):
-    with pytest.raises(InputError, match=words):
-        make(**architecture)
-
-
-@pytest.mark.parametrize(
-    ("training", "words"),
-    [
-        ({"distortion": 0}, "training: distortion: is 0, expected above 0 and below 1"),
-        ({"distortion": 1.5}, "distortion: is 1.5"),
-        ({"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
-        ({"redraw": "once"}, "training.redraw: is 'once', expected bool"),
-        ({"sentences": "lines"}, "training.sentences: is 'lines', expected one of 'cut'"),
-        ({"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
-        (
-            {"scheduled_sampling": "linear", "sampling_k": 1.0},
-            "scheduled_sampling: is for models that predict words",
-        ),
-    ],
-)
-def test_wrong_options_of_the_training_are_named(data, tmp_path, training, words):
-    with pytest.raises(InputError, match=words):
-        fit(data, tmp_path, {"family": "sentence-rnn", "training": training})
-
-
 def test_the_rate_falls_with_the_epochs():
     options = ContrastiveTrainingOptions()
     assert options.distortion == 0.1
-    assert [scheduled_rate(options, 9, 99, 0, epoch) for epoch in (0, 1, 100)] == [
-        0.1,
-        pytest.approx(0.1 / 1.001),
-        pytest.approx(0.1 / 1.1),
-    ]
+    rates = [scheduled_rate(options, 9, 99, 0, epoch) for epoch in (0, 1, 100)]
+    assert rates == [0.1, pytest.approx(0.1 / 1.001), pytest.approx(0.1 / 1.1)]
 
 
 # Training
@@ -198,13 +165,10 @@ def data(tmp_path_factory):
     generator = np.random.default_rng(0)
     texts = []
     for _ in range(150):
-        parts = [
-            [f"w{(start + i) % 10}" for i in range(n)]
-            for start, n in zip(
-                generator.integers(0, 10, 2), generator.integers(1, 12, 2), strict=True
-            )
-        ]
-        texts.append(" ".join([*parts[0], ".", *parts[1], "!", "!"]))
+        starts, sizes = generator.integers(0, 10, 2), generator.integers(1, 12, 2)
+        pairs = zip(starts, sizes, strict=True)
+        first, second = ([f"w{(a + i) % 10}" for i in range(n)] for a, n in pairs)
+        texts.append(" ".join([*first, ".", *second, "!", "!"]))
     texts[7] = ""
     return write_corpus(folder, texts, 120, [*(f"w{i}" for i in range(10)), ".", "!"])
 
@@ -216,16 +180,28 @@ def fit(data, folder, config=CONFIG, vocabulary=None):
     return folder / "model"
 
 
+def read_contrasts(data, folder, split, **training):
+    """Read the sentences of a split with their distortions, as the training does."""
+    options = ContrastiveTrainingOptions(**training)
+    vocabulary = load_vocabulary(data / "vocabulary.json")
+    found = encode_sentences(data / "documents.parquet", split, vocabulary, options)
+    store = InstanceStore.write(folder, split, found)
+    return Contrasts(store, options, vocabulary.size, 1, split)
+
+
+def pairs_of(batch):
+    for row, other, n in zip(batch.tokens, batch.distorted, batch.lengths, strict=True):
+        yield row[:n], other[:n]
+
+
 @pytest.fixture(scope="module")
 def whole(data, tmp_path_factory):
     return fit(data, tmp_path_factory.mktemp("whole"))
 
 
 def curve(model, split):
-    rows = pq.read_table(model / "training.parquet").to_pylist()
-    return [
-        {k: v for k, v in row.items() if k != "seconds"} for row in rows if row["split"] == split
-    ]
+    rows = pq.read_table(model / "training.parquet").drop_columns("seconds").to_pylist()
+    return [row for row in rows if row["split"] == split]
 
 
 def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
@@ -239,73 +215,30 @@ def test_training_raises_the_contrastive_entropy_of_both_splits(whole):
 
 
 def test_the_curve_has_the_contrastive_entropy_of_the_distortions_of_the_training(data, whole):
-    model, vocabulary, description = load_any(whole)
+    model, _, description = load_any(whole)
     assert description["valid_perplexity"] is None
     best = [row for row in curve(whole, "valid") if row["step"] == description["best_step"]]
-    options = ContrastiveTrainingOptions(**TRAINING)
-    found = encode_sentences(data / "documents.parquet", "valid", vocabulary, options)
-    store = InstanceStore.write(whole.parent / "again", "valid", found)
-    source = Contrasts(store, options, vocabulary.size, 1, "valid")
-    pairs = []
-    for entry in source.ordered():
-        batch = source.batch(entry)
-        for row, other, n in zip(batch.tokens, batch.distorted, batch.lengths, strict=True):
-            pairs.append((row[:n], other[:n]))
+    source = read_contrasts(data, whole.parent / "again", "valid", **TRAINING)
+    pairs = [pair for entry in source.ordered() for pair in pairs_of(source.batch(entry))]
     assert len(pairs) == 60
     by_hand = [energy(model, b) - energy(model, a) for a, b in pairs]
     assert best[0]["contrastive_entropy"] == pytest.approx(np.mean(by_hand), abs=1e-5)
     assert best[0]["loss"] == pytest.approx(np.mean([max(0, 1 - m) for m in by_hand]), abs=1e-5)
 
 
-def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path, monkeypatch):
-    """The newest checkpoint of a training that ends in the fourth epoch is all that is left."""
-    kept = loop.save_checkpoint
-
-    def stop(folder, step, tensors, state):
-        kept(folder, step, tensors, state)
-        if state["progress"]["epoch"] == 3:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(loop, "save_checkpoint", stop)
-        with pytest.raises((KeyboardInterrupt, SystemExit)):
-            fit(data, tmp_path)
-    assert not (tmp_path / "model" / "model.json").exists()
-    assert list((tmp_path / "checkpoints").glob("*/0*.safetensors"))
-    again = fit(data, tmp_path)
-    for name in ("model.safetensors", "model.json"):
-        assert (again / name).read_bytes() == (whole / name).read_bytes()
-    for split in ("train", "valid"):
-        assert curve(again, split) == curve(whole, split)
-
-
 def test_distortions_are_redrawn_each_epoch_unless_they_are_not(data, tmp_path):
-    vocabulary = load_any_vocabulary(data)
+    def distorted(epoch):
+        """Give the distortion of each sentence, which appears once an epoch, by its words."""
+        pairs = (
+            pair for entry in source.shuffled(1, epoch) for pair in pairs_of(source.batch(entry))
+        )
+        return sorted((tuple(a.tolist()), tuple(b.tolist())) for a, b in pairs)
+
     for redraw in (True, False):
-        options = ContrastiveTrainingOptions(distortion=0.5, redraw=redraw)
-        found = encode_sentences(data / "documents.parquet", "train", vocabulary, options)
-        store = InstanceStore.write(tmp_path, "train", found)
-        source = Contrasts(store, options, vocabulary.size, 1, "train")
-        first, other, again = (distorted(source, epoch) for epoch in (0, 1, 1))
+        source = read_contrasts(data, tmp_path, "train", distortion=0.5, redraw=redraw)
+        first, other, again = map(distorted, (0, 1, 1))
         assert other == again
         assert (first == other) != redraw
-
-
-def load_any_vocabulary(data):
-    held = json.loads((data / "vocabulary.json").read_text())
-    return ClosedVocabulary.from_description(held)
-
-
-def distorted(source, epoch):
-    """Give the distortion of each sentence, which appears once an epoch, by its words."""
-    found = []
-    for entry in source.shuffled(1, epoch):
-        batch = source.batch(entry)
-        found += [
-            (tuple(a[:n].tolist()), tuple(b[:n].tolist()))
-            for a, b, n in zip(batch.tokens, batch.distorted, batch.lengths.tolist(), strict=True)
-        ]
-    return sorted(found)
 
 
 def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
@@ -313,13 +246,8 @@ def test_sentences_are_cut_where_they_end_and_where_they_are_too_long(tmp_path):
     vocabulary = ClosedVocabulary(["a", "b", "c", "d", ".", "!"], 0)
 
     def read(**options):
-        found = encode_sentences(
-            tmp_path / "documents.parquet",
-            "train",
-            vocabulary,
-            ContrastiveTrainingOptions(**options),
-        )
-        held = list(found)
+        given = ContrastiveTrainingOptions(**options)
+        held = list(encode_sentences(tmp_path / "documents.parquet", "train", vocabulary, given))
         assert [one.instance_id for one in held] == list(range(len(held)))
         return vocabulary.decode([one.arrays[TOKENS] for one in held])
 
@@ -409,22 +337,18 @@ def test_training_as_the_authors_train_is_that_of_a_plain_loop(data, tmp_path, m
 
     monkeypatch.setattr(SentenceRNN, "build", build)
     config = {**CONFIG, "training": AS_THE_AUTHORS}
-    model, vocabulary, description = load_any(fit(data, tmp_path, config))
-    options = ContrastiveTrainingOptions(**AS_THE_AUTHORS)
-    found = encode_sentences(data / "documents.parquet", "train", vocabulary, options)
-    store = InstanceStore.write(tmp_path / "again", "train", found)
-    source = Contrasts(store, options, vocabulary.size, 1, "train")
+    model, _, description = load_any(fit(data, tmp_path, config))
+    source = read_contrasts(data, tmp_path / "again", "train", **AS_THE_AUTHORS)
     weights, norms = started["weights"], []
     for epoch in range(2):
         plan = source.shuffled(1, epoch)
-        assert len(plan) == len(store)
+        assert len(plan) == len(source._store)
         for entry in plan:
-            batch = source.batch(entry)
-            true, distorted = batch.tokens[0].numpy(), batch.distorted[0].numpy()
+            ((true, distorted),) = pairs_of(source.batch(entry))
             rate = 0.1 / (1 + 0.5 * epoch)
-            norms.append(hinge_step(weights, true, distorted, rate, penalty=0.001))
+            norms.append(hinge_step(weights, true.numpy(), distorted.numpy(), rate, 0.001))
         weights["vectors"] /= np.linalg.norm(weights["vectors"], axis=1, keepdims=True)
-    assert description["best_step"] == description["steps"] == 2 * len(store)
+    assert description["best_step"] == description["steps"] == 2 * len(source._store)
     assert np.mean(np.array(norms) > 1) > 0.25, "clipping at 1 would show"
     for name, part in numpy_weights(model).items():
         np.testing.assert_allclose(part, weights[name], rtol=0, atol=2e-5, err_msg=name)

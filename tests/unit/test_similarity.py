@@ -22,8 +22,8 @@ from torch import nn
 from beyond_perplexity.commands import similarity
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
+from beyond_perplexity.semantics.evaluators.contract import evaluator_at
 from beyond_perplexity.semantics.evaluators.families import is_installed
-from beyond_perplexity.semantics.evaluators.opening import evaluator_at
 from beyond_perplexity.semantics.scored_pairs import PairColumns, read_labelled_texts
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.evaluator_oracles import check_refusals, write_vectors
@@ -54,19 +54,17 @@ def run(files, capsys):
     return command
 
 
-def test_one_score_a_pair_in_their_order(files, run):
+def test_one_score_a_pair_in_their_order_tokenized_or_not(files, run):
     """Raw texts are tokenized and lower-cased; words without a vector say nothing."""
     found = run()
     np.testing.assert_allclose([float(line) for line in found.out.split("\n")[:-1]], COSINES)
     told = f"{files / 'pairs.tsv'}: 5 lines read, 4 used; left out: 1 (line of names)\n"
     assert found.err == told
-
-
-def test_tokenized_texts_are_taken_as_they_are(files, run):
     lines = run("--tokenized").out.split()
     assert lines[0] == "0.0"  # "cat!" has no vector: the first text says nothing
     (files / "pairs.tsv").write_text("a\tb\ncat!\tcat\ncat\tcat!\n", encoding="utf-8")
     assert run("--tokenized").out.split() == ["0.0", "nan"]
+    assert run(measure="wmd").out.split("\n")[0] != ""
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
@@ -104,10 +102,6 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
     assert shown[4] < shown[3] < shown[5]
 
 
-def test_a_measure_can_be_named(run):
-    assert run(measure="wmd").out.split("\n")[0] != ""
-
-
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
@@ -131,13 +125,9 @@ def test_the_packages_are_names(run):
     assert len(run(evaluator="glove").out.split()) == 4
 
 
-def test_a_missing_package_is_told(run, monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
-        run(evaluator="minilm")
-
-
-def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
+def test_evaluators_of_a_configuration_are_names_and_a_missing_package_is_told(
+    files, run, monkeypatch
+):
     monkeypatch.chdir(files)
     config = yaml.safe_load((ROOT / "configs/smoke.yaml").read_text(encoding="utf-8"))
     config["evaluators"]["mine"] = {"family": "vectors", "path": str(files / "vectors.txt")}
@@ -148,6 +138,9 @@ def test_evaluators_of_a_configuration_are_names(files, run, monkeypatch):
         run(evaluator="word2vec", config="mine.yaml")
     with pytest.raises(InputError, match="there are glove, minilm, infersent, mine, skipthought"):
         run(evaluator="yours", config="mine.yaml")
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"install it with: pip install 'beyond-perplexity"):
+        run(evaluator="minilm")
 
 
 def test_official_weights_of_infersent_need_vectors(files, run):
@@ -211,9 +204,6 @@ def test_pairs_are_read_from_tables_and_objects(tmp_path):
     assert [row[1:] for row in held_pairs(named, first="one", second="two")] == wanted
     assert held_pairs(bare) == [(1, *wanted[0]), (2, *wanted[1])]
     assert held_pairs(objects) == [(1, *wanted[0]), (3, *wanted[1])]
-
-
-def test_a_text_that_begins_with_a_quotation_mark_stays_as_it_is(tmp_path):
     path = tmp_path / "pairs.tsv"
     path.write_text('a\tb\tscore\n"Go," he said\t"Go" and "stay"\t1\n', "utf-8")
     assert held_pairs(path) == [(2, '"Go," he said', '"Go" and "stay"', "1")]

@@ -136,7 +136,7 @@ def planned(models: list[str], decodings: list[str], **corpora) -> Run:
     config = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
     config["generation"] |= {"models": models, "decodings": decodings}
     config["corpora"] |= corpora
-    validate(config, ROOT / "rules" / "config.schema.yaml")
+    validate(config)
     return Run(config)
 
 

@@ -26,7 +26,7 @@ from tests.unit.huggingface_models import make_gpt2
 HEAVY = {
     *("torch", "transformers", "pandas", "matplotlib", "scipy"),
     *("scipy.stats", "arviz_stats", "nltk", "gensim", "textblob", "sacremoses", "networkx"),
-    *("jsonschema", "snakemake"),
+    *("pydantic", "snakemake"),
 }
 # The scripts that have imported some of these; all others, and the commands of the package before
 # their options are read, none.
@@ -39,6 +39,7 @@ NEEDS = {
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
     ("pandas",): ["tabulate", "write_overview"],
+    ("pydantic",): ["update_configuration_page"],
 }
 SCRIPTS = [path.stem for path in sorted(Path(ROOT, "scripts").glob("[!_]*.py"))]
 COMMANDS = [f"beyond_perplexity.commands.{name.replace('-', '_')}" for name in SUBCOMMANDS]

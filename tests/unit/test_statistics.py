@@ -117,9 +117,6 @@ def test_spilled_types_equal_those_in_memory(tmp_path):
     spilled = pq.read_table(count(tmp_path / "b.parquet", texts, 20, type_limit=200))
     assert memory.equals(spilled)
     assert pq.read_table(tmp_path / "b.parquet").num_rows > 1000
-
-
-def test_type_counter_writes_runs_and_removes_them():
     with TypeCounter(limit=10) as counter:
         for start in range(0, 60, 6):
             types = pa.array([f"{k % 25:02d}" for k in range(start, start + 6)])
@@ -144,10 +141,15 @@ def test_split_is_that_of_python(space):
     assert found == [(text or "").split() for text in texts]
 
 
-def test_tokenize_reads_slices():
+def test_slices_are_read_and_short_documents_told_before_any_cut():
     batch = tokenize_batch(pa.array(["x y", "a b", "c"]).slice(1))
     assert batch.types.to_pylist() == ["a", "b", "c"]
     assert batch.offsets.tolist() == [0, 2, 3]
+    texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
+    assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
+    assert WHOLE_TEXT.admits(texts).all()
+    view = TextView(pa.array(["b", "a"]), 3, 2)
+    assert json.loads(json.dumps(view.describe())) == view.describe()
 
 
 @pytest.mark.parametrize(("s_symbols", "classes"), [(True, "PNS"), (False, "PN")])
@@ -161,7 +163,7 @@ def test_symbols_are_those_of_unicode(s_symbols, classes):
     assert found.tolist() == expected
 
 
-def test_contractions_match_their_moses_tokens(tmp_path):
+def test_lists_of_stop_words_are_read_or_refused(tmp_path):
     assert moses_forms("don't") == ("don", "'t")
     assert moses_forms("they’re") == ("they", "'re")
     assert moses_forms("the") == ("the",)
@@ -170,14 +172,8 @@ def test_contractions_match_their_moses_tokens(tmp_path):
     assert words.words == {"don't", "don", "'t", "the"}
     assert words.name.startswith("words.txt:")
     assert {"the", "of"} <= load_stop_words("gensim").words
-
-
-def test_the_shipped_words_are_gensims() -> None:
     words = (word_classes._LISTS / "gensim.txt").read_text(encoding="utf-8").split()
     assert set(words) == STOPWORDS
-
-
-def test_unusable_stop_words_are_named(tmp_path):
     with pytest.raises(InputError, match="not readable"):
         load_stop_words(str(tmp_path / "missing.txt"))
     (tmp_path / "empty.txt").write_text("\n")
@@ -298,12 +294,6 @@ def test_a_closed_vocabulary_reads_the_text_as_its_model_does():
     assert read == vocabulary.decode(vocabulary.encode(texts))
 
 
-def test_short_documents_are_told_before_any_cut():
-    texts = pa.array(["a b c", "a  b", None, "a\tb\nc d"])
-    assert TextView(None, 1, 3).admits(texts).tolist() == [True, False, False, True]
-    assert WHOLE_TEXT.admits(texts).all()
-
-
 @pytest.mark.parametrize("size", [1, 3, 1024])
 def test_counts_of_documents_do_not_depend_on_blocks(size, monkeypatch):
     """The plain program of `test_statistics` holds at the default; here blocks are made small."""
@@ -365,6 +355,9 @@ def test_vocabularies_of_models_and_of_users(tmp_path):
     assert vocabulary_words(closed).to_pylist() == ["the", "cat"]
     assert vocabulary_words(bpe) is None
     assert vocabulary_words(listed).to_pylist() == ["the", "cat", "{"]
+    for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "cannot be read")):
+        with pytest.raises(InputError, match=f"{path}: {message}"):
+            vocabulary_words(path)
 
 
 @pytest.mark.parametrize(
@@ -387,14 +380,3 @@ def test_what_is_no_vocabulary_is_told(name, content, message, tmp_path):
     with pytest.raises(InputError, match=message) as error:
         vocabulary_words(tmp_path / name)
     assert "\n" not in str(error.value)
-
-
-def test_missing_vocabularies_are_told(tmp_path):
-    for path, message in ((tmp_path / "none.txt", "no such file"), (tmp_path, "cannot be read")):
-        with pytest.raises(InputError, match=f"{path}: {message}"):
-            vocabulary_words(path)
-
-
-def test_a_description_survives_json():
-    view = TextView(pa.array(["b", "a"]), 3, 2)
-    assert json.loads(json.dumps(view.describe())) == view.describe()

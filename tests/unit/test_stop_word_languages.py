@@ -20,7 +20,7 @@ from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.tendencies import word_classes
-from beyond_perplexity.tendencies.options import MeasurementOptions, SensitivityOptions
+from beyond_perplexity.tendencies.definitions import MeasurementOptions, SensitivityOptions
 from beyond_perplexity.tendencies.sensitivity import smallest_shifts
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, stop_word_list
 from tests.unit.text_pairs import statistics_of
@@ -44,10 +44,17 @@ def stop_rows(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["tendency"] == "stop_words"].set_index("measure")
 
 
-def test_every_language_of_the_tokenizer_has_a_list() -> None:
+def test_every_language_of_the_tokenizer_has_a_list_and_its_licence():
     lists = [load_stop_words(stop_word_list("auto", language)) for language in LANGUAGES]
     assert all(len(words.words) > 40 and not words.missing for words in lists)
     assert len({words.name for words in lists}) == len(LANGUAGES)
+    folder = Path(word_classes.__file__).with_name("stop_word_lists")
+    assert "Redistribution and use" in (folder / "LICENSE").read_text()
+    for path in folder.glob("*.txt"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines == [line.strip() for line in lines if line]
+        assert all(" " not in line for line in lines)
+        assert len(set(lines)) == len(lines)
 
 
 def test_english_is_gensims_list_as_before() -> None:
@@ -164,13 +171,3 @@ def test_what_is_not_counted_has_no_smallest_shift(grouped) -> None:
     )
     assert {"length", "symbols"} <= set(found["tendency"].to_pylist())
     assert "stop_words" not in found["tendency"].to_pylist()
-
-
-def test_the_lists_are_shipped_with_their_licence() -> None:
-    folder = Path(word_classes.__file__).with_name("stop_word_lists")
-    assert "Redistribution and use" in (folder / "LICENSE").read_text()
-    for path in folder.glob("*.txt"):
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert lines == [line.strip() for line in lines if line]
-        assert all(" " not in line for line in lines)
-        assert len(set(lines)) == len(lines)

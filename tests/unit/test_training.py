@@ -31,6 +31,7 @@ from beyond_perplexity.corpus.token_batches import IGNORED, Pieces, TokenStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.factored import (
+    FactoredModel,
     checkpointed_cross_entropy,
     chunked_cross_entropy,
     fastest_products,
@@ -46,10 +47,14 @@ from beyond_perplexity.training import interruptions, loop
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.interruptions import load_checkpoint, save_checkpoint
 from beyond_perplexity.training.loop import mix_inputs, truth_probability
-from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
+from beyond_perplexity.training.options import (
+    ContrastiveTrainingOptions,
+    TrainingOptions,
+    scheduled_rate,
+)
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import write_corpus
-from tests.unit.small_models import TableModel, make
+from tests.unit.small_models import Fixed, TableModel, make
 from tests.unit.threads import set_threads
 
 CPU, WEIGHTS = torch.device("cpu"), "model.safetensors"
@@ -73,11 +78,8 @@ def data(tmp_path_factory):
     """Write a small corpus of counting words, with its vocabulary."""
     folder = tmp_path_factory.mktemp("data")
     generator = np.random.default_rng(0)
-    starts = generator.integers(0, 10, 80)
-    sizes = generator.integers(0, 25, 80)
-    texts = [
-        " ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in zip(starts, sizes, strict=True)
-    ]
+    pairs = zip(generator.integers(0, 10, 80), generator.integers(0, 25, 80), strict=True)
+    texts = [" ".join(f"w{(a + i) % 10}" for i in range(n)) for a, n in pairs]
     return write_corpus(folder, texts, 60, [f"w{i}" for i in range(9)], 1)
 
 
@@ -94,46 +96,33 @@ def whole(data):
     return data / "whole"
 
 
-def start_command(data, output, checkpoints, stderr=subprocess.DEVNULL):
-    command = [sys.executable, "-m", "scripts.train", "--seed", "1", "--threads", "1"]
-    for flag in ("documents.parquet", "vocabulary.json"):
-        command += [f"--{flag.split('.')[0]}", str(data / flag)]
-    command += ["--config", json.dumps(CONFIG), "--device", "cpu"]
-    command += ["--output", str(output), "--checkpoints", str(checkpoints)]
-    return subprocess.Popen(command, cwd=ROOT, stderr=stderr)
-
-
-def wait_for_checkpoint(process, folder):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_command_that_is_ended_goes_on_and_equals_an_uninterrupted_one(
+    data, whole, tmp_path, number
+):
+    """The checkpoint of SIGTERM is that of a step at which none was due."""
+    flags = {"seed": 1, "threads": 1, "device": "cpu", "config": json.dumps(CONFIG)}
+    flags |= {"documents": data / "documents.parquet", "vocabulary": data / "vocabulary.json"}
+    flags |= {"output": tmp_path / "out", "checkpoints": tmp_path / "ck"}
+    given = [str(part) for name, value in flags.items() for part in (f"--{name}", value)]
+    command = [sys.executable, "-m", "scripts.train", *given]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 120
-    while not list(folder.glob("*/0*.safetensors")):
+    while not list(tmp_path.glob("ck/*/0*.safetensors")):
         assert process.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.001)
-
-
-def test_killed_and_resumed_equals_uninterrupted_bit_for_bit(data, whole, tmp_path):
-    process = start_command(data, tmp_path / "out", tmp_path / "ck")
-    wait_for_checkpoint(process, tmp_path / "ck")
-    process.kill()
-    process.wait()
-    assert not (tmp_path / "out" / "model.json").exists()
-    fit(data, tmp_path / "out", tmp_path / "ck")
-    assert_equal_models(tmp_path / "out", whole)
-
-
-def test_sigterm_writes_a_checkpoint_and_the_next_attempt_goes_on(data, whole, tmp_path):
-    """The checkpoint of the signal is that of a step at which none was due."""
-    process = start_command(data, tmp_path / "out", tmp_path / "ck", stderr=subprocess.PIPE)
-    wait_for_checkpoint(process, tmp_path / "ck")
-    process.terminate()
+    process.send_signal(number)
     said = process.communicate()[1].decode()
-    assert process.returncode == 128 + signal.SIGTERM
-    assert "Traceback" not in said
-    (step,) = re.findall("step ([0-9]+) is kept: the same command goes on from there", said)
-    assert "error: stopped by SIGTERM" in said
-    assert not (tmp_path / "out").exists()
-    (newest,) = sorted(tmp_path.glob("ck/*/0*.safetensors"))[-1:]
-    assert int(newest.name.partition("-")[0]) == int(step)
+    assert not (tmp_path / "out" / "model.json").exists()
+    if number == signal.SIGTERM:
+        assert process.returncode == 128 + signal.SIGTERM
+        assert "Traceback" not in said
+        (step,) = re.findall("step ([0-9]+) is kept: the same command goes on from there", said)
+        assert "error: stopped by SIGTERM" in said
+        assert not (tmp_path / "out").exists()
+        (newest,) = sorted(tmp_path.glob("ck/*/0*.safetensors"))[-1:]
+        assert int(newest.name.partition("-")[0]) == int(step)
     fit(data, tmp_path / "out", tmp_path / "ck")
     assert_equal_models(tmp_path / "out", whole)
 
@@ -156,8 +145,10 @@ def test_a_signal_at_any_moment_leaves_a_training_that_goes_on_alike(
 ):
     """Oracle: the training without interruption, bit for bit."""
     calls, real = iter(range(1, 10_000)), getattr(loop.Training, hook)
-    batches = count_validation_batches(data, tmp_path)
-    when = batches if call == "last" else call
+    words = load_vocabulary(data / "vocabulary.json")
+    store = TokenStore.write(tmp_path / "store", data / "documents.parquet", "valid", words)
+    last = len(Pieces(store, 512, TRAINING["batch_tokens"]).ordered())
+    when = last if call == "last" else call
 
     def signalling(self, *arguments):
         if next(calls) == when:
@@ -175,17 +166,44 @@ def test_a_signal_at_any_moment_leaves_a_training_that_goes_on_alike(
     assert_equal_models(tmp_path / "out", whole)
 
 
-def count_validation_batches(data, folder):
-    """Count the batches of one validation."""
-    vocabulary = load_vocabulary(data / "vocabulary.json")
-    store = TokenStore.write(folder / "store", data / "documents.parquet", "valid", vocabulary)
-    return len(Pieces(store, 512, TRAINING["batch_tokens"]).ordered())
-
-
 def assert_equal_models(found, expected):
     for name in ("model.safetensors", "model.json", "vocabulary.json"):
         assert (found / name).read_bytes() == (expected / name).read_bytes()
     assert curve(found) == curve(expected)
+
+
+SAMPLED = {"scheduled_sampling": "exponential", "sampling_k": 0.8}
+PLATEAU = {"optimizer": "sgd", "schedule": "plateau", "plateau_epochs": 1.0, "patience": 9}
+PLATEAU |= {"learning_rate": 6.0, "warmup_steps": 0, "maximum_epochs": 8, "gradient_clip": 5.0}
+SENTENCES = {"batch_tokens": 300, "maximum_epochs": 6, "learning_rate": 1.0, "checkpoint_steps": 3}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {**CONFIG, "family": "gru", "training": {**TRAINING, **SAMPLED}},
+        {**CONFIG, "training": {**TRAINING, **PLATEAU}},
+        {"family": "sentence-rnn", "architecture": {"size": 8}, "training": SENTENCES},
+    ],
+)
+def test_a_training_that_ends_in_its_midst_goes_on_alike(data, tmp_path, monkeypatch, config):
+    """The first checkpoint of the last epoch but one is the newest that is left."""
+    kept, last = loop.save_checkpoint, config["training"]["maximum_epochs"] - 2
+
+    def stop(folder, step, tensors, state):
+        kept(folder, step, tensors, state)
+        if state["progress"]["epoch"] >= last:
+            raise KeyboardInterrupt
+
+    fit(data, tmp_path / "whole", tmp_path / "whole-checkpoints", config)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "save_checkpoint", stop)
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            fit(data, tmp_path / "out", tmp_path / "ck", config)
+    assert not (tmp_path / "out" / "model.json").exists()
+    assert list(tmp_path.glob("ck/*/0*.safetensors"))
+    fit(data, tmp_path / "out", tmp_path / "ck", config)
+    assert_equal_models(tmp_path / "out", tmp_path / "whole")
 
 
 def test_a_damaged_checkpoint_is_passed_over(data, whole, tmp_path, caplog):
@@ -206,7 +224,7 @@ def test_other_seeds_and_options_never_take_up_a_checkpoint(data, whole, tmp_pat
 
 def curve(folder):
     """Read the curve without its seconds, which no two runs share."""
-    columns = ["step", "epoch", "split", "loss", "perplexity", "learning_rate"]
+    columns = [name for name in training_schema.TRAINING.names if name != "seconds"]
     (batch,) = read_batches(folder / "training.parquet", training_schema.TRAINING, columns)
     return batch.to_pylist()
 
@@ -284,22 +302,36 @@ def test_wrong_configs_are_named(data, tmp_path, config, words):
         fit(data, tmp_path / "out", tmp_path / "ck", config)
 
 
+PLAIN, DISTORTED = TrainingOptions, ContrastiveTrainingOptions
+
+
 @pytest.mark.parametrize(
-    ("values", "words"),
+    ("kind", "values", "words"),
     [
-        ({"schedule": "step"}, "one of 'cosine', 'constant'"),
-        ({"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
-        ({"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
-        ({"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
-        ({"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
-        ({"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
-        ({"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
-        ({"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
+        (PLAIN, {"schedule": "step"}, "one of 'cosine', 'constant'"),
+        (PLAIN, {"sampling_k": 0.5}, "sampling_k: is 0.5, expected null without"),
+        (PLAIN, {"scheduled_sampling": "linear"}, "sampling_k: is None, expected above 0"),
+        (PLAIN, {"scheduled_sampling": "exponential", "sampling_k": 1.0}, "between 0 and 1"),
+        (PLAIN, {"scheduled_sampling": "inverse-sigmoid", "sampling_k": 0.5}, "at least 1"),
+        (PLAIN, {"sampling_c": 0.1}, "sampling_c: belongs to the linear schedule"),
+        (PLAIN, {"sampling_minimum": 2.0}, "sampling_minimum: is 2.0"),
+        (PLAIN, {"scheduled_sampling": "cosine"}, "one of 'none', 'linear'"),
+        (DISTORTED, {"distortion": 0}, "training: distortion: is 0, expected above 0 and below 1"),
+        (DISTORTED, {"distortion": 1.5}, "distortion: is 1.5"),
+        (DISTORTED, {"substitution": 0.9}, "substitution, transposition: add up to 1.4, not to 1"),
+        (DISTORTED, {"redraw": "once"}, "training.redraw: is 'once', expected bool"),
+        (DISTORTED, {"sentences": "lines"}, "sentences: is 'lines', expected one of 'cut'"),
+        (DISTORTED, {"optimizer": "adamw"}, "l2: belongs to sgd; with adamw set it to 0"),
+        (
+            DISTORTED,
+            {"scheduled_sampling": "linear", "sampling_k": 1.0},
+            "is for models that predi",
+        ),
     ],
 )
-def test_wrong_options_are_named(values, words):
+def test_wrong_options_are_named(kind, values, words):
     with pytest.raises(InputError, match=words):
-        parse_options(TrainingOptions, values, "training")
+        parse_options(kind, values, "training")
 
 
 def test_empty_splits_are_named(data, tmp_path):
@@ -346,12 +378,8 @@ def test_cross_entropy_in_parts_equals_torchs(with_bias, how, tolerance):
     expected = functional.cross_entropy(logits, targets, reduction="sum")
     found = how(features, weight, bias, targets, torch.tensor([0]))
     torch.testing.assert_close(found, expected, atol=0, rtol=tolerance / 100)
-    pairs = zip(
-        torch.autograd.grad(found / 3, leaves),
-        torch.autograd.grad(expected / 3, leaves),
-        strict=True,
-    )
-    for ours, theirs in pairs:
+    grads = (torch.autograd.grad(value / 3, leaves) for value in (found, expected))
+    for ours, theirs in zip(*grads, strict=True):
         torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=1e-4)
 
 
@@ -365,13 +393,9 @@ def test_the_schedule_rises_and_falls():
     assert {scheduled_rate(constant, step, 12) for step in range(12)} == {1.0}
 
 
-def test_the_rate_is_halved_where_validation_does_not_improve_and_so_after_a_restart(
-    data, tmp_path
-):
+def test_the_rate_is_halved_where_validation_does_not_improve(data, tmp_path):
     # Oracle: the rates worked out again from the losses of the curve itself.
-    plateau = {"optimizer": "sgd", "schedule": "plateau", "plateau_epochs": 1.0, "patience": 9}
-    rate = {"learning_rate": 6.0, "warmup_steps": 0, "maximum_epochs": 8, "gradient_clip": 5.0}
-    config = {**CONFIG, "training": {**TRAINING, **plateau, **rate}}
+    config = {**CONFIG, "training": {**TRAINING, **PLATEAU}}
     fit(data, tmp_path / "out", tmp_path / "ck", config)
     rows = curve(tmp_path / "out")
     expected, best, halvings = [], math.inf, 0
@@ -381,10 +405,6 @@ def test_the_rate_is_halved_where_validation_does_not_improve_and_so_after_a_res
         best = min(best, row["loss"])
     assert halvings > 0
     assert [row["learning_rate"] for row in rows if row["split"] == "valid"] == expected
-    (*_, newest) = sorted(tmp_path.glob("ck/*/0*.safetensors"))
-    newest.unlink()
-    fit(data, tmp_path / "again", tmp_path / "ck", config)
-    assert curve(tmp_path / "again") == curve(tmp_path / "out")
 
 
 def test_two_checkpoints_are_kept(tmp_path):
@@ -475,9 +495,7 @@ def tokens(rows=6, places=9, size=6):
 
 def certain(token, size=6):
     """Make a model that predicts one token, whatever came before."""
-    table = torch.full((1, size, size), -torch.inf)
-    table[..., token] = 0
-    return TableModel(table)
+    return Fixed([float(one == token) for one in range(size)])
 
 
 def test_without_truth_only_the_first_token_is_fed():
@@ -519,32 +537,13 @@ def test_tokens_are_drawn_from_the_prediction_at_the_place_before():
     assert chisquare(observed[possible], 4000 * joint[possible]).pvalue > 1e-3
 
 
-class Whole(LanguageModel):
-    """A model of which only whole steps are known."""
-
-    def __init__(self, model):
-        super().__init__()
-        self.model, self.vocabulary_size = model, model.vocabulary_size
-
-    config = property(lambda self: {})
-
-    def forward(self, tokens):
-        return self.model(tokens)
-
-    def initial_state(self, batch_size, maximum_length):
-        return self.model.initial_state(batch_size, maximum_length)
-
-    def step(self, tokens, state):
-        return self.model.step(tokens, state)
-
-
 @pytest.mark.parametrize("family", ["gru", "cnn", "transformer", "transformer-adaptive-softmax"])
 @pytest.mark.parametrize("probability", [0.0, 0.7, 0.98])
-def test_logits_where_nothing_is_drawn_change_no_draw(family, probability):
-    model = make(family, {}, 40, seed=3).train()
-    true = tokens(9, 12, 40)
+def test_logits_where_nothing_is_drawn_change_no_draw(family, probability, monkeypatch):
+    model, true = make(family, {}, 40, seed=3).train(), tokens(9, 12, 40)
     mixed = mix_inputs(model, true, probability, seed=1, step=2)
-    assert torch.equal(mixed, mix_inputs(Whole(model), true, probability, seed=1, step=2))
+    monkeypatch.setattr(FactoredModel, "step_some", LanguageModel.step_some)  # whole steps
+    assert torch.equal(mixed, mix_inputs(model, true, probability, seed=1, step=2))
     assert not torch.equal(mixed, true)
 
 
@@ -562,13 +561,3 @@ def test_a_truth_of_one_is_plain_training_and_less_is_not(data, tmp_path, family
     linear = {"scheduled_sampling": "linear"}
     assert fit_sampled(data, tmp_path / "one", family, **linear, sampling_k=1.0) == plain
     assert fit_sampled(data, tmp_path / "less", family, **linear, sampling_k=0.5) != plain
-
-
-def test_a_resumed_training_equals_an_uninterrupted_one(data, tmp_path):
-    schedule = {"scheduled_sampling": "exponential", "sampling_k": 0.8}
-    whole = fit_sampled(data, tmp_path, **schedule)
-    shutil.rmtree(tmp_path / "model")
-    checkpoints = sorted(tmp_path.glob("ck/*/0*.safetensors"))
-    assert len(checkpoints) == 2
-    checkpoints[-1].unlink()  # as if it had been killed before its end
-    assert fit_sampled(data, tmp_path, **schedule) == whole

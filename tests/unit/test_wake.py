@@ -369,7 +369,7 @@ def test_another_vocabulary_and_another_kind_of_model_are_errors(data, tmp_path)
 def test_only_a_proposal_with_wake_training_waits_for_its_model():
     config = yaml.safe_load((ROOT / "configs" / "smoke-importance.yaml").read_text())
     config["proposals"]["rnng-crf"]["training"] = {"wake_steps": 5}
-    validate(config, str(ROOT / "rules" / "config.schema.yaml"))
+    validate(config)
     models = Run(config).models
     plain = ("rnng", "kglm-peeking", "entitynlm", "entitynlm-peeking")
     assert not any(models.wake_files(name) for name in plain)
@@ -379,7 +379,7 @@ def test_only_a_proposal_with_wake_training_waits_for_its_model():
     assert not any(wake in models.training_code(name) for name in plain)
     config["models"]["rnng"]["training"] = {"wake_steps": 5}
     with pytest.raises(InputError, match=r"models\.rnng\.training\.wake_steps: unknown key"):
-        validate(config, str(ROOT / "rules" / "config.schema.yaml"))
+        validate(config)
 
 
 def test_defaults_have_no_wake_training():

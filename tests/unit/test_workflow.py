@@ -30,7 +30,7 @@ def config():
     loaded["external_samples"] = {
         "mine": {"corpus": "wikipedia", "path": {"url": "http://x.org/a/t.txt?b=1", "sha256": SHA}}
     }
-    validate(loaded, ROOT / "rules" / "config.schema.yaml")
+    validate(loaded)
     return loaded
 
 
@@ -204,7 +204,7 @@ def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(con
     assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
     (tmp_path / "own.txt").touch()
     assert "missing" not in summarize_run(Run(config), [])
-    validate(latent, ROOT / "rules" / "config.schema.yaml")
+    validate(latent)
     models = Run(latent).importance.models()
     text = summarize_run(Run(latent), [])
     assert f"({len(models)} of them with latent variables): " in text

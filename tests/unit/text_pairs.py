@@ -1,9 +1,15 @@
-"""Small texts side by side, as the tests of the tendencies count and compare them."""
+"""Small texts side by side, as the tests of the tendencies count and compare them.
+
+And what is measured of them by plain Python, in whole numbers: an oracle.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
@@ -11,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
+from beyond_perplexity.tendencies.definitions import MeasurementOptions
 from beyond_perplexity.tendencies.measures import measure_rows
-from beyond_perplexity.tendencies.options import MeasurementOptions
 from beyond_perplexity.tendencies.pairs import BodyPair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter
 from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView
@@ -61,6 +68,60 @@ def rows_of(first, second, groups=(None, None), options=NO_LIMITS, **more):
     """Measure two lists of texts: the rows by tendency and measure."""
     with pair_of(first, second, groups) as pair:
         return {row.key: row for row in measure_rows(pair, options, 0, **more)}
+
+
+def exact_ks(first: list, second: list) -> Fraction:
+    differences = (
+        Fraction(sum(y <= x for y in first), len(first))
+        - Fraction(sum(y <= x for y in second), len(second))
+        for x in {*first, *second}
+    )
+    return max(map(abs, differences))
+
+
+def plain_measures(sides, counts=None) -> dict[tuple[str, str], Fraction | None]:
+    """Compute every permuted measure of two lists of tokenized documents; None for undefined ones.
+
+    The counts of types (2, V) are taken from the documents where they are not given.
+    """
+    if counts is None:
+        words = [Counter(word for document in side for word in document) for side in sides]
+        counts = np.array([[own[word] for word in {**words[0], **words[1]}] for own in words])
+    n = counts.sum(axis=1)
+    product = int(n[0] * n[1])
+    apart = np.abs(counts[0] * n[1] - counts[1] * n[0])
+    ranked = -np.sort(-counts, axis=1)
+    sums = np.cumsum(ranked[0] * n[1] - ranked[1] * n[0])
+    found: dict[tuple[str, str], Fraction | None] = {
+        ("unigram", "tvd"): Fraction(int(apart.sum()), 2 * product),
+        ("unigram", "max_difference"): Fraction(int(apart.max()), product),
+        ("rank_frequency", "ks_empirical"): Fraction(int(np.abs(sums).max()), product),
+    }
+    stop = [[Fraction(sum(w in STOP.words for w in d), len(d)) for d in side] for side in sides]
+    lengths = [list(map(len, side)) for side in sides]
+    for tendency, values in (("length", lengths), ("stop_words", stop)):
+        means = [Fraction(sum(held), len(held)) for held in values]
+        found[tendency, "mean_difference"] = means[1] - means[0]
+        found[tendency, "ks"] = exact_ks(*values)
+    for name, step in (("type_token_unigrams", lambda d: d), ("type_token_bigrams", pairwise)):
+        total, weight = Fraction(0), 0
+        for length in {len(d) for d in sides[0]} & {len(d) for d in sides[1]}:
+            own = [[len(set(step(d))) for d in side if len(d) == length] for side in sides]
+            total += len(own[1]) * exact_ks(*own)
+            weight += len(own[1])
+        found[name, "ks_empirical"] = total / weight if weight else None
+    return found
+
+
+def at_most(documents: list[list[str]], tokens: int, body: int, seed: int) -> list[list[str]]:
+    """Take whole documents in the random order of the text, each that still fits."""
+    if sum(map(len, documents)) <= tokens:
+        return documents
+    taken: list[list[str]] = []
+    for place in stream(seed, "equal_tokens", body).permutation(len(documents)):
+        if sum(map(len, [*taken, documents[place]])) <= tokens:
+            taken.append(documents[place])
+    return taken
 
 
 def write_samples(path: Path, texts: Sequence[str]) -> str:

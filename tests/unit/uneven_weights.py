@@ -75,20 +75,12 @@ def diagnose_all(log_w: np.ndarray) -> list[Diagnostics]:
 
 
 class Claim(NamedTuple):
-    """What is said of a set of documents, and whether that misses.
-
-    Attributes
-    ----------
-    made, missed : bool
-    ends : Ends
-    without : bool
-        Whether it would miss without the end that allows for the tail.
-    """
+    """What is said of a set of documents, and whether that misses."""
 
     made: bool
     missed: bool
     ends: Ends
-    without: bool
+    without: bool  # whether it would miss without the end that allows for the tail
 
 
 def claim(log_w: np.ndarray, truth: float = 0.0) -> Claim:

@@ -18,7 +18,6 @@ import yaml
 from tests.workflow.conftest import Checkout
 from tests.workflow.toys import TOYS, add, read_places
 
-SCHEMA = "rules/config.schema.yaml"
 REFERENCE = "docs/configuration.md"
 STEPS = (
     ("model family", "latent family", "decoding", "estimator", "reader"),
@@ -55,12 +54,12 @@ def grown(finished, tmp_path_factory) -> Grown:
     git(copy.path, "init", "--quiet")
     git(copy.path, "add", "--all")
     git(copy.path, "commit", "--quiet", "--message", "As it was")
-    plans, named = [], {SCHEMA, REFERENCE}
+    plans, named = [], {REFERENCE}
     for kinds in STEPS:
         for kind in kinds:
             named |= add(copy.path, kind)
         plans.append(copy.planned())
-    command = [sys.executable, "-m", "scripts.update_schema"]
+    command = [sys.executable, "-m", "scripts.update_configuration_page"]
     subprocess.run(command, cwd=copy.path, check=True)
     return Grown(copy, plans, named)
 

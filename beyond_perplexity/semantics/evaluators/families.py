@@ -15,6 +15,7 @@ from typing import Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Rows
+from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class EvaluatorFamily:
 
 
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
+WORD_EVALUATOR = f"{_EVALUATORS}.word_overlap:WordEvaluator"  # needs no options
 _SECTIONS = "beyond_perplexity.planning.evaluator_sections"
 _OF_WORDS = (
     *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
@@ -176,7 +178,8 @@ PACKAGES: Rows[Package] = {
 
 def evaluator_modules(family: str) -> list[str]:
     """List the files that a family's row names, relative to the repository, for `fingerprint`."""
-    return [_file(EVALUATORS[family].reference)]
+    is_words = family == WORDS_EVALUATOR
+    return [_file(WORD_EVALUATOR if is_words else EVALUATORS[family].reference)]
 
 
 def fit_modules(family: str) -> list[str]:

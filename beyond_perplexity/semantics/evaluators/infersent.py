@@ -56,8 +56,7 @@ class PairBatch:
 
     def to(self, device: torch.device) -> PairBatch:
         """Return the batch on a device."""
-        parts = (self.vectors, self.lengths, self.first, self.second, self.labels)
-        return PairBatch(*(part.to(device) for part in parts))
+        return PairBatch(*(part.to(device) for part in vars(self).values()))
 
 
 class InferSentNetwork(TrainedModel):

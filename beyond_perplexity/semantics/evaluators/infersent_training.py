@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceStore
 from beyond_perplexity.corpus.normalization import Preprocessing
@@ -66,16 +67,32 @@ def fit_infersent(job: EvaluatorJob) -> None:
     if not options.get("vectors"):
         raise InputError("infersent: give vectors, of the table of word vectors that it reads")
     table = load_table(table_options(options["vectors"]))
-    about = {"vectors": dict(options["vectors"]), "vectors_sha256": table.sha256}
-    if options.get("pairs"):
-        _fit_pairs(job, training, table, about)
-    else:
-        _fit_next(job, training, table, about)
+    prepare = _labelled_pairs if options.get("pairs") else _next_sentences
+    held = prepare(job, training, table)
+    official, outputs = options.get("path"), max(1, len(held.about["classes"] or ()))
+
+    def make() -> InferSentNetwork:
+        architecture = options.get("architecture", {})
+        if not official:
+            return InferSentNetwork(table.width, outputs, architecture)
+        network = official_network(official, table.width, outputs, architecture)
+        network.reader.requires_grad_(False)
+        return network
+
+    vectors = {"vectors": dict(options["vectors"]), "vectors_sha256": table.sha256}
+    train_network(held.job, make, held.sources, training, held.folder, vectors | held.about)
 
 
-def _fit_next(
-    job: EvaluatorJob, training: PairTraining, table: VectorTable, about: dict[str, Any]
-) -> None:
+class _Prepared(NamedTuple):
+    """What is learned from, the folder of its checkpoints, what a description says of it."""
+
+    job: EvaluatorJob
+    sources: tuple[BatchSource, BatchSource]
+    folder: Path
+    about: dict[str, Any]
+
+
+def _next_sentences(job: EvaluatorJob, training: PairTraining, table: VectorTable) -> _Prepared:
     documents = job.corpus()
     folder = job.folder(documents, table.path)
     words = count_words(read_texts([documents], "train"))
@@ -86,30 +103,8 @@ def _fit_next(
         store = InstanceStore.write(folder, split, found)
         return NextSentences(store, vectors, training.batch_tokens, job.seed, split)
 
-    sources = (source("train"), source("valid"))
-    about |= {"title": "InferSent architecture (next sentence)", "classes": None}
-    _train(job, training, table.width, 1, sources, folder, about)
-
-
-def _train(
-    job: EvaluatorJob,
-    training: PairTraining,
-    width: int,
-    outputs: int,
-    sources: tuple[BatchSource, BatchSource],
-    folder: Path,
-    about: dict[str, Any],
-) -> None:
-    architecture, official = job.options.get("architecture", {}), job.options.get("path")
-
-    def make() -> InferSentNetwork:
-        if not official:
-            return InferSentNetwork(width, outputs, architecture)
-        network = official_network(official, width, outputs, architecture)
-        network.reader.requires_grad_(False)
-        return network
-
-    train_network(job, make, sources, training, folder, about)
+    about = {"title": "InferSent architecture (next sentence)", "classes": None}
+    return _Prepared(job, (source("train"), source("valid")), folder, about)
 
 
 def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary, np.ndarray]:
@@ -123,9 +118,7 @@ def known_words(words: list[str], table: VectorTable) -> tuple[ClosedVocabulary,
     return vocabulary, np.concatenate([special, found[known]])
 
 
-def _fit_pairs(
-    job: EvaluatorJob, training: PairTraining, table: VectorTable, about: dict[str, Any]
-) -> None:
+def _labelled_pairs(job: EvaluatorJob, training: PairTraining, table: VectorTable) -> _Prepared:
     options = job.options
     paths = [Path(options[key]) for key in ("pairs", "valid_pairs") if options.get(key)]
     weights = [Path(options["path"])] if options.get("path") else []
@@ -155,14 +148,12 @@ def _fit_pairs(
         store = InstanceStore.write(folder, name, instances)
         return LabelledPairs(store, vectors, training.batch_tokens, not meaning.classes)
 
-    sources = (source("train"), source("valid"))
-    about |= {"title": meaning.title, "classes": list(meaning.classes)}
+    about: dict[str, Any] = {"title": meaning.title, "classes": list(meaning.classes)}
     if weights:
         version = options.get("version", 1)
         title = meaning.title.replace("architecture", str(version))
         about |= {"title": title, "version": version}
-    outputs = max(1, len(meaning.classes))
-    _train(job, training, table.width, outputs, sources, folder, about)
+    return _Prepared(job, (source("train"), source("valid")), folder, about)
 
 
 def _put_symbols(
@@ -261,11 +252,28 @@ def _encoded(
             yield Instance(pair.line, {TOKENS: texts[0], SECOND: texts[1], LABEL: label})
 
 
-class NextSentences(BatchSource):
+class _PairSource(BatchSource):
+    """Pairs of sentences; `vectors` are float32 (V, E), by the id of a word; none is unknown."""
+
+    def __init__(
+        self, store: InstanceStore, vectors: NDArray[np.float32], longest: np.ndarray, tokens: int
+    ) -> None:
+        self._store, self._vectors = store, vectors
+        super().__init__(2 * longest, tokens)
+
+    def _batch(
+        self, rows: Sequence[np.ndarray], first: Tensor, second: Tensor, labels: Tensor
+    ) -> PairBatch:
+        tokens, lengths = padded(rows)
+        vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
+        return PairBatch(vectors, lengths, first, second, labels)
+
+
+class NextSentences(_PairSource):
     """Pairs of a sentence and the next one, and as many with the next one of another sentence.
 
     The other is of the same batch, so of like length: which it is the seed decides anew in each
-    epoch. `vectors` are float32 (V, E), by the id of a word; no word is unknown.
+    epoch.
     """
 
     def __init__(
@@ -276,12 +284,10 @@ class NextSentences(BatchSource):
         seed: int,
         purpose: str,
     ) -> None:
-        self._store, self._vectors = store, vectors
         self._seed, self._purpose = seed, purpose
         self._places = following(store)
-        lengths = store.lengths
-        longest = np.maximum(lengths[self._places], lengths[self._places + 1])
-        super().__init__(2 * longest, batch_tokens)
+        both = store.lengths[self._places], store.lengths[self._places + 1]
+        super().__init__(store, vectors, np.maximum(*both), batch_tokens)
 
     def shuffled(self, seed: int, epoch: int) -> list[Any]:
         """Cut the sentences into batches in the order of one epoch."""
@@ -296,7 +302,6 @@ class NextSentences(BatchSource):
         epoch, number, rows = pieces
         places = self._places[rows]
         held = [self._store[int(place)].arrays[TOKENS] for place in (*places, *(places + 1))]
-        tokens, lengths = padded(held)
         count = len(places)
         here = torch.arange(count)
         there = here + count
@@ -311,35 +316,25 @@ class NextSentences(BatchSource):
             first, second = here, there
         labels = torch.zeros(len(first))
         labels[:count] = 1.0
-        vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
-        return PairBatch(vectors, lengths, first, second, labels)
+        return self._batch(held, first, second, labels)
 
 
-class LabelledPairs(BatchSource):
-    """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1.
-
-    `vectors` are float32 (V, E), by the id of a word.
-    """
+class LabelledPairs(_PairSource):
+    """Pairs of sentences with a label: a class, or `LABEL_UNIT` times a score from 0 to 1."""
 
     def __init__(
-        self,
-        store: InstanceStore,
-        vectors: NDArray[np.float32],
-        batch_tokens: int,
-        scores: bool,
+        self, store: InstanceStore, vectors: NDArray[np.float32], batch_tokens: int, scores: bool
     ) -> None:
-        self._store, self._vectors, self._scores = store, vectors, scores
+        self._scores = scores
         longest = np.maximum(store.lengths, store.lengths_of(SECOND))
-        super().__init__(2 * longest, batch_tokens)
+        super().__init__(store, vectors, longest, batch_tokens)
 
     def batch(self, pieces: Any) -> PairBatch:
         """Fetch one batch: the first sentences, below them the second ones."""
         held = [self._store[int(place)].arrays for place in pieces]
         rows = [np.asarray(arrays[side]) for side in (TOKENS, SECOND) for arrays in held]
-        tokens, lengths = padded(rows)
         here = torch.arange(len(held))
         labels = torch.tensor([int(arrays[LABEL][0]) for arrays in held])
         if self._scores:
             labels = labels.float() / LABEL_UNIT
-        vectors = torch.from_numpy(self._vectors[tokens.numpy()])  # (2 B, T, E)
-        return PairBatch(vectors, lengths, here, here + len(held), labels)
+        return self._batch(rows, here, here + len(held), labels)

@@ -203,7 +203,7 @@ class OfficialSkipThought(_WordReader):
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         found = []
         for place, (reader, table) in enumerate(self._parts):
-            vectors = table.find_exactly([*words, _UNKNOWN])  # (V + 1, E)
+            vectors = table.find([*words, _UNKNOWN], exactly=True)  # (V + 1, E)
             known = np.flatnonzero(~np.isnan(vectors[:-1, 0])).tolist()
             ids = {words[row]: row for row in known}
             reading = self if place == 0 else _WordReader()  # words count once

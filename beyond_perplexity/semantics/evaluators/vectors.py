@@ -48,24 +48,18 @@ class VectorTable(ABC):
     path: Path
     width: int  # D
 
-    def find(self, words: Sequence[str]) -> Vectors:
-        """Return the vectors of words, float32, (words, D); rows of NaN where there is none."""
+    def find(self, words: Sequence[str], exactly: bool = False) -> Vectors:
+        """Return the vectors of words, float32, (words, D); rows of NaN where there is none.
+
+        `exactly` as they are written, marks too.
+        """
         found = np.full((len(words), self.width), np.nan, np.float32)
         for place, word in enumerate(words):
-            if word in NO_WORDS:
+            if word in NO_WORDS and not exactly:
                 continue
             vector = self.symbol(word)
-            if vector is None and word != (lower := word.lower()):
+            if vector is None and not exactly and word != (lower := word.lower()):
                 vector = self.symbol(lower)
-            if vector is not None:
-                found[place] = vector
-        return found
-
-    def find_exactly(self, words: Sequence[str]) -> Vectors:
-        """Return the vectors of words as they are written, (words, D); NaN where there is none."""
-        found = np.full((len(words), self.width), np.nan, np.float32)
-        for place, word in enumerate(words):
-            vector = self.symbol(word)
             if vector is not None:
                 found[place] = vector
         return found

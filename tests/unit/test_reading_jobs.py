@@ -13,11 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.tendencies.document_files import DocumentFiles
@@ -25,74 +21,6 @@ from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import count_statistics, measure_tendencies
-
-ROOT = Path(__file__).parents[2]
-
-
-def planned(**changes: object) -> Run:
-    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
-    config["vocabularies"]["open"] = {"kind": "bpe", "size": 300}
-    config["models"]["bpe"] = {"family": "trigram", "corpus": "wikipedia", "vocabulary": "open"}
-    config["generation"]["models"].append("bpe")
-    config["external_samples"] = {
-        "mine": {"corpus": "wikipedia", "path": "a.txt"},
-        "closed": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "words"},
-        "opened": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "open"},
-    }
-    for key, values in changes.items():
-        config[key] |= values
-    validate(config, ROOT / "rules" / "config.schema.yaml")
-    return Run(config)
-
-
-def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
-    samples = planned().samples
-    found = {source: samples.vocabulary_of(*source.split("/")) for source in samples.sources()}
-    closed = {
-        f"{model}/{d}": "words" for model in ("lstm", "trigram") for d in ("ancestral", "beam")
-    }
-    raw = dict.fromkeys(["bpe/ancestral", "bpe/beam", "external/mine", "external/opened"], "raw")
-    assert found == closed | raw | {"external/closed": "words"}
-    assert samples.compared_vocabularies("wikipedia") == ["raw", "words"]
-    files = samples.compared_files("lstm", "beam")
-    assert files["reference"] == "<results>/references/wikipedia/words/statistics.parquet"
-    assert files["raw_reference"] == "<results>/references/wikipedia/raw/statistics.parquet"
-    assert files["vocabulary"] == ["<results>/compared_words/wikipedia/words.txt"]
-    assert samples.compared_files("bpe", "beam")["vocabulary"] == []
-
-
-def test_names_of_vocabularies_are_checked() -> None:
-    external = {"x": {"corpus": "wikipedia", "path": "a.txt", "vocabulary": "wrods"}}
-    with pytest.raises(InputError, match=r"external_samples\.x\.vocabulary: no vocabulary .*wrods"):
-        planned(external_samples=external)
-    with pytest.raises(InputError, match=r"vocabularies\.raw: this name is kept"):
-        planned(vocabularies={"raw": {"kind": "closed"}})
-
-
-def test_flags_follow_the_options() -> None:
-    samples = planned().samples
-    assert samples.compared_group_column("lstm", "beam") == []
-    assert samples.maximum_tokens == []
-    assert samples.training_split("lstm", "beam") == ["train"]
-    assert samples.training_split("external", "mine") == []
-    tendencies = {"maximum_tokens": 50, "minimum_tokens": 3, "count_s_symbols": False}
-    samples = planned(tendencies=tendencies).samples
-    assert (samples.symbols_flag, samples.maximum_tokens) == ("--no-count-s-symbols", 50)
-
-
-@pytest.mark.parametrize(
-    ("split", "grouped"), [({"unit": "page"}, True), ({}, False), (None, True)]
-)
-def test_groups_are_pages_where_whole_pages_are_split(split, grouped) -> None:
-    run = planned()
-    corpus = run.config["corpora"]["wikipedia"]
-    corpus["split"] = {"unit": "document"} | (split or {})
-    if split is None:  # the files say the splits
-        del corpus["split"]
-    assert run.samples.group_column("wikipedia") == ["title"] * grouped
-
-
-# ---- the jobs ----
 
 KNOWN = ["w0", "w1", "w2", "w3", "w5", "."]
 

@@ -1,0 +1,257 @@
+"""Write the page of all keys of a configuration anew, from its sections."""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Annotated, Any, Literal, NamedTuple
+
+from beyond_perplexity.arguments import CommandParser, output_file
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import OMITTED, Limit, choices_of
+from beyond_perplexity.planning.sections import (
+    DependsOn,
+    Late,
+    Nothing,
+    SectionKey,
+    is_section,
+    keys_of,
+    plain,
+    variants,
+)
+from beyond_perplexity.storage.outputs import atomic_path
+
+INTRODUCTION = """\
+# The keys of a configuration
+
+This page is generated (`python -m scripts.update_configuration_page`). A configuration is a YAML
+file, by default `config.yaml`; `snakemake --configfile my.yaml` takes another. A key that is in no
+table here is an error that names it. `NAME` is a name that you choose: letters, digits, `_` and
+`-`. Keys without a default in a table may be left out where the text says so; **needed** ones may
+not. What trains a model stands under `models.NAME.training`, what it is made of under
+`models.NAME.architecture`, for each family.
+"""
+TOP = "Top level"
+SCALARS = {
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    str: "string",
+    type(None): "null",
+    Any: "object",
+}
+LIMITS = {
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minItems": "at least {} of them",
+}
+
+
+class Place(NamedTuple):
+    """An object of the configuration: where it is, under which condition, its keys.
+
+    `variants` are what it is under the value of its key ``told_by``; `shared` the other conditions
+    under which it stands there.
+    """
+
+    path: str
+    condition: str
+    keys: Mapping[str, SectionKey]
+    told_by: str
+    variants: Mapping[str, type]
+    shared: list[str]
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section."""
+        conditions = ", ".join([self.condition, *self.shared])
+        return f"{self.path or TOP} ({conditions})" if self.condition else self.path or TOP
+
+    @property
+    def link(self) -> str:
+        """A link to its section, by the anchor that Markdown gives the heading."""
+        return f"[{self.heading}](#{slug(self.heading)})"
+
+
+def slug(heading: str) -> str:
+    """Return the anchor that Markdown gives a heading."""
+    return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip())
+
+
+def _escaped(text: str) -> str:
+    """Write words as Markdown: what is between back quotes is code, the rest is no markup."""
+    parts = re.split(r"``?([^`]+)``?", " ".join(text.split()))
+    for place, part in enumerate(parts):
+        parts[place] = f"`{part}`" if place % 2 else re.sub(r"([*<>\[\]])", r"\\\1", part)
+    return "".join(parts).replace("|", "\\|")
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    return f"`{text}`".replace("|", "\\|")
+
+
+def _joined(path: str, key: str) -> str:
+    return f"{path}.{key}" if path else key
+
+
+def _real(hint: Any) -> Any:
+    """Return the options that stand for an object whose module loads slowly."""
+    late = [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, Late)]
+    return resolve_name(late[0].options) if late else hint
+
+
+def _dependent(key: SectionKey) -> Iterator[tuple[str, type, str]]:
+    """List the conditions that the keys of an object depend on, and what has these keys.
+
+    With a condition that it is on the page for alone: each architecture has a place of its own.
+    """
+    for mark in getattr(key.hint, "__metadata__", ()):
+        if isinstance(mark, DependsOn):
+            for value, kind in mark.choices.items():
+                condition = f"{mark.key}: {value}"
+                if isinstance(kind, str):
+                    yield condition, resolve_name(kind), condition
+                else:
+                    yield condition, kind or Nothing, ""
+
+
+class Reference:
+    """The places of a configuration, each object once, at the first path that leads there."""
+
+    def __init__(self, kind: type) -> None:
+        self._found: dict[tuple[type, str], Place] = {}
+        self.places: list[Place] = []
+        waiting = deque([Place("", "", keys_of(kind), "", {}, [])])
+        while waiting:
+            place = waiting.popleft()
+            self.places.append(place)
+            waiting.extend(self._below(place))
+
+    def _below(self, place: Place) -> Iterator[Place]:
+        """Find the objects that an object holds and that were not found before."""
+        for value, kind in place.variants.items():
+            yield from self._objects(place.path, f"{place.told_by}: {value}", kind)
+        if place.variants:
+            return
+        for name, key in place.keys.items():
+            yield from self._objects(_joined(place.path, name), place.condition, key.hint)
+        for name, key in place.keys.items():
+            for condition, kind, own in _dependent(key):
+                yield from self._objects(_joined(place.path, name), condition, kind, own)
+
+    def _objects(self, path: str, condition: str, hint: Any, own: str = "") -> Iterator[Place]:
+        hint = _real(hint)
+        if told := variants(hint):
+            key, kinds = told
+            words = (f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
+            held = SectionKey(Literal[tuple(kinds)], MISSING, " ".join(words))
+            yield Place(path, condition, {key: held}, key, kinds, [])
+        elif is_section(hint):
+            found = self._found.get((hint, own))
+            if found is None:
+                found = Place(path, condition, keys_of(hint), "", {}, [])
+                self._found[hint, own] = found
+                yield found
+            elif found.path == path and condition != found.condition:
+                found.shared.append(condition.rpartition(": ")[2])
+        else:
+            below = f"{path}.NAME" if typing.get_origin(hint) is dict else path
+            for part in typing.get_args(hint):
+                yield from self._objects(below, condition, part)
+
+    def value(self, path: str, hint: Any, own: str = "") -> str:
+        """Say in words what a value may be, with links to the objects."""
+        hint = _real(hint)
+        if variants(hint):
+            return f"[{path}](#{slug(path)})"
+        if is_section(hint):
+            place = self._found[hint, own]
+            return place.link if place.keys or path == place.path else "an object without keys"
+        if choices := choices_of(hint):
+            return ", ".join(map(_shown, choices))
+        origin, parts = typing.get_origin(hint), typing.get_args(hint)
+        if origin is Annotated:
+            marks = [mark.keywords for mark in parts[1:] if isinstance(mark, Limit)]
+            limits = [(text, held.get(key)) for held in marks for key, text in LIMITS.items()]
+            words = [text.format(limit) for text, limit in limits if limit is not None]
+            return ", ".join([self.value(path, parts[0]), *words])
+        if origin is dict:
+            more = self.value(f"{path}.NAME", parts[1])
+            return "object" if parts[1] is Any else f"by name: {more}"
+        if origin in (list, tuple):
+            return f"list of {self.value(path, parts[0])}"
+        if parts:
+            texts = [self.value(path, part) for part in parts]
+            return (" or " if set(texts) <= set(SCALARS.values()) else ", or ").join(texts)
+        return SCALARS[hint]
+
+    def section(self, place: Place) -> Iterator[str]:
+        """Write the section of a place."""
+        yield f"## {place.heading}"
+        if not place.keys:
+            yield "It has no keys."
+            return
+        rows = ["| key | value | default | |", "|---|---|---|---|"]
+        for name, key in place.keys.items():
+            value = self.value(_joined(place.path, name), key.hint)
+            if key.default is MISSING:
+                default = "**needed**"
+            else:
+                default = "" if key.default is OMITTED else _shown(plain(key.default))
+            rows.append(f"| `{name}` | {value} | {default} | {_escaped(key.words)} |")
+        yield "\n".join(rows)
+        if lines := self._conditions(place):
+            said = (f"- {', '.join(held)}: {what}" for what, held in lines.items())
+            yield "\n".join(said)
+
+    def _conditions(self, place: Place) -> dict[str, list[str]]:
+        """Return the conditions of all that is said under some."""
+        found: dict[str, list[str]] = {}
+        for value, kind in place.variants.items():
+            said = self.value(place.path, kind)
+            found.setdefault(said, []).append(f"`{place.told_by}: {value}`")
+        for name, key in place.keys.items():
+            for condition, kind, own in _dependent(key):
+                said = f"`{name}` is {self.value(_joined(place.path, name), kind, own)}"
+                found.setdefault(said, []).append(f"`{condition}`")
+        return found
+
+
+def render(kind: type) -> str:
+    """Write the page of the keys of a section and of all that it holds."""
+    reference = Reference(kind)
+    anchors = [slug(place.heading) for place in reference.places]
+    for place, anchor in zip(reference.places, anchors, strict=True):
+        if anchors.count(anchor) > 1:
+            raise ValueError(f"{anchor}: two sections of the configuration have this anchor")
+        for name, key in place.keys.items():
+            if not key.words:
+                raise ValueError(f"{place.heading}: no docstring describes '{name}'")
+    sections = (part for place in reference.places for part in reference.section(place))
+    return "\n\n".join([INTRODUCTION.strip(), *sections]) + "\n"
+
+
+def main() -> None:
+    parser = CommandParser(description=__doc__)
+    parser.add_argument(
+        "--output", type=output_file, default="docs/configuration.md", help="page to write"
+    )
+    options = parser.parse_args()
+    # Late, as some options bring a heavy library along.
+    from beyond_perplexity.planning.configuration import Configuration
+
+    with atomic_path(options.output) as temporary:
+        Path(temporary).write_text(render(Configuration), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run_command(main)

@@ -1,0 +1,50 @@
+"""Configurations with other values, and what is planned of them, for tests of plans."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+
+ROOT = Path(__file__).parents[2]
+SMOKE = "configs/smoke.yaml"
+WORD2VEC = {"family": "word2vec", "corpus": "wikipedia"}
+BROUGHT = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "somewhere"}}
+
+
+def load(name: str = SMOKE, changes: dict[str, Any] | None = None, **sections: Any) -> dict:
+    """Read a configuration; `changes` are values at paths of keys, `sections` keys of sections."""
+    config: dict[str, Any] = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+    for section, values in sections.items():
+        config[section] = config.get(section, {}) | values
+    for path, value in (changes or {}).items():
+        *above, last = path.split(".")
+        level = config
+        for key in above:
+            level = level.setdefault(key, {})
+        level[last] = value
+    return config
+
+
+def checked(*given: Any, **sections: Any) -> dict[str, Any]:
+    config = load(*given, **sections)
+    validate(config)
+    return config
+
+
+def run_of(*given: Any, **sections: Any) -> Run:
+    return Run(checked(*given, **sections))
+
+
+def refused(config: dict[str, Any]) -> str:
+    """Return what is said of a configuration, in one line."""
+    with pytest.raises(InputError) as error:
+        validate(config)
+    assert "\n" not in str(error.value)
+    return str(error.value)

@@ -121,11 +121,6 @@ def _perplexities(
     }
 
 
-def _found(rows: pd.DataFrame) -> dict[tuple[str, str, float], dict[Any, Any]]:
-    records = rows.to_dict("records")
-    return {(row["unit"], row["model"], float(row["level"])): row for row in records}
-
-
 def _mean(row: Mapping[Any, Any] | None) -> str:
     if row is None or pd.isna(row["value"]):
         return ""
@@ -139,7 +134,8 @@ def _interval(row: Mapping[Any, Any] | None) -> str:
 
 def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Column]:
     """Make three columns for each level: mean over draws, interval, published value."""
-    held = _found(rows)
+    records = rows.to_dict("records")
+    held = {(row["unit"], row["model"], float(row["level"])): row for row in records}
 
     def found(row: Mapping[Any, Any], level: float) -> dict[Any, Any] | None:
         return held.get((row["unit"], row["model"], level))
@@ -162,11 +158,12 @@ def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Colu
     ]
 
 
-def _paper_title(row: Mapping[Any, Any]) -> str:
-    return row["paper"].title if row["paper"] else ""
-
-
-_NAME_COLUMN = Column("its name in the paper", text=True, published=True, of=_paper_title)
+_NAME_COLUMN = Column(
+    "its name in the paper",
+    text=True,
+    published=True,
+    of=lambda row: row["paper"].title if row["paper"] else "",
+)
 
 
 def _of_unit(
@@ -247,7 +244,11 @@ def entropy_table(
         ),
         *under(
             "Perplexity per word",
-            Column(OWN, of=lambda row: found.get(row["model"]), form=_bounded),
+            Column(
+                OWN,
+                of=lambda row: found.get(row["model"]),
+                form=lambda one: one["bounded"] + shown(one["perplexity"], 2) if one else "",
+            ),
             Column(
                 PAPER,
                 published=True,
@@ -277,10 +278,6 @@ def entropy_table(
         _with_perplexities(tidy, found, papers),
         published_note=CONTRAST_NOTE,
     )
-
-
-def _bounded(found: Mapping[Any, Any] | None) -> str:
-    return found["bounded"] + shown(found["perplexity"], 2) if found else ""
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:

@@ -145,17 +145,19 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
             "Agreement, %",
             *(Column(name, of=name, form=_percent) for name in ("precision", "recall")),
             Column("F1", of="f1", form=_percent),
-            Column("95% interval", of=_f1_interval),
+            Column(
+                "95% interval",
+                of=lambda r: (
+                    EN_DASH
+                    if math.isnan(r["f1_low"])
+                    else f"{_percent(r['f1_low'])} to {_percent(r['f1_high'])}"
+                ),
+            ),
         ),
         Column("Right entity, %", of="entity_accuracy", form=_percent),
     ]
     title = "Latents under the posterior and of the proposals, against the annotation"
     return lay_out("importance-latents", title, _LATENTS_NOTE, columns, records)
-
-
-def _f1_interval(row: Mapping[Any, Any]) -> str:
-    ends = [_percent(row[name]) for name in ("f1_low", "f1_high")]
-    return EN_DASH if math.isnan(row["f1_low"]) else " to ".join(ends)
 
 
 # ---- words ----
@@ -315,10 +317,6 @@ def _estimated_by(row: Mapping[Any, Any]) -> str:
     return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
 
 
-def _difference_interval(row: Mapping[Any, Any]) -> str:
-    return EN_DASH if math.isnan(row["low"]) else f"{row['low']:+.3f} to {row['high']:+.3f}"
-
-
 def beside_table(
     estimates: pd.DataFrame,
     instances: pd.DataFrame,
@@ -352,7 +350,12 @@ def beside_table(
         *under(
             "Difference of cross-entropies",
             Column("nats a token", of="difference", form="+.3f"),
-            Column("95% interval", of=_difference_interval),
+            Column(
+                "95% interval",
+                of=lambda r: (
+                    EN_DASH if math.isnan(r["low"]) else f"{r['low']:+.3f} to {r['high']:+.3f}"
+                ),
+            ),
         ),
         *under(
             "Groups",

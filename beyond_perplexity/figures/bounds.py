@@ -18,7 +18,8 @@ from beyond_perplexity.figures.style import (
     cut_outliers,
     handle,
     legend_below,
-    package_style,
+    name_rows,
+    styled,
 )
 from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges, withdraw_claims
 from beyond_perplexity.importance.estimate_wording import finite_bounds, sampling_error
@@ -67,6 +68,7 @@ def _brackets(estimates: pd.DataFrame) -> pd.DataFrame:
     return alone.assign(row=alone["method"].map(titles) + ": " + basis)
 
 
+@styled
 def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Figure:
     """Draw the instance-level upper bounds of each model by method and proposal.
 
@@ -84,29 +86,27 @@ def bounds(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -
     keys = zip(estimates["model"], estimates["proposal"], strict=True)
     names = list(dict.fromkeys(short_proposal(*key) for key in keys))
     colours = {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
-    with package_style():
-        height = 0.24 * len(lines) + 1.3
-        figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
-        grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
-        for model, axis in zip(models, grid, strict=True):
-            own = brackets[brackets["model"] == model]
-            _draw(axis, chosen[chosen["model"] == model], lines, colours)
-            _draw_brackets(axis, own, lines, colours)
-            axis.set_title(model)
-            axis.set_xlabel("Perplexity")
-        grid[0].set_yticks(range(len(lines)), lines)
-        grid[0].set_ylim(len(lines) - 0.5, -0.5)
-        shown = [handle(name, colours[name], None) for name in names]
-        several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
-        lowest = " (the lowest over τ)" if several else ""
-        kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
-        shown += [handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
-        shown += [
-            handle(f"bracket, {label}", "0.3", None, line)
-            for label, line in BRACKETS.items()
-            if label in set(brackets["bound"])
-        ]
-        legend_below(figure, shown)
+    height = 0.24 * len(lines) + 1.3
+    figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
+    grid = figure.subplots(1, len(models), squeeze=False, sharey=True)[0]
+    for model, axis in zip(models, grid, strict=True):
+        own = brackets[brackets["model"] == model]
+        _draw(axis, chosen[chosen["model"] == model], lines, colours)
+        _draw_brackets(axis, own, lines, colours)
+        axis.set_title(model)
+        axis.set_xlabel("Perplexity")
+    name_rows(grid[0], lines)
+    shown = [handle(name, colours[name], None) for name in names]
+    several = (chosen.loc[chosen["bound"] == STOCHASTIC, "chosen_from"] > 1).any()
+    lowest = " (the lowest over τ)" if several else ""
+    kinds = {STRICT: "strict upper bound", STOCHASTIC: f"stochastic upper bound{lowest}"}
+    shown += [handle(text, "0.3", MARKS[kind], "none") for kind, text in kinds.items()]
+    shown += [
+        handle(f"bracket, {label}", "0.3", None, line)
+        for label, line in BRACKETS.items()
+        if label in set(brackets["bound"])
+    ]
+    legend_below(figure, shown)
     return figure
 
 
@@ -130,7 +130,7 @@ def _draw(axis: Axes, rows: pd.DataFrame, lines: list[str], colours: dict[str, s
             limits = (value - error, value, value + error)
             points.append(AxisPoint(limits, height, f"{value:,.0f}", colour))
     cut_outliers(axis, points)
-    axis.grid(axis="y", visible=False)
+    name_rows(axis, lines, shown=False)
 
 
 def _draw_brackets(
@@ -166,6 +166,7 @@ MOST_SHOWN = 1.0  # where it ends at the least
 ROW_HEIGHT = 0.16
 
 
+@styled
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
     """Draw from where to where the gap of each setting may be, a panel per model.
 
@@ -186,15 +187,14 @@ def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
         [pair for pair in zip(rows, ranges, strict=True) if pair[0]["model"] == model]
         for model in models
     ]
-    with package_style():
-        height = ROW_HEIGHT * max(map(len, panels)) + 1.2
-        figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
-        grid = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
-        for model, panel, axis in zip(models, panels, grid, strict=True):
-            _draw_bars(axis, panel, colours, limits)
-            axis.set_title(model)
-            axis.set_xlabel("Missing of log p,\nnats per token")
-        legend_below(figure, [handle(name, colours[name], None) for name in proposals])
+    height = ROW_HEIGHT * max(map(len, panels)) + 1.2
+    figure = Figure(figsize=(PAGE_WIDTH, height), layout="constrained")
+    grid = figure.subplots(1, len(models), squeeze=False, sharex=True)[0]
+    for model, panel, axis in zip(models, panels, grid, strict=True):
+        _draw_bars(axis, panel, colours, limits)
+        axis.set_title(model)
+        axis.set_xlabel("Missing of log p,\nnats per token")
+    legend_below(figure, [handle(name, colours[name], None) for name in proposals])
     return figure
 
 
@@ -216,6 +216,4 @@ def _draw_bars(
     axis.xaxis.set_minor_formatter(NullFormatter())
     names = [f"τ = {row['temperature']:g}, K = {row['n_samples']:,.0f}" for row, _ in panel]
     runs = [f" × {row['runs']:.0f} runs" if row["runs"] > 1 else "" for row, _ in panel]
-    axis.set_yticks(range(len(panel)), map("".join, zip(names, runs, strict=True)))
-    axis.set_ylim(len(panel) - 0.5, -0.5)
-    axis.grid(axis="y", visible=False)
+    name_rows(axis, [*map("".join, zip(names, runs, strict=True))])

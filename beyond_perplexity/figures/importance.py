@@ -21,7 +21,7 @@ from beyond_perplexity.figures.labels import (
     Labels,
     short_proposal,
 )
-from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, package_style
+from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, styled
 from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.estimator import STOCHASTIC
 from beyond_perplexity.importance.ways_to_draw import load_estimators
@@ -136,23 +136,12 @@ def _draw_curves(axis: Axes, curves: pd.DataFrame, settings: Settings, *, band: 
         colour, x = settings.colour(label), points["n_samples"]
         if band:
             axis.fill_between(x, points["low"], points["high"], color=colour, alpha=0.15, lw=0)
-        axis.plot(
-            x,
-            points["mean"],
-            color=colour,
-            marker=settings.marker(label),
-            markersize=3,
-        )
+        axis.plot(x, points["mean"], color=colour, marker=settings.marker(label), markersize=3)
     axis.set_xscale("log")
 
 
 def _curve_figure(
-    settings: Settings,
-    curves: dict[str, pd.DataFrame],
-    ylabel: str,
-    *,
-    height: float,
-    band: bool,
+    settings: Settings, curves: dict[str, pd.DataFrame], ylabel: str, *, height: float, band: bool
 ) -> Figure:
     """Draw a panel of curves for each title."""
     figure, axes = _panels(list(curves), height)
@@ -171,6 +160,7 @@ def _require(table: pd.DataFrame, what: str) -> None:
         raise NothingToShowError(f"the table has no {what}")
 
 
+@styled
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
 
@@ -180,12 +170,12 @@ def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
     panels = {model: instance[instance["model"] == model] for model in instance["model"].unique()}
-    with package_style():
-        return _curve_figure(
-            Settings(instance), panels, "Perplexity (instance level)", height=2.4, band=False
-        )
+    return _curve_figure(
+        Settings(instance), panels, "Perplexity (instance level)", height=2.4, band=False
+    )
 
 
+@styled
 def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
 
@@ -196,10 +186,10 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
     chosen = curves[curves["model"] == model]
     levels = [level for level in AGGREGATIONS if level in set(chosen["aggregation"])]
     panels = {f"{model}, {level} level": chosen[chosen["aggregation"] == level] for level in levels}
-    with package_style():
-        return _curve_figure(Settings(chosen), panels, "Perplexity", height=2.8, band=True)
+    return _curve_figure(Settings(chosen), panels, "Perplexity", height=2.8, band=True)
 
 
+@styled
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4).
 
@@ -209,18 +199,17 @@ def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
         (replicates["aggregation"] == "instance") & np.isfinite(replicates["value"])
     ]
     _require(chosen, "replicates at instance level")
-    with package_style():
-        settings = Settings(chosen)
-        models = list(chosen["model"].unique())
-        figure, axes = _panels(models, 2.4)
-        for model, axis in axes.items():
-            rows = chosen[chosen["model"] == model]
-            _draw_densities(axis, rows, settings)
-            sizes = sorted(set(rows["n_samples"]))
-            axis.set_title(model)
-            axis.set_xlabel(f"Perplexity ({', '.join(map(str, sizes))} samples)")
-        axes[models[0]].set_ylabel("Density, highest = 1")
-        legend_below(figure, settings.handles(marks=False))
+    settings = Settings(chosen)
+    models = list(chosen["model"].unique())
+    figure, axes = _panels(models, 2.4)
+    for model, axis in axes.items():
+        rows = chosen[chosen["model"] == model]
+        _draw_densities(axis, rows, settings)
+        sizes = sorted(set(rows["n_samples"]))
+        axis.set_title(model)
+        axis.set_xlabel(f"Perplexity ({', '.join(map(str, sizes))} samples)")
+    axes[models[0]].set_ylabel("Density, highest = 1")
+    legend_below(figure, settings.handles(marks=False))
     return figure
 
 
@@ -262,6 +251,7 @@ SMALLEST_GAP = 1e-3  # nats a token: what is nearer stands there
 _DRAWN_AS_LINES = "importance_sampling"
 
 
+@styled
 def gap_by_cost(
     estimates: pd.DataFrame, curves: pd.DataFrame, costs: pd.DataFrame, labels: Labels
 ) -> Figure:
@@ -273,25 +263,22 @@ def gap_by_cost(
     shorts = list(dict.fromkeys(short_proposal(*name) for name in names))
     colours = {name: PALETTE[shorts.index(short_proposal(*name)) % len(PALETTE)] for name in names}
     methods = [name for name in load_estimators() if name in set(found["method"])]
-    with package_style():
-        figure = Figure(figsize=(PAGE_WIDTH, 2.2 * len(models) + 0.8), layout="constrained")
-        grid = figure.subplots(len(models), 2, squeeze=False, sharey="row")
-        for model, (left, right) in zip(models, grid, strict=True):
-            own = found[found["model"] == model]
-            _draw_panel(left, own, curves, colours, methods, "seconds")
-            _draw_panel(right, own, curves, colours, methods, "evaluations")
-            left.set_title(model)
-            left.set_ylabel("Gap, nats a token")
-            left.set_xlabel(f"Seconds of one {own['seconds_of'].iloc[0]}, an instance")
-            right.set_xlabel("Evaluations of p and of q, an instance")
-        first = {
-            short: colours[name] for name in reversed(names) for short in [short_proposal(*name)]
-        }
-        shown = [handle(short, first[short], None) for short in shorts]
-        for place, name in enumerate(methods):
-            title = load_estimators()[name].title
-            shown.append(handle(title, NEUTRAL_COLOUR, MARKERS[place], "none"))
-        legend_below(figure, shown)
+    figure = Figure(figsize=(PAGE_WIDTH, 2.2 * len(models) + 0.8), layout="constrained")
+    grid = figure.subplots(len(models), 2, squeeze=False, sharey="row")
+    for model, (left, right) in zip(models, grid, strict=True):
+        own = found[found["model"] == model]
+        _draw_panel(left, own, curves, colours, methods, "seconds")
+        _draw_panel(right, own, curves, colours, methods, "evaluations")
+        left.set_title(model)
+        left.set_ylabel("Gap, nats a token")
+        left.set_xlabel(f"Seconds of one {own['seconds_of'].iloc[0]}, an instance")
+        right.set_xlabel("Evaluations of p and of q, an instance")
+    first = {short: colours[name] for name in reversed(names) for short in [short_proposal(*name)]}
+    shown = [handle(short, first[short], None) for short in shorts]
+    for place, name in enumerate(methods):
+        title = load_estimators()[name].title
+        shown.append(handle(title, NEUTRAL_COLOUR, MARKERS[place], "none"))
+    legend_below(figure, shown)
     return figure
 
 

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, PALETTE, Labels
-from beyond_perplexity.figures.style import PAGE_WIDTH, package_style
+from beyond_perplexity.figures.style import PAGE_WIDTH, styled
 
 CHARACTER = 0.058  # inches of a monospaced character of `FONT_SIZE`
 FONT_SIZE = 6.6
@@ -29,6 +29,7 @@ LEVEL = 0.26  # inches of a level of a tree
 _PART = re.compile(r"\((?P<opened>[^\s()]*)|#(?P<word>\d+)|\)")
 
 
+@styled
 def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Figure:
     """Draw the latents of one instance of each model; without any the figure says so.
 
@@ -36,25 +37,24 @@ def latent_states(described: Sequence[Mapping[str, Any]], labels: Labels) -> Fig
     brackets over ``#0 #1 ...``) or ``mentions``, which are underlined, one colour an entity; see
     `LatentModel.readable`.
     """
-    with package_style():
-        if not described:
-            figure = Figure(figsize=(PAGE_WIDTH, LINE_HEIGHT))
-            figure.text(0.5, 0.5, NOTHING, ha="center", va="center")
-            return figure
-        heights = [_height(entry) for entry in described]
-        total = sum(heights)
-        figure = Figure(figsize=(PAGE_WIDTH, total))
-        bottom = total
-        for entry, height in zip(described, heights, strict=True):
-            bottom -= height
-            room = (MARGIN / PAGE_WIDTH, bottom / total, 1 - 2 * MARGIN / PAGE_WIDTH)
-            axis = figure.add_axes((*room, (height - TITLE) / total))
-            axis.set_axis_off()
-            axis.set_title(f"{entry['model']}: {entry['title']}", loc="left", pad=2)
-            if entry.get("tree"):
-                _draw_tree(axis, entry["tree"], entry["tokens"])
-            else:
-                _draw_mentions(axis, entry["tokens"], entry["mentions"])
+    if not described:
+        figure = Figure(figsize=(PAGE_WIDTH, LINE_HEIGHT))
+        figure.text(0.5, 0.5, NOTHING, ha="center", va="center")
+        return figure
+    heights = [_height(entry) for entry in described]
+    total = sum(heights)
+    figure = Figure(figsize=(PAGE_WIDTH, total))
+    bottom = total
+    for entry, height in zip(described, heights, strict=True):
+        bottom -= height
+        room = (MARGIN / PAGE_WIDTH, bottom / total, 1 - 2 * MARGIN / PAGE_WIDTH)
+        axis = figure.add_axes((*room, (height - TITLE) / total))
+        axis.set_axis_off()
+        axis.set_title(f"{entry['model']}: {entry['title']}", loc="left", pad=2)
+        if entry.get("tree"):
+            _draw_tree(axis, entry["tree"], entry["tokens"])
+        else:
+            _draw_mentions(axis, entry["tokens"], entry["mentions"])
     return figure
 
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, Looks
 from beyond_perplexity.figures.numbers import MINUS, STAR_LEVELS, STAR_NOTE, shown, stars
-from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, styled
+from beyond_perplexity.figures.style import PAGE_WIDTH, AxisPoint, cut_outliers, name_rows, styled
 
 _MANY = 9  # models: from here on cells have no room for intervals
 _COLOURS = "RdBu_r"  # also for red-green blindness: blue where the row's model is better
@@ -70,8 +70,7 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
             markersize=4,
             linestyle="none",
         )
-    axis.set_yticks(range(len(order)), [labels.model(name) for name in order])
-    axis.set_ylim(len(order) - 0.5, -0.5)
+    name_rows(axis, [labels.model(name) for name in order])
     axis.set_xlabel("Bits per byte")
     axis.margins(x=0.15)
     cut_outliers(
@@ -88,7 +87,6 @@ def _draw_own(axis: Axes, own: pd.DataFrame, order: list[str], labels: Labels) -
     )
     if not np.isfinite(own["value"]).any():
         axis.set_xticks([])
-    axis.grid(axis="y", visible=False)
 
 
 def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labels) -> None:

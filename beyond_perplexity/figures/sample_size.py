@@ -31,7 +31,7 @@ from beyond_perplexity.figures.style import (
     single_panel,
     styled,
 )
-from beyond_perplexity.figures.vocabulary import short_number
+from beyond_perplexity.figures.texts import short_number
 from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from textwrap import fill
-from typing import Any, Concatenate, NamedTuple, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
@@ -55,15 +55,13 @@ RC: Any = {
 _P = ParamSpec("_P")
 
 
-def styled(
-    function: Callable[Concatenate[pd.DataFrame, Labels, _P], Figure],
-) -> Callable[Concatenate[pd.DataFrame, Labels, _P], Figure]:
+def styled(function: Callable[_P, Figure]) -> Callable[_P, Figure]:
     """Let a figure's function run with the package's fonts and lines, not the user's."""
 
     @wraps(function)
-    def inner(table: pd.DataFrame, labels: Labels, *args: _P.args, **kwargs: _P.kwargs) -> Figure:
+    def inner(*args: _P.args, **kwargs: _P.kwargs) -> Figure:
         with package_style():
-            return function(table, labels, *args, **kwargs)
+            return function(*args, **kwargs)
 
     return inner
 
@@ -139,6 +137,21 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
     """Lay out a figure of one panel, inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def row_of_panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
+    """Lay out panels side by side, over a page or one column; `height` in inches."""
+    width = PAGE_WIDTH if count > 1 else COLUMN_WIDTH * 1.25
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, list(figure.subplots(1, count, squeeze=False, **shared)[0])
+
+
+def name_rows(axis: Axes, names: Sequence[str], *, shown: bool = True) -> None:
+    """Give a panel a line for each name, from top to bottom; neighbours may show the names."""
+    if shown:
+        axis.set_yticks(range(len(names)), list(names))
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(visible=False, axis="y")
 
 
 def empty_figure(note: str) -> Figure:

@@ -1,25 +1,38 @@
-"""Training curves of all models."""
+"""Training curves, and contrastive entropy by distortion, epoch and training (Figures 1 to 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import NEUTRAL_COLOUR, Labels, Looks
+from beyond_perplexity.figures.measure_names import (
+    CONTRAST_UNITS,
+    normalized_models,
+    pick_contrasts,
+    shown_level,
+    training_margins,
+)
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
+    draw_line,
     handle,
     legend_below,
     model_handles,
+    row_of_panels,
     single_panel,
     styled,
     thin,
 )
+from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY
 
 _STYLES = {"train": ":", "valid": "-"}
 _SPLIT_NAMES = {"train": "Training", "valid": "Validation"}
@@ -64,5 +77,116 @@ def training(table: pd.DataFrame, labels: Labels) -> Figure:
     draw_epochs(axis, finite, "perplexity", looks, marked=("valid",))
     axis.set(xlabel="Epoch", ylabel="Perplexity per token", yscale="log")
     entries = [*model_handles(sources, labels, looks), *split_handles(finite)]
+    legend_below(figure, entries)
+    return figure
+
+
+_DISTORTION = "Distortion of the test text"
+_WITHOUT_LIKELIHOOD = "no likelihood, scales of their own"
+
+
+def _sources(models: Sequence[str]) -> list[str]:
+    return [f"{model}/-" for model in models]
+
+
+def _draw_curves(axis: Axes, rows: pd.DataFrame, labels: Labels, looks: Looks) -> None:
+    """Draw contrastive entropy with its band against distortion, a line a model, all from 0."""
+    for model in labels.sort_models(rows["model"]):
+        own = rows[rows["model"] == model].sort_values("level", kind="stable")
+        points = own.rename(columns={"level": "x", "value": "y"})[["x", "y", "low", "high"]]
+        if not (points["x"] == 0).any():  # a text is no distortion of itself
+            points = pd.concat([pd.DataFrame([dict.fromkeys(points, 0.0)]), points])
+        draw_line(axis, points, f"{model}/-", looks, band=True)
+    axis.set_xlabel(_DISTORTION)
+    axis.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axis.set_xlim(left=0)
+
+
+def _say(text: str) -> Figure:
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 1.0)
+    axis.text(0.5, 0.5, text, ha="center", va="center", parse_math=True)
+    axis.set_axis_off()
+    return figure
+
+
+@styled
+def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
+
+    A panel for each unit, and one of its own for models whose scores have no likelihood: their
+    scale is arbitrary. Values that are not finite are left out.
+    """
+    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    looks = Looks(labels, _sources(sorted(set(rows["model"]))))
+    rows = rows[np.isfinite(rows["value"])]
+    if rows.empty:  # of models that find the text impossible, as an unsmoothed n-gram model does
+        return _say("No model has a finite $H_C$")
+    known = rows["model"].isin(normalized_models(table))
+    parts = [
+        (unit, title, rows[known & (rows["unit"] == unit)])
+        for unit, title in CONTRAST_UNITS.items()
+    ]
+    title = f"{CONTRAST_UNITS['sentence']}: {_WITHOUT_LIKELIHOOD}"
+    parts.append(("sentence", title, rows[~known & (rows["unit"] == "sentence")]))
+    drawn = [part for part in parts if len(part[2])]
+    figure, axes = row_of_panels(len(drawn), 3.0)
+    for axis, (unit, heading, held) in zip(axes, drawn, strict=True):
+        _draw_curves(axis, held, labels, looks)
+        axis.set_title(heading.capitalize(), wrap=True)
+        axis.set_ylabel(f"$H_C$, nats a {unit}", parse_math=True)
+    shown = {name for _, _, held in drawn for name in held["model"]}
+    legend_below(figure, model_handles(_sources(sorted(shown)), labels, looks))
+    return figure
+
+
+@styled
+def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw contrastive entropy against epochs, a line a model and split (the paper's Figure 2)."""
+    measured = table[np.isfinite(table["contrastive_entropy"].astype(float))]
+    if measured.empty:
+        raise NothingToShowError("the training curves hold no contrastive entropy to draw")
+    models = labels.sort_models(measured["model"])
+    looks = Looks(labels, _sources(models))
+    figure, axis = single_panel(COLUMN_WIDTH * 1.25, 3.0)
+    draw_epochs(axis, measured, "contrastive_entropy", looks)
+    axis.set_xlabel("Epoch")
+    axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axis.set_ylabel("$H_C$, nats a sentence", parse_math=True)
+    entries = [*model_handles(_sources(models), labels, looks), *split_handles(measured)]
+    legend_below(figure, entries)
+    return figure
+
+
+@styled
+def entropy_by_margin(
+    table: pd.DataFrame, models: Mapping[str, Mapping[str, Any]], labels: Labels
+) -> Figure:
+    """Draw test contrastive entropy of each training distortion (the paper's Figure 3).
+
+    A panel for each latent size, a line for each training distortion.
+    """
+    rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
+    margins = training_margins(models)
+    rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]
+    rows = rows[np.isfinite(rows["value"])]
+    if rows.empty:
+        raise NothingToShowError("the contrasts have no model that is trained against distortion")
+    shown = labels.sort_models(rows["model"])
+    looks = Looks(labels, _sources(sorted({*shown, *table["model"]})))
+    sizes = sorted({margins[name].size for name in shown})
+    figure, axes = row_of_panels(len(sizes), 3.0, sharey=True)
+    for axis, size in zip(axes, sizes, strict=True):
+        own = [name for name in shown if margins[name].size == size]
+        _draw_curves(axis, rows[rows["model"].isin(own)], labels, looks)
+        axis.set_title(f"Latent size {size}")
+    axes[0].set_ylabel("$H_C$, nats a sentence", parse_math=True)
+    entries: list[Line2D] = [
+        handle(
+            f"{labels.model(name)}: trained at {shown_level(margins[name].margin)}",
+            looks.colour(name),
+            looks.marker(name),
+        )
+        for name in sorted(shown, key=lambda name: margins[name].margin)
+    ]
     legend_below(figure, entries)
     return figure

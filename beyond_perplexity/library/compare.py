@@ -69,7 +69,7 @@ def compare(given: CompareOptions) -> Result:
     if given.training is not None:
         sources["training"] = text_source(given.training, "training", field=field)
     out = None if given.out is None else Path(given.out)
-    found = run_comparison(replace(given, **sources), out).found
+    found = run_comparison(replace(given, **sources), out)
     held = {"curves": found.curves, "raw": found.raw}
     return Result(
         "compare",

@@ -15,8 +15,8 @@ from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores
 from beyond_perplexity.perplexities.score_files import read_scores
+from beyond_perplexity.report.bits_per_byte import describe_differences
 from beyond_perplexity.report.layout import csv_text
-from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.outputs import write_text
 from beyond_perplexity.storage.provenance import run_record

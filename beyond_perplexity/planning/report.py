@@ -8,8 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
-from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.figures import FIGURES, Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
 from beyond_perplexity.importance.ways_to_draw import estimator_code
@@ -319,7 +318,7 @@ class Report:
         loaded = self._papers[group.partition("/")[0]].code
         inputs = (f"beyond_perplexity.report.inputs:INPUTS[{kind}]" for kind in row.inputs)
         readers = (INPUTS[kind].reader for kind in row.inputs if INPUTS[kind].reader)
-        named = (row.path, *inputs, *readers, *loaded)
+        named = (row.reference, *inputs, *readers, *loaded)
         return f"{row.code} {fingerprint(f'scripts/{script}.py', *named)}"
 
     def caption(self, exhibits: Exhibits, group: str, exhibit: str) -> str:

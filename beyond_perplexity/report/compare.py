@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pandas as pd
 import pyarrow as pa
@@ -19,8 +19,8 @@ from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.report.comparison_input import (
     Body,
     Comparison,
+    EmbeddingComparison,
     check_groups,
-    check_same_counting,
     group_fields,
     read_body,
 )
@@ -43,6 +43,7 @@ from beyond_perplexity.tendencies.measures import (
     measure_table,
     star_warning,
 )
+from beyond_perplexity.tendencies.statistics import check_comparable
 from beyond_perplexity.tendencies.text_comparison import TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView
 from beyond_perplexity.tendencies.word_classes import (
@@ -54,8 +55,6 @@ from beyond_perplexity.tendencies.word_classes import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
 
 COMPARED_SOURCE = f"{EXTERNAL}/samples"
 CSV_COLUMNS = [name for name in TENDENCY_MEASURES.names if name != "source"]
@@ -71,10 +70,6 @@ FIGURE_FILES = {
 }
 
 
-def _say(message: str) -> None:
-    remark(message)
-
-
 @contextmanager
 def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     """Read, count and measure two files; the working files live as long as the context."""
@@ -86,14 +81,13 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     views, groups = options.views(), group_fields(paths, options)
     stop_words = load_stop_words(stop_word_list(options.stop_words, options.language))
     if stop_words.missing:
-        _say(f"warning: {stop_words.missing}; the row of stop words is left out")
-    record = run_record(
-        "beyond_perplexity/commands/compare.py", {}, seed=options.seed
-    )  # of working files
+        remark(f"warning: {stop_words.missing}; the row of stop words is left out")
+    # of working files
+    record = run_record("beyond_perplexity/commands/compare.py", {}, seed=options.seed)
     main = next(iter(views))
-    embedding = _embedding(options)
+    embedding = EmbeddingComparison(options) if options.embedding else None
     if options.vocabulary and main == RAW_TEXT:
-        _say(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
+        remark(f"{options.vocabulary}: an open vocabulary, which can write every word: read raw")
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         bodies: list[Body] = []
         for path, group in zip(paths, groups, strict=True):
@@ -103,41 +97,37 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
             body = read_body(path, options, views[main], group, stop_words, own, record, field)
             bodies.append(body)
             if found := without_blanks(body.statistics.types, body.statistics.counts):
-                _say(f"warning: {body.path}: {found}{'' if options.tokenized else ' (tokenized)'}")
+                remark(
+                    f"warning: {body.path}: {found}{'' if options.tokenized else ' (tokenized)'}"
+                )
         check_groups(bodies, options)
         _warn_of_titles(bodies, options)
         reference, samples = bodies
-        _say("measuring, permuting and resampling")
+        remark("measuring, permuting and resampling")
         classes = ClassOptions(stop_words, True)
-        others = embedding.rows(reference, samples, views[main], _say) if embedding else []
+        others = embedding.rows(reference, samples, views[main]) if embedding else []
         tables, exchanged = _measured(reference, samples, views, classes, options, others)
-        measurement = options.measurement()
-        own_curves = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
-        reference_curves = curves(reference.statistics, measurement, REFERENCE)
-        both = pd.concat([reference_curves.to_pandas(), own_curves.to_pandas()], ignore_index=True)
-        labels = Labels(
-            names={COMPARED_SOURCE: "Samples"},
-            reference="Reference",
-        )
-        raw = tables[RAW_TEXT] if main != RAW_TEXT else None
-        counted = _group_count(reference), _group_count(samples)
-        encoder = embedding.title if embedding else ""
+        counts = [None if b.groups is None else int(b.groups.max()) + 1 for b in bodies]
         yield Comparison(
-            reference, samples, tables[main], both, labels, raw, counted, exchanged, encoder
+            reference,
+            samples,
+            tables[main],
+            _curves(reference, samples, options),
+            Labels(names={COMPARED_SOURCE: "Samples"}, reference="Reference"),
+            check_comparable(reference.counted, samples.counted),
+            raw=tables[RAW_TEXT] if main != RAW_TEXT else None,
+            groups=(counts[0], counts[1]),
+            exchanged=exchanged,
+            encoder=embedding.title if embedding else "",
         )
 
 
-def _embedding(options: CompareOptions) -> EmbeddingComparison | None:
-    """Load the encoder, where one is given."""
-    if not options.embedding:
-        return None
-    from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
-
-    return EmbeddingComparison(options)
-
-
-def _group_count(body: Body) -> int | None:
-    return None if body.groups is None else int(body.groups.max()) + 1
+def _curves(reference: Body, samples: Body, options: CompareOptions) -> pd.DataFrame:
+    """Return the curves of both texts."""
+    measurement = options.measurement()
+    own = curves(samples.statistics, measurement, COMPARED_SOURCE, reference.statistics)
+    both = curves(reference.statistics, measurement, REFERENCE), own
+    return pd.concat([table.to_pandas() for table in both], ignore_index=True)
 
 
 def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
@@ -148,7 +138,7 @@ def _warn_of_titles(bodies: Sequence[Body], options: CompareOptions) -> None:
     todo = "title" if whole else "with a field that tells the groups"
     for body in bodies:
         if body.repeated and not body.grouped:
-            _say(
+            remark(
                 f"warning: {body.path}: {body.repeated:,} documents repeat a title. Documents of "
                 "one page are alike, and tests that take them for independent find differences "
                 f"where there are none: give as group column {todo} (or '' if they are independent)"
@@ -183,7 +173,7 @@ def _measured(
             more = others if place == 0 else ()
             rows = measure_rows(pair, measurement, options.seed, floors=floors, others=more)
             if place == 0 and (warning := star_warning(rows, measurement.permutations)):
-                _say(f"warning: {warning}")
+                remark(f"warning: {warning}")
             rows += comparison.text_rows(name, pair_of_bodies)
             found[name] = measure_table(rows, pair, COMPARED_SOURCE, name).to_pandas()
     return found, exchanged
@@ -210,27 +200,10 @@ def draw_figures(comparison: Comparison) -> dict[str, Figure]:
         try:
             drawn[file] = draw_one(name, comparison)
         except NothingToShowError:
-            _say(f"no figure '{file}': the texts hold nothing of it")
+            remark(f"no figure '{file}': the texts hold nothing of it")
         except InputError as error:
-            _say(f"no figure '{file}': {error}")
+            remark(f"no figure '{file}': {error}")
     return drawn
-
-
-def _csv(measures: pd.DataFrame) -> bytes:
-    return csv_text(measures[CSV_COLUMNS]).encode()
-
-
-class FinishedComparison(NamedTuple):
-    """A comparison whose working files are gone, and how both texts were counted."""
-
-    found: Comparison
-    described: dict[str, object]
-
-
-def compare_files(options: CompareOptions) -> FinishedComparison:
-    """Compare two files."""
-    with compare_bodies(options) as found:
-        return FinishedComparison(found, check_same_counting(found.reference, found.samples))
 
 
 def comparison_text(found: Comparison) -> str:
@@ -239,34 +212,35 @@ def comparison_text(found: Comparison) -> str:
     return "\n\n".join(f"{table.title}\n\n{to_text(table)}" for table in tables)
 
 
-def write_comparison(comparison: FinishedComparison, options: CompareOptions, out: Path) -> None:
+def write_comparison(found: Comparison, options: CompareOptions, out: Path) -> None:
     """Write ``tendencies.csv``, the figures and ``compare.html``; nothing before all is drawn.
 
     With a vocabulary, ``raw.csv`` holds the comparison of the texts as they are.
     """
     from beyond_perplexity.figures.style import save  # late: matplotlib
 
-    found = comparison.found
     figures = draw_figures(found)
     with tempfile.TemporaryDirectory(prefix="compare-") as folder:
         drawn = Path(folder)
         for name, figure in figures.items():
             save(figure, [drawn / f"{name}.svg", drawn / f"{name}.pdf"])
-        page = comparison_page(found, options, comparison.described, drawn, list(figures))
         files = {path.name: path.read_bytes() for path in sorted(drawn.iterdir())}
-    files |= {"tendencies.csv": _csv(found.measures), "compare.html": page.encode()}
-    if found.raw is not None:
-        files["raw.csv"] = _csv(found.raw)
+    tables = {"tendencies.csv": found.measures, "raw.csv": found.raw}
+    page = comparison_page(found, options, {name: files[f"{name}.svg"] for name in figures})
+    texts = {n: csv_text(t[CSV_COLUMNS]) for n, t in tables.items() if t is not None}
+    for name, text in {**texts, "compare.html": page}.items():
+        files[name] = text.encode()
     for name, content in files.items():
         with atomic_path(out / name) as temporary:
             temporary.write_bytes(content)
 
 
-def run_comparison(options: CompareOptions, out: Path | None = None) -> FinishedComparison:
+def run_comparison(options: CompareOptions, out: Path | None = None) -> Comparison:
     """Compare two files, and write what `write_comparison` writes, where a folder is given."""
     if out is not None:
         check_output_folder(out)
-    comparison = compare_files(options)
+    with compare_bodies(options) as found:
+        pass  # its working files are gone
     if out is not None:
-        write_comparison(comparison, options, out)
-    return comparison
+        write_comparison(found, options, out)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,17 +16,16 @@ from beyond_perplexity.corpus.readers import Record
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.storage.shards import read_texts
 from beyond_perplexity.tendencies.compare_options import CompareOptions
+from beyond_perplexity.tendencies.definitions import MeasureRow, SensitivityOptions
 from beyond_perplexity.tendencies.document_files import DocumentFiles, GroupNumbers, found_groups
-from beyond_perplexity.tendencies.statistics import (
-    Statistics,
-    StatisticsCounter,
-    check_comparable,
-    read_statistics,
-)
+from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import StopWords
+
+_SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,10 @@ class Body:
 class Comparison:
     """The result of `compare.compare_bodies`: schemas ``tendencies`` and ``curves``.
 
-    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted
-    (None: documents are not grouped); `exchanged` says what the tests exchange, or why there are
-    none, `encoder` what documents were embedded by.
+    `described` says how both texts were counted (the list of stop words, what a symbol is); `raw`
+    is of the raw texts where the measures are of a closed vocabulary; groups are counted (None:
+    documents are not grouped); `exchanged` says what the tests exchange, or why there are none,
+    `encoder` what documents were embedded by.
     """
 
     reference: Body
@@ -69,6 +69,7 @@ class Comparison:
     measures: pd.DataFrame
     curves: pd.DataFrame
     labels: Labels
+    described: Mapping[str, object]
     raw: pd.DataFrame | None = None
     groups: tuple[int | None, int | None] = (None, None)
     exchanged: str = ""
@@ -161,6 +162,33 @@ def check_groups(bodies: Sequence[Body], options: CompareOptions) -> None:
         )
 
 
-def check_same_counting(first: Body, second: Body) -> dict[str, object]:
-    """Return how both bodies were counted: the list of stop words and what a symbol is."""
-    return check_comparable(first.counted, second.counted)
+class EmbeddingComparison:
+    """Compares documents by their vectors; the encoder is loaded at once: errors come first."""
+
+    def __init__(self, options: CompareOptions) -> None:
+        from beyond_perplexity.semantics.evaluators.contract import encoder_of, named_evaluator
+
+        self._options, self._most = options, options.most_embedded()
+        evaluator = named_evaluator(str(options.embedding))
+        self._encoder, held = encoder_of(evaluator), evaluator.describe()
+        # What the encoder is called, and its weights' hash.
+        self.title = f"{held['title']} (SHA-256 {str(held['sha256'])[:12]}…)"
+
+    def rows(self, reference: Body, samples: Body, view: TextView) -> list[MeasureRow]:
+        """Compare two texts as they are read in a view; see `tendencies.embedding_measures`."""
+        from beyond_perplexity.tendencies.embedded_documents import embedded_pair
+        from beyond_perplexity.tendencies.embedding_measures import rows_of_pair
+
+        remark(f"embedding {self._most:,} documents of each text at most")
+        options = self._options
+        pair = embedded_pair(
+            (reference.files, samples.files),
+            (reference.statistics.n_documents, samples.statistics.n_documents),
+            (reference.groups, samples.groups),
+            view.batch,
+            self._most,
+            options.seed,
+            self._encoder,
+        )
+        how = SensitivityOptions(pairs=_SHIFT_PAIRS)
+        return rows_of_pair(pair, options.measurement(), how, options.seed)

@@ -11,10 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from beyond_perplexity.contrastive.differences import (
-    NO_DIFFERENCE,
-    READINGS,
-)
+from beyond_perplexity.contrastive.differences import NO_DIFFERENCE, READINGS
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
@@ -24,7 +21,7 @@ from beyond_perplexity.figures.measure_names import (
     table_levels,
     training_margins,
 )
-from beyond_perplexity.report.contrastive_readings import ordered_readings
+from beyond_perplexity.report.contrastive_pairs import ordered_readings
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
 from beyond_perplexity.schemas.contrastive import CONTRASTIVE_ENTROPY

@@ -1,18 +1,10 @@
-"""Tables 2 and 3 of the contrastive entropy paper with its values, and its cross-entropy.
-
-The values are copied by hand from Arora, Rangarajan (2016), Contrastive Entropy: A new evaluation
-metric for unnormalized language models, arXiv:1601.00248: of sections 23 and 24 of the Penn
-Treebank's Wall Street Journal (82,000 tokens), 10,000 words. The base of the logarithm is printed
-nowhere; H_C is per word of the models of words, per sentence of those of sentences. The authors'
-program for the latter prints H_C of each draw, and last 2 to the power of their mean: which of them
-the tables have cannot be told. Of sRNN-75(10) the ratio at 50% is not that of Table 2, 4.71.
-"""
+"""Tables 2 and 3 of the contrastive entropy paper beside its values, and cross-entropy."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -20,7 +12,6 @@ from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import (
     CONTRAST_UNITS,
     LOGARITHMS,
-    PAPER_LEVELS,
     TrainedOn,
     normalized_models,
     pick_contrasts,
@@ -30,71 +21,30 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval
 from beyond_perplexity.inference.weight_diagnostics import LEAST_EFFECTIVE
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, lay_out, under, without_repeats
+from beyond_perplexity.report.published import (
+    COLUMN,
+    OWN,
+    PAPER,
+    PUBLISHED_CONTRASTS,
+    PublishedContrasts,
+)
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
     SENTENCE_CROSS_ENTROPY,
 )
 
-CONTRAST_CITATION = "Arora & Rangarajan 2016"
-CONTRAST_COLUMN = "published"
 CONTRAST_NOTE = (
-    f"Columns 'published': {CONTRAST_CITATION}, on the Penn Treebank (82,000 test words, 10,000 "
+    "Columns 'published': Arora & Rangarajan 2016, on the Penn Treebank (82,000 test words, 10,000 "
     "types), in a logarithm that they do not name; of sentence RNNs their program prints 2 to the "
     "power of H_C: compare the pattern, not the digits."
 )
 
-
-class PublishedContrasts(NamedTuple):
-    """A row of both tables, with the paper's name of the model and the unit of its entropies.
-
-    Entropies are at `PAPER_LEVELS`, ratios those of the levels after the first to the first; the
-    perplexity is None where the paper has a dash.
-    """
-
-    title: str
-    unit: str
-    perplexity: float | None
-    entropies: tuple[float, ...]
-    ratios: tuple[float, ...]
-
-    def find(self, measure: str, level: float, base_level: float | None = None) -> float | None:
-        """Return the printed value of a measure at a level; None where there is none."""
-        levels = PAPER_LEVELS if measure == CONTRASTIVE_ENTROPY else PAPER_LEVELS[1:]
-        values = self.entropies if measure == CONTRASTIVE_ENTROPY else self.ratios
-        if measure != CONTRASTIVE_ENTROPY and not _same(base_level, PAPER_LEVELS[0]):
-            return None
-        return next((v for at, v in zip(levels, values, strict=True) if _same(at, level)), None)
+Descriptions = Mapping[str, Mapping[str, Any]]
 
 
-def _same(one: float | None, other: float) -> bool:
-    return one is not None and math.isclose(one, other)
-
-
-PUBLISHED_CONTRASTS = {
-    "kneser-ney 3": PublishedContrasts(
-        "3-gram KN", "word", 148.28, (1.993, 4.179, 5.279), (2.096, 2.649)
-    ),
-    "kneser-ney 5": PublishedContrasts(
-        "5-gram KN", "word", 141.46, (2.021, 4.198, 5.308), (2.077, 2.626)
-    ),
-    "rnn classes": PublishedContrasts("RNN", "word", 141.31, (2.546, 5.339, 6.609), (2.097, 2.596)),
-    "sentence-rnn 75 0.5": PublishedContrasts(
-        "sRNN-75(50)", "sentence", None, (1.978, 3.961, 6.477), (2.002, 3.275)
-    ),
-    "sentence-rnn 75 0.1": PublishedContrasts(
-        "sRNN-75(10)", "sentence", None, (2.339, 6.759, 11.01), (2.890, 5.257)
-    ),
-    "sentence-rnn 150 0.1": PublishedContrasts(
-        "sRNN-150(10)", "sentence", None, (2.547, 7.581, 12.925), (2.976, 5.074)
-    ),
-}
-
-
-def published_contrasts(
-    models: Mapping[str, Mapping[str, Any]],
-) -> dict[str, PublishedContrasts]:
+def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
     """Find the rows of the paper that models (``model.json`` by name) are the counterparts of."""
     margins = training_margins(models)
     keys = {name: _key(model, margins.get(name)) for name, model in models.items()}
@@ -109,8 +59,6 @@ def _key(model: Mapping[str, Any], margin: TrainedOn | None) -> str:
     order, classes = architecture.get("order"), "classes" if architecture.get("classes") else None
     return " ".join(str(part) for part in (family, order, classes) if part)
 
-
-Descriptions = Mapping[str, Mapping[str, Any]]
 
 INTERVAL_NOTE = (
     "± is the standard deviation over draws of the distortion. Interval: 95%, of the mean over "
@@ -130,7 +78,6 @@ _BOUND_NOTE = (
     "an estimate of log Z that is too low in expectation, so that this perplexity is too."
 )
 _WITHOUT = " ◇"
-_OWN, _PUBLISHED = "this run", "published"
 
 
 def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
@@ -139,31 +86,6 @@ def logarithm_columns(rows: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         f"{name}_{unit}": rows[name] / size for unit, size in LOGARITHMS.items() for name in names
     }
     return rows.rename(columns={name: f"{name}_nats" for name in names}).assign(**others)
-
-
-def _rows_of_units(rows: pd.DataFrame, labels: Labels) -> list[tuple[str, str]]:
-    """List unit and model of every row of a table: unit by unit, models as the labels sort them."""
-    return [
-        (unit, model)
-        for unit in CONTRAST_UNITS
-        for model in labels.sort_models(rows.loc[rows["unit"] == unit, "model"])
-    ]
-
-
-def _found(rows: pd.DataFrame) -> dict[tuple[str, str, float], dict[Any, Any]]:
-    records = rows.to_dict("records")
-    return {(row["unit"], row["model"], float(row["level"])): row for row in records}
-
-
-def _mean(row: Mapping[Any, Any] | None) -> str:
-    if row is None or pd.isna(row["value"]):
-        return ""
-    deviation = row["deviation"]
-    return shown(row["value"]) + ("" if pd.isna(deviation) else f" ± {shown(deviation)}")
-
-
-def _interval(row: Mapping[Any, Any] | None) -> str:
-    return "" if row is None else shown_interval(row["low"], row["high"])
 
 
 def _notes(rows: pd.DataFrame, labels: Labels) -> str:
@@ -179,55 +101,69 @@ def _perplexities(
     perplexities: Descriptions, given_lengths: Descriptions
 ) -> dict[str, dict[str, Any]]:
     """Return what a table says of the perplexity of each model."""
-    found: dict[str, dict[str, Any]] = {}
+    told = {}
     for name, result in perplexities.items():
-        value = result["perplexity"]["word"]
-        low, high = result.get("interval", {}).get("perplexity", {}).get("word", (None, None))
-        found[name] = {
-            "perplexity": math.inf if value is None else float(value),
-            "perplexity_low": low,
-            "perplexity_high": high,
-            "perplexity_is": "of the words and the end of each document",
-            "bounded": "",
-        }
+        limits = result.get("interval", {}).get("perplexity", {}).get("word", (None, None))
+        what = "of the words and the end of each document"
+        told[name] = (result["perplexity"]["word"], *limits, what, "")
     for name, result in given_lengths.items():
-        value, (low, high) = result["perplexity_given_length"], result["interval"]
-        found[name] = {
+        what = f"given the lengths, a stochastic {result['bound']} bound"
+        told[name] = (result["perplexity_given_length"], *result["interval"], what, "≥ ")
+    return {
+        name: {
             "perplexity": math.inf if value is None else float(value),
             "perplexity_low": low,
             "perplexity_high": high,
-            "perplexity_is": f"given the lengths, a stochastic {result['bound']} bound",
-            "bounded": "≥ ",
+            "perplexity_is": what,
+            "bounded": bounded,
         }
-    return found
+        for name, (value, low, high, what, bounded) in told.items()
+    }
 
 
-def _level_cells(
-    found: Mapping[tuple[str, str, float], dict[Any, Any]],
-    unit: str,
-    model: str,
-    levels: Sequence[float],
-    paper: PublishedContrasts | None,
-) -> list[str]:
-    """Write three cells for each level: mean over draws, interval, published value."""
-    cells = []
-    for level in levels:
-        row = found.get((unit, model, level))
-        printed = paper.find(row["measure"], level, row["base_level"]) if paper and row else None
-        cells += [_mean(row), _interval(row), shown(printed)]
-    return cells
+def _mean(row: Mapping[Any, Any] | None) -> str:
+    if row is None or pd.isna(row["value"]):
+        return ""
+    deviation = row["deviation"]
+    return shown(row["value"]) + ("" if pd.isna(deviation) else f" ± {shown(deviation)}")
 
 
-def _level_heads(titles: Sequence[str]) -> list[Column]:
+def _interval(row: Mapping[Any, Any] | None) -> str:
+    return "" if row is None else shown_interval(row["low"], row["high"])
+
+
+def _level_columns(rows: pd.DataFrame, titles: Mapping[float, str]) -> list[Column]:
+    """Make three columns for each level: mean over draws, interval, published value."""
+    records = rows.to_dict("records")
+    held = {(row["unit"], row["model"], float(row["level"])): row for row in records}
+
+    def found(row: Mapping[Any, Any], level: float) -> dict[Any, Any] | None:
+        return held.get((row["unit"], row["model"], level))
+
+    def printed(row: Mapping[Any, Any], level: float) -> str:
+        one, paper = found(row, level), row["paper"]
+        return shown(
+            paper.find(one["measure"], level, one["base_level"]) if paper and one else None
+        )
+
     return [
         column
-        for title in titles
-        for column in (
-            Column(f"{_OWN} ±", title),
-            Column("95% interval", title),
-            Column(_PUBLISHED, title, published=True),
+        for level, title in titles.items()
+        for column in under(
+            title,
+            Column(f"{OWN} ±", of=lambda row, level=level: _mean(found(row, level))),
+            Column("95% interval", of=lambda row, level=level: _interval(found(row, level))),
+            Column(PAPER, published=True, of=lambda row, level=level: printed(row, level)),
         )
     ]
+
+
+_NAME_COLUMN = Column(
+    "its name in the paper",
+    text=True,
+    published=True,
+    of=lambda row: row["paper"].title if row["paper"] else "",
+)
 
 
 def _of_unit(
@@ -245,7 +181,7 @@ def _with_published(rows: pd.DataFrame, papers: Mapping[str, PublishedContrasts]
         paper = _of_unit(papers, row["model"], row["unit"])
         base = row["base_level"]
         found.append(paper.find(row["measure"], row["level"], base) if paper else None)
-    return rows.assign(**{CONTRAST_COLUMN: pd.Series(found, rows.index, dtype=float)})
+    return rows.assign(**{COLUMN: pd.Series(found, rows.index, dtype=float)})
 
 
 def _with_perplexities(
@@ -259,7 +195,7 @@ def _with_perplexities(
     own = pd.DataFrame(records, index=rows.index, columns=names)
     printed = [papers[n].perplexity if n in papers else None for n in rows["model"]]
     column = pd.Series(printed, rows.index, dtype=float)
-    return pd.concat([rows, own, column.rename(f"{CONTRAST_COLUMN}_perplexity")], axis=1)
+    return pd.concat([rows, own, column.rename(f"{COLUMN}_perplexity")], axis=1)
 
 
 def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
@@ -277,32 +213,6 @@ def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
     )
 
 
-def _entropy_body(
-    rows: pd.DataFrame,
-    levels: Sequence[float],
-    known: set[str],
-    papers: Mapping[str, PublishedContrasts],
-    perplexities: Mapping[str, Mapping[str, Any]],
-    labels: Labels,
-) -> list[list[str]]:
-    """Lay out the rows of Table 2: unit by unit, a row for each model."""
-    found, body, before = _found(rows), [], None
-    for unit, model in _rows_of_units(rows, labels):
-        paper, own = _of_unit(papers, model, unit), perplexities.get(model)
-        body.append(
-            [
-                "" if unit == before else CONTRAST_UNITS[unit],
-                labels.model(model) + ("" if model in known else _WITHOUT),
-                own["bounded"] + shown(own["perplexity"], 2) if own else "",
-                f"{paper.perplexity:.2f}" if paper and paper.perplexity else "",
-                paper.title if paper else "",
-                *_level_cells(found, unit, model, levels, paper),
-            ]
-        )
-        before = unit
-    return body
-
-
 def entropy_table(
     contrasts: pd.DataFrame,
     models: Descriptions,
@@ -316,27 +226,58 @@ def entropy_table(
     what is known of the perplexity of a model without likelihood.
     """
     rows = pick_contrasts(contrasts, CONTRASTIVE_ENTROPY)
-    levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
+    papers, known = published_contrasts(models), normalized_models(contrasts)
     found = _perplexities(perplexities, given_lengths)
-    body = _entropy_body(rows, levels, normalized_models(contrasts), papers, found, labels)
-    heads = [
-        Column("Unit", text=True),
-        Column("Model", text=True),
-        Column(_OWN, "Perplexity per word"),
-        Column(_PUBLISHED, "Perplexity per word", published=True),
-        Column("its name in the paper", text=True, published=True),
-        *_level_heads([f"H_C at {shown_level(level)}" for level in levels]),
+    lines = [
+        {"unit": unit, "title": title, "model": model, "paper": _of_unit(papers, model, unit)}
+        for unit, title in CONTRAST_UNITS.items()
+        for model in labels.sort_models(rows.loc[rows["unit"] == unit, "model"])
+    ]
+    levels = table_levels(rows["level"].tolist())
+    columns = [
+        Column("Unit", text=True, of="title"),
+        Column(
+            "Model",
+            text=True,
+            of="model",
+            form=lambda n: labels.model(n) + _WITHOUT * (n not in known),
+        ),
+        *under(
+            "Perplexity per word",
+            Column(
+                OWN,
+                of=lambda row: found.get(row["model"]),
+                form=lambda one: one["bounded"] + shown(one["perplexity"], 2) if one else "",
+            ),
+            Column(
+                PAPER,
+                published=True,
+                of=lambda row: (
+                    f"{row['paper'].perplexity:.2f}"
+                    if row["paper"] and row["paper"].perplexity
+                    else ""
+                ),
+            ),
+        ),
+        _NAME_COLUMN,
+        *_level_columns(rows, {level: f"H_C at {shown_level(level)}" for level in levels}),
     ]
     bound = f"{_BOUND_NOTE} {_distrust(given_lengths, labels)}" if given_lengths else ""
     note = (
         "H_C: the mean loss of log score when the test text is distorted; higher tells text from "
         f"noise better, at one scale. {_LOGARITHM_NOTE} {_UNIT_NOTE} {INTERVAL_NOTE} {bound}"
         f"{SCALE_NOTE} {_notes(rows, labels)}"
-    )
+    ).strip()
     tidy = logarithm_columns(_with_published(rows, papers), ("value", "low", "high", "deviation"))
-    title = "Table 2: Perplexity and contrastive entropy"
-    tidy = _with_perplexities(tidy, found, papers)
-    return Table("contrastive_entropy", title, note.strip(), heads, body, tidy, CONTRAST_NOTE)
+    return lay_out(
+        "contrastive_entropy",
+        "Table 2: Perplexity and contrastive entropy",
+        note,
+        columns,
+        without_repeats(lines, "title"),
+        _with_perplexities(tidy, found, papers),
+        published_note=CONTRAST_NOTE,
+    )
 
 
 def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -> Table:
@@ -346,53 +287,58 @@ def ratio_table(contrasts: pd.DataFrame, models: Descriptions, labels: Labels) -
     levels, papers = table_levels(rows["level"].tolist()), published_contrasts(models)
     base = shown_level(float(rows["base_level"].iloc[0])) if len(rows) else ""
     # N cancels, so that a row of the unit that the paper has stands for both.
-    at, body = _found(rows), []
-    for model in labels.sort_models(rows["model"]):
-        paper = papers.get(model)
-        unit = paper.unit if paper else "sentence"
-        cells = _level_cells(at, unit, model, levels, paper)
-        body.append([labels.model(model), paper.title if paper else "", *cells])
-    heads = [
-        Column("Model", text=True),
-        Column("its name in the paper", text=True, published=True),
-        *_level_heads([f"H_CR, {shown_level(level)} to {base}" for level in levels]),
+    lines = [
+        {"model": model, "paper": paper, "unit": paper.unit if paper else "sentence"}
+        for model in labels.sort_models(rows["model"])
+        for paper in [papers.get(model)]
     ]
-    tidy = _with_published(rows, papers)
+    titles = {level: f"H_CR, {shown_level(level)} to {base}" for level in levels}
     note = (
         "H_CR: H_C over that at the base level; it has no unit, is the same per word and per "
         "sentence, and stays when scores are scaled. It is no measure of quality alone: see "
         f"Table 1. {INTERVAL_NOTE} {_notes(rows, labels)}"
-    )
+    ).strip()
     printed = (
         f"{CONTRAST_NOTE} The 50% to 10% that is printed for sRNN-75(10), 5.257, is not the ratio "
         "of its printed H_C, which is 4.707."
     )
-    title = "Table 3: Ratio of contrastive entropy to that at the base level"
-    return Table("contrastive_ratio", title, note.strip(), heads, body, tidy, printed)
+    model = Column("Model", text=True, of="model", form=labels.model)
+    return lay_out(
+        "contrastive_ratio",
+        "Table 3: Ratio of contrastive entropy to that at the base level",
+        note,
+        [model, _NAME_COLUMN, *_level_columns(rows, titles)],
+        lines,
+        _with_published(rows, papers),
+        published_note=printed,
+    )
 
 
 def cross_entropy_table(contrasts: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of the cross-entropy per sentence (equation 6) and per word."""
     rows = contrasts[contrasts["measure"] == SENTENCE_CROSS_ENTROPY]
     found = {(row["unit"], row["model"]): row for row in rows.to_dict("records")}
-    heads, body = [Column("Model", text=True)], []
+
+    def value(model: str, unit: str, size: float) -> str:
+        return shown(found[unit, model]["value"] / size if (unit, model) in found else None)
+
+    columns = [Column("Model", text=True, of=labels.model)]
     for unit in reversed(CONTRAST_UNITS):
-        group = f"Cross-entropy {CONTRAST_UNITS[unit]}"
-        heads += [Column(title, group) for title in ("nats", "95% interval", *LOGARITHMS)]
-    for model in labels.sort_models(rows["model"]):
-        cells = [labels.model(model)]
-        for unit in reversed(CONTRAST_UNITS):
-            row = found.get((unit, model))
-            value = math.nan if row is None else float(row["value"])
-            others = [shown(value / size) for size in LOGARITHMS.values()]
-            cells += [shown(value), _interval(row), *others]
-        body.append(cells)
-    tidy = logarithm_columns(rows, ("value", "low", "high"))
+        columns += under(
+            f"Cross-entropy {CONTRAST_UNITS[unit]}",
+            Column("nats", of=lambda model, unit=unit: value(model, unit, 1)),
+            Column("95% interval", of=lambda model, unit=unit: _interval(found.get((unit, model)))),
+            *(
+                Column(name, of=lambda model, unit=unit, size=size: value(model, unit, size))
+                for name, size in LOGARITHMS.items()
+            ),
+        )
     note = (
         "Minus the log-likelihood of the test text, with the end of each sentence (or document) "
         "that the model scores, by the number of sentences (equation 6 of the paper, which has a "
         "minus where an equals sign is meant) and by that of words. It compares models of one "
         f"vocabulary. {_notes(rows, labels)}"
-    )
-    title = "Cross-entropy per sentence"
-    return Table("cross_entropy", title, note.strip(), heads, body, tidy)
+    ).strip()
+    tidy = logarithm_columns(rows, ("value", "low", "high"))
+    models = labels.sort_models(rows["model"])
+    return lay_out("cross_entropy", "Cross-entropy per sentence", note, columns, models, tidy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.figures.labels import REFERENCE, Labels, parse_source
 from beyond_perplexity.figures.numbers import shown
 from beyond_perplexity.foreign_text import printable
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, lay_out
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.shards import read_batches
 
@@ -21,6 +22,8 @@ EXAMPLES = 3  # documents of each body of text
 WORDS = 80  # of a document
 CUT = " […]"
 HUMAN_SPLIT = "test"
+_FINISHED = {None: "", True: "yes", False: "no"}
+_LIKELIHOOD = "log_likelihood_a_token"
 
 
 def _first_rows(batches: Iterator[pa.RecordBatch]) -> pd.DataFrame:
@@ -80,21 +83,9 @@ def _record(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
         "document": row["doc_id"],
         "tokens": row["n_tokens"],
         "finished": finished,
-        "log_likelihood_a_token": log_prob / predicted if known else None,
+        _LIKELIHOOD: log_prob / predicted if known else None,
         "text": shorten(row["text"]),
     }
-
-
-def _cells(record: Mapping[str, Any]) -> list[str]:
-    return [
-        record["model"],
-        record["decoding"],
-        str(record["document"]),
-        f"{record['tokens']:,}",
-        {None: "", True: "yes", False: "no"}[record["finished"]],
-        shown(record["log_likelihood_a_token"], 2),
-        record["text"],
-    ]
 
 
 def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Labels) -> Table:
@@ -102,10 +93,16 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
     order = labels.sort_sources([*documents["source"], *samples["source"]])
     rows = [*documents.to_dict("records"), *samples.to_dict("records")]
     rows.sort(key=lambda row: order.index(row["source"]))
-    heads = [Column("Model", text=True), Column("Decoding", text=True)]
-    heads += [Column(name) for name in ("Document", "Tokens")]
-    heads += [Column("Finished", text=True), Column("Log-likelihood a token")]
-    heads += [Column("Text", wraps=True)]
+    columns = [
+        *(Column(name.capitalize(), text=True, of=name) for name in ("model", "decoding")),
+        Column("Document", of="document"),
+        Column("Tokens", of="tokens", form=","),
+        Column("Finished", text=True, of="finished", form=lambda known: _FINISHED[known]),
+        Column(
+            "Log-likelihood a token", of="log_likelihood_a_token", form=partial(shown, digits=2)
+        ),
+        Column("Text", wraps=True, of="text"),
+    ]
     note = (
         f"The first {EXAMPLES} documents of each body of text, in the order of their numbers and "
         f"cut after {WORDS} words ({CUT.strip()}). Finished: no where the longest length cut it. "
@@ -113,5 +110,4 @@ def examples_table(samples: pd.DataFrame, documents: pd.DataFrame, labels: Label
         "token; none where it is not known."
     )
     records = [_record(row, labels) for row in rows]
-    body = [_cells(record) for record in records]
-    return Table("samples", "What the texts look like", note, heads, body, pd.DataFrame(records))
+    return lay_out("samples", "What the texts look like", note, columns, records)

@@ -63,8 +63,11 @@ def findings_table(
     for one in findings:
         asked = [one.question] if paper is None else [one.question, paper.get(one.question, "")]
         asked = [""] * len(asked) if one.question == before else asked
-        share = " of ".join(f"{int(n):,}" for n in (one.found, one.of) if n is not None)
-        numbers = [shown(one.value), shown_interval(one.low, one.high), share]
+        numbers = [
+            shown(one.value),
+            shown_interval(one.low, one.high),
+            " of ".join(f"{n:,}" for n in (one.found, one.of) if n is not None),
+        ]
         body.append([*asked, one.about, one.quantity, *numbers, one.verdict])
         before = one.question
     tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"found": "Int64", "of": "Int64"})

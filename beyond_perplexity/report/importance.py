@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,42 +12,28 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bidirectional_gaps import withdraw_claims
+from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
 from beyond_perplexity.importance.estimate_wording import (
     interval,
-    is_above_strict,
     k_hat_cell,
-    least_strict,
     method_cell,
     sampling_error,
-    temperature_cell,
 )
 from beyond_perplexity.importance.estimator import STRICT
-from beyond_perplexity.importance.ways_to_draw import find_estimator, load_estimators
+from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,
     LEAST_EFFECTIVE,
 )
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.importance_choice import (
+    MODEL_COLUMN,
+    PROPOSAL_COLUMN,
+    TEMPERATURE_COLUMN,
+)
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
+from beyond_perplexity.report.published import has_estimates, published_beam, published_estimate
 
-# Logan, Gardner & Singh (2020), Table 1: corpus level, then instance level.
-TEMPERATURES = (0.5, 0.9, 1.0, 1.1, 2.0, 5.0)
-NO_PEEKING = "no peeking"
-PUBLISHED = {
-    ("rnng", "corpus"): (94.4, 96.0, 96.7, 97.9, 121.6, 734.0, None),
-    ("entitynlm", "corpus"): (122.6, 122.7, 120.8, 120.7, 120.5, 152.5, 131.7),
-    ("kglm", "corpus"): (101.9, 59.3, 48.2, 41.7, 170.0, 7468.7, 86.8),
-    ("rnng", "instance"): (85.3, 84.4, 84.2, 84.0, 83.8, 97.2, None),
-    ("entitynlm", "instance"): (113.5, 110.6, 110.0, 109.9, 109.0, 129.6, 113.9),
-    ("kglm", "instance"): (99.3, 48.1, 36.6, 29.6, 90.7, 3756.1, 71.9),
-}
-# Table 2, by the size of the beam.
-PUBLISHED_BEAMS = {
-    "rnng": {1: 96.3, 10: 87.0, 100: 84.3},
-    "entitynlm": {1: 150.2, 10: 147.1, 100: 144.5},
-    "kglm": {1: 153.7, 10: 152.6},
-}
 PRINTED_NOTE = "Columns 'paper': Logan, Gardner & Singh 2020, of larger models."
 BESIDE_TITLE = "Without latent variables, exact, on the same instances and T"
 LEVEL_TITLES = {
@@ -56,32 +43,36 @@ LEVEL_TITLES = {
 }
 
 
-def _number(value: float | None) -> str:
+_ShowOf = Callable[[str, Mapping[Any, Any]], str]  # a model or family, and a row
+
+
+def shown_number(value: float | None) -> str:
+    """Write a perplexity with one decimal."""
     if value is None or pd.isna(value):
-        return "–"
+        return EN_DASH
     return "∞" if value == float("inf") else f"{value:,.1f}"
 
 
-def _published(family: str, level: str, label: str) -> float | None:
-    values = PUBLISHED.get((family, level))
-    if values is None:
-        return None
-    settings = [f"τ = {temperature:g}" for temperature in TEMPERATURES] + [NO_PEEKING]
-    return dict(zip(settings, values, strict=True)).get(label)
+def _number_of(name: str) -> Callable[[Mapping[Any, Any]], str]:
+    return lambda row: shown_number(row.get(name))
 
 
 def _families(estimates: pd.DataFrame, labels: Labels) -> dict[str, str]:
     """Return the family of each model, in the order of the columns."""
-    models = sorted(set(estimates["model"]))
-    return {name: labels.families.get(name, name) for name in models}
+    return {name: labels.families.get(name, name) for name in sorted(set(estimates["model"]))}
 
 
-def _columns(families: Mapping[str, str]) -> list[Column]:
-    columns = [Column("Level", text=True), Column("Proposal", text=True)]
+def _beside_paper(
+    families: Mapping[str, str],
+    own: Callable[[str, Mapping[Any, Any]], str],
+    paper: Callable[[str, Mapping[Any, Any]], str],
+) -> list[Column]:
+    """Make the columns of each model: this run, and the paper where it has its family."""
+    columns = []
     for name, family in families.items():
-        columns.append(Column("this run", group=name))
-        if (family, "instance") in PUBLISHED:
-            columns.append(Column("paper", group=name, published=True))
+        columns.append(Column("this run", name, of=partial(own, name)))
+        if has_estimates(family):
+            columns.append(Column("paper", name, published=True, of=partial(paper, family)))
     return columns
 
 
@@ -91,15 +82,14 @@ def _require(estimates: pd.DataFrame, what: str) -> None:
 
 
 def _note(estimates: pd.DataFrame, labels: Labels) -> str:
-    sizes = estimates.groupby("model")[["n_instances", "n_tokens"]].max()
     parts = []
-    for name in _families(estimates, labels):
-        instances, tokens = (float(value) for value in sizes.loc[name].to_numpy())
-        own = estimates.loc[estimates["model"] == name, "t_definition"].dropna()
-        counted = str(own.iloc[0]) if len(own) else "what the weights say"
-        data = f"{labels.data[name]}, " if name in labels.data else ""
+    for name, own in estimates.groupby("model"):
+        instances, tokens = own[["n_instances", "n_tokens"]].max().astype(float)
+        definitions = [*own["t_definition"].dropna(), "what the weights say"]
+        data = f"{labels.data[str(name)]}, " if name in labels.data else ""
         parts.append(
-            f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens (T counts {counted})"
+            f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens "
+            f"(T counts {definitions[0]})"
         )
     return f"{'; '.join(parts)}."
 
@@ -116,44 +106,23 @@ def _sizes_note(estimates: pd.DataFrame) -> str:
     return f"K = {', '.join(parts)} samples of an instance; bounds fall as K rises."
 
 
-def _rows(
-    families: Mapping[str, str],
-    settings: Sequence[str],
-    level: str,
-    cell: Callable[[str, str], str],
-) -> list[list[str]]:
-    rows = []
-    for label in settings:
-        row = [LEVEL_TITLES[level] if label == settings[0] else "", label]
-        for name, family in families.items():
-            row.append(cell(name, label))
-            if (family, "instance") in PUBLISHED:
-                row.append(_number(_published(family, level, label)))
-        rows.append(row)
-    return rows
-
-
-def _beside_rows(
-    families: Mapping[str, str], beside: pd.DataFrame | None, labels: Labels
-) -> list[list[str]]:
-    """Lay out the models without latent variables, on the instances of each column's model."""
+def _perplexities_beside(beside: pd.DataFrame | None, labels: Labels) -> list[dict[str, Any]]:
+    """List the models without latent variables, with a value by latent model."""
     if beside is None:
         return []
-    sums = beside.groupby(["model", "beside"])[["log_likelihood", "n_tokens"]].sum()
+    sums = beside.groupby(["beside", "model"], sort=False)[["log_likelihood", "n_tokens"]].sum()
     values = {
         key: float(np.exp(-likelihood / tokens))
         for key, likelihood, tokens in sums.itertuples(name=None)
     }
-    names = list(dict.fromkeys(beside["beside"]))
-    found = []
-    for name in names:
-        row = [BESIDE_TITLE if name == names[0] else "", labels.model(name)]
-        for model, family in families.items():
-            row.append(_number(values.get((model, name))))
-            if (family, "instance") in PUBLISHED:
-                row.append("–")
-        found.append(row)
-    return found
+    return [
+        {
+            "level": "" if place else BESIDE_TITLE,
+            "label": labels.model(name),
+            "values": {model: value for (one, model), value in values.items() if one == name},
+        }
+        for place, name in enumerate(dict.fromkeys(beside["beside"]))
+    ]
 
 
 def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
@@ -162,38 +131,36 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
     chosen = estimates[estimates["method"].isin(paired) & (estimates["measure"] == "perplexity")]
     _require(chosen, "importance sampling")
     settings = Settings(chosen)
-    keys = chosen[["model", "proposal", "temperature"]].itertuples(index=False, name=None)
-    named = chosen.assign(
-        label=[settings.label(*key) for key in keys],
-        level=chosen["aggregation"].where(chosen["pairing"] != "random", "random"),
-    )
-    fields = ["model", "label", "level", "value", "standard_deviation"]
-    rows_held = named[fields].itertuples(index=False, name=None)
-    cells = {(m, label, level): numbers for m, label, level, *numbers in rows_held}
+    cells = {}
+    for one in chosen.to_dict("records"):
+        level = "random" if one["pairing"] == "random" else one["aggregation"]
+        spread = f" ± {shown_number(one['standard_deviation'])}" if level == "random" else ""
+        label = settings.label(*(one[name] for name in SETTING_KEYS))
+        cells[one["model"], label, level] = shown_number(one["value"]) + spread
 
-    def show(level: str) -> Callable[[str, str], str]:
-        def cell(model: str, label: str) -> str:
-            if (model, label, level) not in cells:
-                return "–"
-            value, deviation = cells[model, label, level]
-            return _number(value) + (f" ± {_number(deviation)}" if level == "random" else "")
+    def own(model: str, row: Mapping[Any, Any]) -> str:
+        if "values" in row:
+            return shown_number(row["values"].get(model))
+        return cells.get((model, row["label"], row["of"]), EN_DASH)
 
-        return cell
+    def paper(family: str, row: Mapping[Any, Any]) -> str:
+        return shown_number(published_estimate(family, row.get("of", ""), row["label"]))
 
-    families = _families(chosen, labels)
     rows = [
-        row for level in LEVEL_TITLES for row in _rows(families, settings.order, level, show(level))
+        {"of": level, "level": "" if place else title, "label": label}
+        for level, title in LEVEL_TITLES.items()
+        for place, label in enumerate(settings.order)
     ]
-    rows += _beside_rows(families, beside, labels)
-    return Table(
+    columns = [Column("Level", text=True, of="level"), Column("Proposal", text=True, of="label")]
+    return lay_out(
         "importance-sampling",
         "Perplexity estimated by importance sampling (stochastic upper bounds)",
         f"{_sizes_note(chosen)} {_note(chosen, labels)} The lowest of a column is chosen by the "
         "numbers it stands among and is no bound in expectation.",
-        _columns(families),
-        rows,
+        [*columns, *_beside_paper(_families(chosen, labels), own, paper)],
+        [*rows, *_perplexities_beside(beside, labels)],
         estimates,
-        PRINTED_NOTE,
+        published_note=PRINTED_NOTE,
     )
 
 
@@ -207,27 +174,25 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
     best = chosen.groupby(["model", "beam_size"])["value"].min()
-    families = _families(chosen, labels)
-    columns = [Column("Beam", text=True), *_columns(families)[2:]]
-    rows = []
-    for size in sorted(set(chosen["beam_size"])):
-        row = [f"k = {int(size)}"]
-        for name, family in families.items():
-            row.append(_number(best.get((name, size))))
-            if (family, "instance") in PUBLISHED:
-                row.append(_number(PUBLISHED_BEAMS[family].get(int(size))))
-        rows.append(row)
-    return Table(
+    models = _beside_paper(
+        _families(chosen, labels),
+        lambda name, row: shown_number(best.get((name, row["size"]))),
+        lambda family, row: shown_number(published_beam(family, int(row["size"]))),
+    )
+    return lay_out(
         "beam-marginalization",
         "Strict upper bounds of perplexity by beam marginalization",
         _note(chosen, labels) + " The likelihood summed over the k latents that a beam search "
         "under the proposal ends with; no sample is drawn, so there is no K. Of several proposals "
         "of a model the lowest bound is shown: the lowest of strict bounds is one.",
-        columns,
-        rows,
+        [Column("Beam", text=True, of="size", form="k = {:.0f}".format), *models],
+        [{"size": size} for size in sorted(set(chosen["beam_size"]))],
         chosen,
-        PRINTED_NOTE,
+        published_note=PRINTED_NOTE,
     )
+
+
+# ---- how far estimates can be trusted ----
 
 
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
@@ -239,39 +204,40 @@ def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labe
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
     _require(chosen, "any method")
-    penalized = {
-        _setting(row): row
-        for row in instance[instance["measure"] != "perplexity"].to_dict("records")
-    }
+    charged = instance[instance["measure"] != "perplexity"].to_dict("records")
+    penalized = {_setting(row): row for row in charged}
     columns = [
-        *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method")),
-        Column("K"),
-        Column("Bound", text=True),
-        Column("Perplexity"),
-        Column("unknown penalized"),
-        Column("over samples", group="Standard error"),
-        Column("by", group="Standard error", text=True),
-        Column("over instances", group="Standard error"),
-        Column("median", group="Effective samples"),
-        Column("tokens below 5", group="Effective samples"),
-        Column("median", group="Largest weight (share)"),
-        Column("median", group="k̂"),
-        Column("limit", group="k̂"),
-        Column("above limit", group="k̂"),
-        Column("Unique latents"),
+        *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
+        Column("Method", text=True, of=_drawn_method),
+        Column("K", of=_drawn_size),
+        Column("Bound", text=True, of="bound"),
+        Column("Perplexity", of=lambda row: _value(row, row)),
+        Column("unknown penalized", of=lambda row: _value(penalized.get(_setting(row), {}), row)),
+        *under(
+            "Standard error",
+            Column("over samples", of=lambda row: shown_number(sampling_error(row)[0])),
+            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
+            Column("over instances", of=_number_of("standard_error_instances")),
+        ),
+        *under(
+            "Effective samples",
+            Column("median", of=_number_of("ess_median")),
+            Column("tokens below 5", of="ess_low_share", form=".0%"),
+        ),
+        *under("Largest weight (share)", Column("median", of="largest_weight_median", form=".2f")),
+        *under(
+            "k̂",
+            Column("median", of="k_hat_median", form=".2f"),
+            Column("limit", of="k_hat_threshold", form=".2f"),
+            Column("above limit", of=_above_limit),
+        ),
+        Column("Unique latents", of="unique_share", form=".0%"),
     ]
-    rows = [_diagnosed(row, penalized) for row in chosen.to_dict("records")]
-    return Table(
-        "importance-diagnostics",
-        "How far the instance-level estimates can be trusted",
-        _trust_note(chosen, labels),
-        columns,
-        rows,
-        chosen,
-    )
+    title = "How far the instance-level estimates can be trusted"
+    return lay_out("importance-diagnostics", title, _trust_note(chosen), columns, chosen)
 
 
-def _trust_note(chosen: pd.DataFrame, labels: Labels) -> str:
+def _trust_note(chosen: pd.DataFrame) -> str:
     notes = [(one.size_note, one.trust_note) for one in load_estimators().values()]
     sizes, trust = ([note for note in kind if note] for kind in zip(*notes, strict=True))
     counted = ", ".join(["samples of an instance", *sizes])
@@ -292,7 +258,7 @@ def _trust_note(chosen: pd.DataFrame, labels: Labels) -> str:
         "min(1 − 1/log10 K, 0.7): "
         "instances whose largest weights decide the estimate, of those where k̂ is defined; an "
         "undefined k̂ says nothing, good or bad. "
-        f"Of {len(_families(chosen, labels))} models.{_warnings(chosen)}"
+        f"Of {chosen['model'].nunique()} models.{_warnings(chosen)}"
     )
 
 
@@ -307,48 +273,35 @@ def _warnings(estimates: pd.DataFrame) -> str:
     return f" Least strict bounds: {'; '.join(found)}." if found else ""
 
 
-def _setting(row: Mapping[Hashable, Any]) -> tuple[str, ...]:
+def _setting(row: Mapping[Any, Any]) -> tuple[str, ...]:
     return tuple(str(row[name]) for name in (*SETTING_KEYS, "method", "basis", "beam_size"))
 
 
-def _interval(row: Mapping[Hashable, Any], bound: str) -> str:
-    """Write the ends of a bracket, with its own bound where that is another than the row's."""
+def _drawn_method(row: Mapping[Any, Any]) -> str:
+    bracketed = not pd.isna(row["basis"])
+    basis = f": {find_estimator(row['basis']).title.lower()}" if bracketed else ""
+    return method_cell(row) + basis
+
+
+def _drawn_size(row: Mapping[Any, Any]) -> str:
+    drawn = row["method"] if pd.isna(row["basis"]) else row["basis"]
+    size = EN_DASH if pd.isna(row["n_samples"]) else f"{row['n_samples']:,.0f}"
+    return size + find_estimator(drawn).times.format_map(row)
+
+
+def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
+    """Write an estimate, or the ends of a bracket with its bound where the shown row's is another.
+
+    `shown` is the estimate of the perplexity, which `row` may be or stand beside.
+    """
+    if pd.isna(shown["basis"]):
+        return shown_number(row.get("value"))
     if pd.isna(row.get("low")):
-        return "–"
-    return interval(row) + (f", {row['bound']}" if row["bound"] != bound else "")
+        return EN_DASH
+    return interval(row) + (f", {row['bound']}" if row["bound"] != str(shown["bound"]) else "")
 
 
-def _diagnosed(
-    row: Mapping[Hashable, Any], penalized: Mapping[tuple[str, ...], Mapping[Hashable, Any]]
-) -> list[str]:
-    def shown(name: str, form: str) -> str:
-        return "–" if pd.isna(row[name]) else format(row[name], form)
-
-    error, source = sampling_error(row)
-    estimator = find_estimator(row["method"])
+def _above_limit(row: Mapping[Any, Any]) -> str:
     counts = (row[name] for name in ("k_hat_above", "k_hat_undefined"))
     above, undefined = (None if pd.isna(count) else int(count) for count in counts)
-    bracketed = not pd.isna(row["basis"])
-    drawn = find_estimator(row["basis"]) if bracketed else estimator
-    basis = f": {drawn.title.lower()}" if bracketed else ""
-    values = [row, penalized.get(_setting(row), {})]
-    bound = str(row["bound"])
-    return [
-        str(row["model"]),
-        str(row["proposal"]),
-        temperature_cell(row),
-        method_cell(row) + basis,
-        shown("n_samples", ",.0f") + drawn.times.format_map(row),
-        bound,
-        *(_interval(one, bound) if bracketed else _number(one.get("value")) for one in values),
-        _number(error),
-        source or "–",
-        _number(row["standard_error_instances"]),
-        _number(row["ess_median"]),
-        shown("ess_low_share", ".0%"),
-        shown("largest_weight_median", ".2f"),
-        shown("k_hat_median", ".2f"),
-        shown("k_hat_threshold", ".2f"),
-        k_hat_cell(above, undefined, int(row["n_instances"])),
-        shown("unique_share", ".0%"),
-    ]
+    return k_hat_cell(above, undefined, int(row["n_instances"]))

@@ -6,13 +6,14 @@ It is one that the numbers it stands among did not choose.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
 from beyond_perplexity.importance.estimate_wording import (
     TARGET,
     bounds_with_costs,
@@ -23,7 +24,7 @@ from beyond_perplexity.importance.estimate_wording import (
 )
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import find_estimator
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under, without_repeats
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.
 ESTIMATE_KEYS = ("model", "proposal", "method", "temperature", "beam_size")
@@ -31,6 +32,7 @@ _FREE_KEYS = list(ESTIMATE_KEYS[:3])  # without what may be chosen
 BY_VALIDATION = "the validation split"
 BY_NOTHING = "nothing: it is the only one"
 _SPEAKING = "Speaks for the model"
+_PARTS = {"no choice": "Needs no choice", "speaks": _SPEAKING, "strict": "Least strict bound"}
 _CHOICE_NOTE = (
     "Upper bounds at instance level. What needs no choice has no temperature and no size that "
     "the numbers of this split could have chosen: its bounds hold in expectation. "
@@ -39,11 +41,28 @@ _CHOICE_NOTE = (
     "that need no choice, which is one in expectation only where there is one alone. What has no "
     "effective samples (beam plus sampled tail) cannot say how far to trust it, and is not chosen."
 )
+MODEL_COLUMN, PROPOSAL_COLUMN = (
+    Column(name.capitalize(), text=True, of=name) for name in ("model", "proposal")
+)
+TEMPERATURE_COLUMN = Column("τ", text=True, of=temperature_cell)
+METHOD_COLUMN = Column("Method", text=True, of=method_cell)
 
 
-def estimate_key(row: dict[Hashable, Any]) -> tuple[str, ...]:
+def shown_size(row: Mapping[Any, Any]) -> str:
+    """Write K of an estimate, and what else its estimator has it times."""
+    if pd.isna(row["n_samples"]):
+        return EN_DASH
+    return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
+
+
+def estimate_key(row: Mapping[Any, Any]) -> tuple[str, ...]:
     """Return what an estimate is of, `ESTIMATE_KEYS`; null and NaN are alike."""
     return tuple("" if pd.isna(row[name]) else str(row[name]) for name in ESTIMATE_KEYS)
+
+
+def by_estimate(rows: pd.DataFrame) -> dict[tuple[str, ...], dict[Any, Any]]:
+    """Return the rows of a table by `estimate_key`."""
+    return {estimate_key(row): row for row in rows.to_dict("records")}
 
 
 def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
@@ -71,17 +90,18 @@ def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> p
     stochastic bound, or none that was also estimated on validation, has no row.
     """
     bounds, found = _trusted(estimates), []
-    known = None if choices is None else _trusted(choices)
+    known = None if choices is None else by_estimate(_trusted(choices))
     for model in dict.fromkeys(estimates["model"]):
-        own = bounds[bounds["model"] == model]
+        own, chosen_by = bounds[bounds["model"] == model], BY_VALIDATION
         if known is None:
-            free = without_choice(own)
-            chosen_by = BY_NOTHING if len(free) == 1 else f"itself, the lowest of {len(free)}"
-            place = None if free.empty else free["value"].idxmin()
+            own = without_choice(own)
+            values = own["value"]
+            chosen_by = BY_NOTHING if len(own) == 1 else f"itself, the lowest of {len(own)}"
         else:
-            place, chosen_by = _by_validation(own, known), BY_VALIDATION
-        if place is not None:
-            found.append(estimates.loc[[place]].assign(chosen_by=chosen_by))
+            keys = zip(own.index, map(estimate_key, own.to_dict("records")), strict=True)
+            values = pd.Series({i: known[key]["value"] for i, key in keys if key in known})
+        if len(values):
+            found.append(estimates.loc[[values.idxmin()]].assign(chosen_by=chosen_by))
     if not found:
         raise NothingToShowError(_unbounded(estimates["model"].unique()))
     return pd.concat(found, ignore_index=True)
@@ -99,71 +119,46 @@ def models_left_out(estimates: pd.DataFrame, chosen: pd.DataFrame) -> str:
     return f" Left out: {_unbounded(lacking)}." if lacking else ""
 
 
-def _by_validation(own: pd.DataFrame, choices: pd.DataFrame) -> Any:
-    """Return the place of the estimate that is lowest on the validation split."""
-    values = {estimate_key(row): row["value"] for row in choices.to_dict("records")}
-    places = zip(own.index, map(estimate_key, own.to_dict("records")), strict=True)
-    known = {place: values[key] for place, key in places if key in values}
-    return min(known, key=lambda place: known[place]) if known else None
-
-
-def _numbers(row: dict[Hashable, Any], valid: float | None) -> list[str]:
-    error, source = sampling_error(row)
-    known = [valid, row["value"], error]
-    shown = ["–" if one is None or pd.isna(one) else f"{one:,.1f}" for one in known]
-    return [*shown, source or "–"]
-
-
-def _part(title: str, rows: pd.DataFrame, valid: dict[tuple[str, ...], float]) -> list[list[str]]:
-    """Lay out the rows of a part of the table, whose title stands in the first of them."""
-    found: list[list[str]] = []
-    for row in rows.to_dict("records"):
-        first = title if not found else ""
-        numbers = _numbers(row, valid.get(estimate_key(row)))
-        names = [str(row["model"]), str(row["proposal"]), method_cell(row), temperature_cell(row)]
-        found.append([first, *names, *numbers, row.get("chosen_by", "–")])
-    return found
-
-
 def choice_table(estimates: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out first what needs no choice, then what the validation split chooses, then strict."""
-    bounds = finite_bounds(estimates, [STOCHASTIC])
     by_value = ["model", "value"]
+    bounds = finite_bounds(estimates, [STOCHASTIC])
     free = without_choice(bounds).sort_values(by_value, kind="stable")
     chosen = choose_estimates(estimates, choices)
-    values = (
-        {}
-        if choices is None
-        else {
-            estimate_key(row): float(row["value"])
-            for row in finite_bounds(choices, [STOCHASTIC]).to_dict("records")
-        }
-    )
     strict = finite_bounds(estimates, [STRICT]).sort_values(by_value, kind="stable")
     least = strict.drop_duplicates("model").assign(
         chosen_by="itself: the least strict bound is one"
     )
+    whole = pd.concat([free, chosen, least], keys=_PARTS, names=["part"]).reset_index("part")
+    known = {} if choices is None else by_estimate(finite_bounds(choices, [STOCHASTIC]))
     rows = [
-        *_part("Needs no choice", free, values),
-        *_part(_SPEAKING, chosen, values),
-        *_part("Least strict bound", least, values),
+        {
+            **row,
+            "title": _PARTS[row["part"]],
+            "valid": known.get(estimate_key(row), {}).get("value"),
+            "chosen_by": EN_DASH if row["part"] == "no choice" else row["chosen_by"],
+        }
+        for row in whole.to_dict("records")
     ]
     columns = [
-        *(Column(title, text=True) for title in ("", "Model", "Proposal", "Method", "τ")),
-        Column("on validation", group="Perplexity"),
-        Column("on this split", group="Perplexity"),
-        Column("± over samples", group="Perplexity"),
-        Column("by", group="Perplexity", text=True),
-        Column("Chosen by", text=True),
+        Column("", text=True, of="title"),
+        *(MODEL_COLUMN, PROPOSAL_COLUMN, METHOD_COLUMN, TEMPERATURE_COLUMN),
+        *under(
+            "Perplexity",
+            Column("on validation", of="valid", form=",.1f"),
+            Column("on this split", of="value", form=",.1f"),
+            Column("± over samples", of=lambda row: sampling_error(row)[0], form=",.1f"),
+            Column("by", text=True, of=lambda row: sampling_error(row)[1] or EN_DASH),
+        ),
+        Column("Chosen by", text=True, of="chosen_by"),
     ]
-    whole = pd.concat([free, chosen, least], keys=["no choice", "speaks", "strict"], names=["part"])
-    return Table(
+    return lay_out(
         "importance-choice",
         "Which number to report",
         _CHOICE_NOTE + models_left_out(estimates, chosen),
         columns,
-        rows,
-        whole.reset_index("part"),
+        without_repeats(rows, "title"),
+        whole,
     )
 
 
@@ -180,56 +175,33 @@ NEEDED = (
     "of their number; where the error is by bootstrap it may be too small, and that number is a "
     "least one (≥)."
 )
+_GAP_COLUMN = Column("Gap, nats a token", of="gap", form=".3f")
+_ERROR_COLUMN = Column("Standard error, nats a token", of="error", form=".4f")
 
 
-def _size(row: dict[Any, Any]) -> str:
-    if pd.isna(row["n_samples"]):
-        return "–"
-    return f"{row['n_samples']:,.0f}" + find_estimator(row["method"]).times.format_map(row)
-
-
-def _needed(row: dict[Any, Any]) -> str:
+def _needed(row: Mapping[Any, Any]) -> str:
     if math.isnan(row["needed"]):
-        return "–"
+        return EN_DASH
     least = "≥ " if row["error_by"] == "bootstrap" else ""
     return f"{least}{row['needed']:,.0f}"
-
-
-def _shown(value: float, form: str) -> str:
-    return "–" if pd.isna(value) else format(value, form)
 
 
 def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) -> Table:
     """Lay out what every bound is worth and what it cost."""
     found = bounds_with_costs(estimates, costs)
-    ordered = found.sort_values(["model", "gap"], kind="stable")
-    rows = [
-        [
-            str(row["model"]),
-            str(row["proposal"]),
-            temperature_cell(row),
-            method_cell(row),
-            _size(row),
-            str(row["bound"]),
-            _shown(row["gap"], ".3f"),
-            _shown(row["seconds"], ".3g"),
-            f"{row['evaluations_p']:,}",
-            f"{row['evaluations_q']:,}",
-            _shown(row["error"], ".4f"),
-            _needed(row),
-        ]
-        for row in ordered.to_dict("records")
-    ]
     columns = [
-        *(Column(title, text=True) for title in ("Model", "Proposal", "τ", "Method")),
-        Column("K"),
-        Column("Bound", text=True),
-        Column("Gap, nats a token"),
-        Column("seconds", group="Cost of an instance"),
-        Column("of p", group="Cost of an instance"),
-        Column("of q", group="Cost of an instance"),
-        Column("Standard error, nats a token"),
-        Column(f"K for ± {TARGET:g}"),
+        *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN, METHOD_COLUMN),
+        Column("K", of=shown_size),
+        Column("Bound", text=True, of="bound"),
+        _GAP_COLUMN,
+        *under(
+            "Cost of an instance",
+            Column("seconds", of="seconds", form=".3g"),
+            Column("of p", of="evaluations_p", form=","),
+            Column("of q", of="evaluations_q", form=","),
+        ),
+        _ERROR_COLUMN,
+        Column(f"K for ± {TARGET:g}", of=_needed),
     ]
     note = (
         "Gap: to the best of all bounds of the model, which is chosen by these numbers, so that "
@@ -237,20 +209,20 @@ def costs_table(estimates: pd.DataFrame, costs: pd.DataFrame, labels: Labels) ->
         "all temperatures; of beams that of the largest is charged to all: one search gives them."
     )
     title = "What bounds are worth and what they cost"
-    return Table("importance-costs", title, note, columns, rows, ordered)
+    ordered = found.sort_values(["model", "gap"], kind="stable")
+    return lay_out("importance-costs", title, note, columns, ordered)
 
 
-def _advice(row: dict[Any, Any]) -> str:
+def _advice(row: Mapping[Any, Any]) -> str:
     """Say in a line which estimator to use for a model."""
     title = find_estimator(row["method"]).title
     degrees = "" if pd.isna(row["temperature"]) else f" at τ = {row['temperature']:g}"
-    runs = not pd.isna(row["replicates"])
     needed = "more than can be told from these samples"
     if not math.isnan(row["needed"]):
-        one = row["needed"] == 1
-        needed = f"{_needed(row)} {'run' if runs else 'sample'}{'' if one else 's'}"
+        unit = "sample" if pd.isna(row["replicates"]) else "run"
+        needed = f"{_needed(row)} {unit}{'' if row['needed'] == 1 else 's'}"
     return (
-        f"{title} with {row['proposal']}{degrees}, K = {_size(row)}; "
+        f"{title} with {row['proposal']}{degrees}, K = {shown_size(row)}; "
         f"± {TARGET:g} nats a token takes {needed}"
     )
 
@@ -259,36 +231,129 @@ def advice_table(
     estimates: pd.DataFrame, costs: pd.DataFrame, choices: pd.DataFrame | None, labels: Labels
 ) -> Table:
     """Say in a line for each model which estimator, temperature and K to use."""
-    found = bounds_with_costs(estimates, costs)
-    known = {estimate_key(row): row for row in found.to_dict("records")}
+    known = by_estimate(bounds_with_costs(estimates, costs))
     chosen = choose_estimates(estimates, choices)
-    advised = [
+    rows = [
         {**known[estimate_key(row)], "chosen_by": row["chosen_by"]}
         for row in chosen.to_dict("records")
     ]
-    rows = [
-        [
-            str(row["model"]),
-            _advice(row),
-            _shown(row["gap"], ".3f"),
-            _shown(row["error"], ".4f"),
-            _shown(row["seconds"], ".3g"),
-            str(row["chosen_by"]),
-        ]
-        for row in advised
-    ]
     columns = [
-        Column("Model", text=True),
-        Column("Use", wraps=True, text=True),
-        Column("Gap, nats a token"),
-        Column("Standard error, nats a token"),
-        Column("Seconds of an instance"),
-        Column("Chosen by", text=True),
+        MODEL_COLUMN,
+        Column("Use", wraps=True, text=True, of="advice"),
+        *(_GAP_COLUMN, _ERROR_COLUMN),
+        Column("Seconds of an instance", of="seconds", form=".3g"),
+        Column("Chosen by", text=True, of="chosen_by"),
     ]
     note = (
         "The estimator that speaks for the model (see the table that chooses it); among those that "
         f"are as good the cheapest stands in the table of costs. {COST_WORDS} {NEEDED}"
         f"{models_left_out(estimates, chosen)}"
     )
-    whole = pd.DataFrame([{**row, "advice": _advice(row)} for row in advised])
-    return Table("importance-advice", "Which estimator to use", note, columns, rows, whole)
+    advised = [{**row, "advice": _advice(row)} for row in rows]
+    return lay_out("importance-advice", "Which estimator to use", note, columns, advised)
+
+
+# ---- gaps on simulated documents ----
+
+
+def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
+    """Lay out log p of simulated documents from both sides, for every setting."""
+    held = gaps[gaps["forward"].notna()]
+    if held.empty:
+        raise NothingToShowError(
+            "there are no gaps: every simulated document was cut at "
+            "importance.bidirectional.maximum_words; raise it"
+        )
+    rows = held.to_dict("records")
+    ranges = gap_ranges(rows)
+    missed = int(held["n_missed"].sum())
+    support = (
+        f"Proposals gave q = 0 to the latents of {missed} documents, which no sample can find. "
+        if missed
+        else "No proposal gave q = 0 to the latents of a document. "
+    )
+    without = ", ".join(
+        str(name) for name in dict.fromkeys(gaps["model"]) if name not in set(held["model"])
+    )
+    return lay_out(
+        "importance-gaps",
+        "Gaps on documents that the models generated (bidirectional Monte Carlo)",
+        "Nats per token. Cross-entropy at most: from log p̂ of draws; at least: from draws among "
+        "which are the latents that the document was generated with, a draw from the posterior; in "
+        "expectation the true value is between both. Gap: their difference ± its standard error "
+        "over documents. It lacks: by how much the first may be off, against the best estimates of "
+        "the model from above and from below, chosen by their own numbers. Bracket: made of the "
+        "draws alone, as on real documents; the last column says what the others show of it. "
+        f"{support}Behind /: documents that were empty, or cut at "
+        "importance.bidirectional.maximum_words, and do not count."
+        + (f" Every document of {without} was cut or empty." if without else ""),
+        _gap_columns(),
+        [{**row, "beside": one} for row, one in zip(rows, ranges, strict=True)],
+        held.assign(
+            lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
+        ),
+    )
+
+
+def _gap_columns() -> list[Column]:
+    return [
+        *(MODEL_COLUMN, PROPOSAL_COLUMN, TEMPERATURE_COLUMN),
+        Column("Method", text=True, of=lambda row: find_estimator(row["method"]).title),
+        Column(
+            "K",
+            of=lambda row: (
+                f"{row['n_samples']:,.0f}" + (f" × {row['runs']:.0f}" if row["runs"] > 1 else "")
+            ),
+        ),
+        Column(
+            "Documents",
+            of=lambda row: (
+                f"{row['n_documents']:.0f}" + (f"/{row['n_cut']:.0f}" if row["n_cut"] else "")
+            ),
+        ),
+        *under(
+            "Cross-entropy",
+            Column("at least", of="reverse", form=_shown),
+            Column("at most", of="forward", form=_shown),
+            Column(
+                "gap",
+                of=lambda row: (
+                    _shown(row["gap"])
+                    + ("" if pd.isna(row["gap_error"]) else f" ± {row['gap_error']:.3f}")
+                ),
+            ),
+        ),
+        *under(
+            "It lacks",
+            Column("at least", of="beside", form=lambda one: _shown(max(one.least, 0.0))),
+            Column("at most", of="beside", form=lambda one: _shown(one.most)),
+        ),
+        Column("Effective samples", of="ess_median", form=".1f"),
+        Column("Bracket", text=True, of=_if_bracketed(lambda row: " to ".join(_ends(row, _shown)))),
+        Column("Label", text=True, of=_if_bracketed(lambda row: row["bracket_bound"])),
+        Column(
+            "The bracket",
+            text=True,
+            of=_if_bracketed(lambda row: row["beside"].verdict(*_ends(row, float))),
+        ),
+    ]
+
+
+def _shown(value: float) -> str:
+    if pd.isna(value) or value == -float("inf"):
+        return EN_DASH
+    return "∞" if value == float("inf") else f"{value:.3f}"
+
+
+def _ends(row: Mapping[Any, Any], write: Callable[[float], Any]) -> list[Any]:
+    return [write(row[f"bracket_{end}"]) for end in ("low", "high")]
+
+
+def _if_bracketed(show: Callable[[Mapping[Any, Any]], str]) -> Callable[[Mapping[Any, Any]], str]:
+    """Show something of a row that has a bracket and says of what."""
+
+    def shown(row: Mapping[Any, Any]) -> str:
+        known = not (pd.isna(row["bracket_low"]) or pd.isna(row["bracket_bound"]))
+        return str(show(row)) if known else EN_DASH
+
+    return shown

@@ -1,21 +1,27 @@
-"""What latents are found, and which words they help with."""
+"""What latent variables are found, which words they help with, and what they bring in all."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from beyond_perplexity.corpus.latent_instances import document_of
-from beyond_perplexity.errors import NothingToShowError
+from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import ratio_interval, sum_groups
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.importance_choice import (
+    MODEL_COLUMN,
+    choose_estimates,
+    estimate_key,
+    models_left_out,
+)
+from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under
 
 _COUNTS = ["annotated", "found", "matched", "same_entity"]
 _SOURCES = {"posterior": "under the posterior", "proposal": "of the proposal itself"}
@@ -51,6 +57,22 @@ _WORDS_NOTE = (
 )
 
 
+_BESIDE_NOTE = (
+    "On the same instances, in the same vocabulary, with the same T. Difference: cross-entropy "
+    "with latent variables less that without; below 0 they help. The perplexity with latent "
+    "variables is a stochastic upper bound: the true difference is, in expectation, not above "
+    "the one that is shown. The interval is over groups (pages where whole pages were split, "
+    "else documents) by the jackknife with Student's quantiles; there is none with fewer than "
+    f"{EFFECTIVE_GROUPS} effective groups. It is about these trained models, and knows of the "
+    "instances only, not of the samples. Unknown penalized: each unknown word that is generated"
+    " is charged for the types that it may be; a model that copies words says which one it is "
+    "and is not charged for copies: where one does, this pair of numbers compares and the other"
+    " does not. An instance that is a sentence is scored alone by both, though models without "
+    "latent variables were trained on documents, whose end is seldom the end of their first "
+    "sentence."
+)
+
+
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else math.nan
 
@@ -82,56 +104,60 @@ def _agreement(rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     }
 
 
+def _unit(model: str, labels: Labels) -> str:
+    """Return what an instance of a model is, a document where its family is not known."""
+    family = labels.families.get(model, model)
+    return FAMILIES[family].unit if family in FAMILIES else "document"
+
+
 def _percent(value: float) -> str:
-    return "–" if math.isnan(value) else f"{100 * value:.1f}"
+    return EN_DASH if math.isnan(value) else f"{100 * value:.1f}"
 
 
 def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     """Lay out how far latents agree with the annotation."""
     if posteriors.empty:
         raise NothingToShowError("there are no latents to compare; draw more instances")
-    records, rows = [], []
     keys = ["model", "proposal", "source"]
-    for (model, proposal, source), group in posteriors.groupby(keys, sort=False):
-        family = labels.families.get(str(model), str(model))
-        unit = FAMILIES[family].unit if family in FAMILIES else "document"
-        method = _METHODS[group["method"].iloc[0]]
-        found: dict[str, Any] = {
-            "model": model,
-            "proposal": proposal,
-            "source": source,
-            "method": method,
+    records = [
+        {
+            **dict(zip(keys, key, strict=True)),
+            "method": _METHODS[group["method"].iloc[0]],
+            "n_samples": int(group["n_samples"].max()),
+            **_agreement(group, _unit(str(key[0]), labels)),
         }
-        found |= {"n_samples": int(group["n_samples"].max()), **_agreement(group, unit)}
-        records.append(found)
-        effective = found["effective_median"]
-        interval = f"{_percent(found['f1_low'])} to {_percent(found['f1_high'])}"
-        rows.append(
-            [
-                str(model),
-                f"{proposal}, {_SOURCES[str(source)]}",
-                f"{found['n_samples']:,} {method}",
-                "–" if pd.isna(effective) else f"{effective:,.1f}",
-                str(found["structure"]),
-                f"{found['annotated']:,.0f}",
-                f"{found['found']:,.1f}",
-                *(_percent(found[name]) for name in ("precision", "recall", "f1")),
-                "–" if math.isnan(found["f1_low"]) else interval,
-                _percent(found["entity_accuracy"]),
-            ]
-        )
+        for key, group in posteriors.groupby(keys, sort=False)
+    ]
     columns = [
-        *(Column(title, text=True) for title in ("Model", "Latents", "From")),
-        Column("Effective, median"),
-        Column("of", group="Spans", text=True),
-        Column("annotated", group="Spans"),
-        Column("found", group="Spans"),
-        *(Column(title, group="Agreement, %") for title in ("precision", "recall", "F1")),
-        Column("95% interval", group="Agreement, %"),
-        Column("Right entity, %"),
+        MODEL_COLUMN,
+        Column(
+            "Latents", text=True, of=lambda row: f"{row['proposal']}, {_SOURCES[row['source']]}"
+        ),
+        Column("From", text=True, of=lambda row: f"{row['n_samples']:,} {row['method']}"),
+        Column("Effective, median", of="effective_median", form=",.1f"),
+        *under(
+            "Spans",
+            Column("of", text=True, of="structure"),
+            Column("annotated", of="annotated", form=",.0f"),
+            Column("found", of="found", form=",.1f"),
+        ),
+        *under(
+            "Agreement, %",
+            *(Column(name, of=name, form=_percent) for name in ("precision", "recall")),
+            Column("F1", of="f1", form=_percent),
+            Column(
+                "95% interval",
+                of=lambda r: (
+                    EN_DASH
+                    if math.isnan(r["f1_low"])
+                    else f"{_percent(r['f1_low'])} to {_percent(r['f1_high'])}"
+                ),
+            ),
+        ),
+        Column("Right entity, %", of="entity_accuracy", form=_percent),
     ]
     title = "Latents under the posterior and of the proposals, against the annotation"
-    return Table("importance-latents", title, _LATENTS_NOTE, columns, rows, pd.DataFrame(records))
+    return lay_out("importance-latents", title, _LATENTS_NOTE, columns, records)
 
 
 # ---- words ----
@@ -182,22 +208,161 @@ def _word_records(
 
 def words_table(posteriors: pd.DataFrame, beside: pd.DataFrame | None, labels: Labels) -> Table:
     """Lay out perplexity of words inside annotated mentions and of the others."""
-    records = list(_word_records(posteriors, beside, labels))
-    rows = []
-    for found in records:
-        cells = [found["model"], found["by"]]
-        for name in ("inside", "outside", "words"):
-            value = found[f"perplexity_{name}"]
-            cells += [f"{found[f'n_{name}']:,}"] if name != "words" else []
-            cells.append("–" if math.isnan(value) else f"{value:,.1f}")
-        ends = -found["log_likelihood_end"] / found["n_end"]
-        rows.append([*map(str, cells), f"{ends:.2f}"])
+    classes = {"inside": "Words inside mentions", "outside": "Other words"}
     columns = [
-        *(Column(title, text=True) for title in ("Instances of", "Scored by")),
-        *(Column(title, group="Words inside mentions") for title in ("words", "perplexity")),
-        *(Column(title, group="Other words") for title in ("words", "perplexity")),
-        Column("perplexity", group="All words"),
-        Column("nats each", group="Ends"),
+        Column("Instances of", text=True, of="model"),
+        Column("Scored by", text=True, of="by"),
+        *(
+            column
+            for name, title in classes.items()
+            for column in under(
+                title,
+                Column("words", of=f"n_{name}", form=","),
+                Column("perplexity", of=f"perplexity_{name}", form=",.1f"),
+            )
+        ),
+        Column("perplexity", "All words", of="perplexity_words", form=",.1f"),
+        Column(
+            "nats each",
+            "Ends",
+            of=lambda row: -row["log_likelihood_end"] / row["n_end"],
+            form=".2f",
+        ),
     ]
     title = "Words inside annotated mentions and other words"
-    return Table("importance-words", title, _WORDS_NOTE, columns, rows, pd.DataFrame(records))
+    records = list(_word_records(posteriors, beside, labels))
+    return lay_out("importance-words", title, _WORDS_NOTE, columns, records)
+
+
+# ---- beside models without latent variables ----
+
+
+def paired_instances(
+    row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame
+) -> pd.DataFrame:
+    """Put log p̂ of a latent model (``estimated``) beside log p of another, instance by instance.
+
+    Takes a row of ``estimates``, ``importance_diagnostics`` and ``instance_scores`` of one model;
+    refuses other instances or another T.
+    """
+    same = np.ones(len(instances), bool)
+    for name in ("model", "proposal", "method", "temperature"):
+        held = instances[name]
+        same &= (held.isna() if pd.isna(row[name]) else held == row[name]).to_numpy()
+    own = instances.loc[same, ["instance_id", "n_tokens", "log_likelihood"]]
+    own = own.rename(columns={"log_likelihood": "estimated", "n_tokens": "t"})
+    joined = scores.merge(own, on="instance_id", how="outer", validate="one_to_one")
+    if len(joined) != len(scores) or len(joined) != len(own):
+        raise InputError(
+            f"{row['model']} and {scores['beside'].iloc[0]} are of different instances "
+            f"({len(own)} and {len(scores)}); score the latter again"
+        )
+    if (joined["t"] != joined["n_tokens"]).any():
+        raise InputError(
+            f"{row['model']} and {scores['beside'].iloc[0]} count different tokens; score the "
+            "latter again"
+        )
+    return joined
+
+
+def compare_beside(
+    row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, estimates: pd.DataFrame
+) -> dict[str, Any]:
+    """Compare a latent model with another by pairs of instances, as `paired_instances` takes them.
+
+    The difference is cross-entropy of the former less that of the latter, nats a token, over
+    groups; penalized perplexities have ln U for each unknown word that is generated (NaN: not
+    known).
+    """
+    joined = paired_instances(row, instances, scores)
+    less = joined["log_likelihood"] - joined["estimated"]
+    groups, lengths = joined["group"].to_numpy(), joined["n_tokens"].to_numpy()
+    gap, tokens = sum_groups(groups, less.to_numpy(), lengths)
+    held = ratio_interval(gap, tokens)
+    total, types = joined["n_tokens"].sum(), row["unknown_types"]
+    own, other = (-joined[name].sum() / total for name in ("estimated", "log_likelihood"))
+    charge = math.nan if pd.isna(types) else math.log(max(1, types))
+    charged = other + charge * joined["n_unknown"].sum() / total
+    names = ("model", "proposal", "method", "temperature", "bound", "n_tokens", "n_instances")
+    return {
+        **{name: row[name] for name in names},
+        "chosen_by": row["chosen_by"],
+        "perplexity": math.exp(own),
+        "beside": str(scores["beside"].iloc[0]),
+        "perplexity_beside": math.exp(other),
+        "penalized": _penalized(row, estimates),
+        "penalized_beside": math.exp(charged),
+        "difference": held.value,
+        "low": held.low,
+        "high": held.high,
+        "standard_error": held.standard_error,
+        "groups": held.groups,
+        "groups_effective": held.effective,
+    }
+
+
+def _penalized(row: dict[Any, Any], estimates: pd.DataFrame) -> float:
+    """Return the unknown-penalized perplexity of an estimate; NaN where it is not known."""
+    others = estimates[
+        (estimates["measure"] == "unknown_penalized_perplexity")
+        & (estimates["aggregation"] == "instance")
+    ]
+    key = estimate_key(row)
+    values = [one["value"] for one in others.to_dict("records") if estimate_key(one) == key]
+    return float(values[0]) if values and values[0] is not None else math.nan
+
+
+def _estimated_by(row: Mapping[Any, Any]) -> str:
+    degrees = "" if pd.isna(row["temperature"]) else f", τ = {row['temperature']:g}"
+    return f"{row['proposal']}, {row['method'].replace('_', ' ')}{degrees}"
+
+
+def beside_table(
+    estimates: pd.DataFrame,
+    instances: pd.DataFrame,
+    beside: pd.DataFrame,
+    choices: pd.DataFrame | None,
+    labels: Labels,
+) -> Table:
+    """Lay out what the latent variables of each model bring."""
+    with_rows = estimates[estimates["method"].isin(set(instances["method"]))]
+    speaking = choose_estimates(with_rows, choices)
+    chosen = {row["model"]: row for row in speaking.to_dict("records")}
+    found = [
+        compare_beside(row, instances[instances["model"] == model], scores, estimates)
+        for (model, _), scores in beside.groupby(["model", "beside"], sort=False)
+        if (row := chosen.get(str(model)))
+    ]
+    columns = [
+        *under(
+            "With latent variables",
+            Column("model", text=True, of="model"),
+            Column("by", text=True, of=_estimated_by),
+            Column("perplexity", of="perplexity", form=",.1f"),
+            Column("unknown penalized", of="penalized", form=",.1f"),
+        ),
+        *under(
+            "Without",
+            Column("model", text=True, of="beside", form=labels.model),
+            Column("perplexity", of="perplexity_beside", form=",.1f"),
+            Column("unknown penalized", of="penalized_beside", form=",.1f"),
+        ),
+        *under(
+            "Difference of cross-entropies",
+            Column("nats a token", of="difference", form="+.3f"),
+            Column(
+                "95% interval",
+                of=lambda r: (
+                    EN_DASH if math.isnan(r["low"]) else f"{r['low']:+.3f} to {r['high']:+.3f}"
+                ),
+            ),
+        ),
+        *under(
+            "Groups",
+            Column("all", of="groups"),
+            Column("effective", of="groups_effective", form=".1f"),
+        ),
+        Column("Chosen by", text=True, of="chosen_by"),
+    ]
+    note = _BESIDE_NOTE + models_left_out(estimates, speaking)
+    return lay_out("importance-beside", "What the latent variables bring", note, columns, found)

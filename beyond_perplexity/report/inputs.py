@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.figures import Exhibit
 from beyond_perplexity.schemas.columns import schema_name
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.shards import check_schema, from_ranges
@@ -74,8 +74,7 @@ INPUTS: Rows[Input] = {
     ),
     "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
     "beside": Input(
-        "scores of models without latent variables on the same instances",
-        "draws:INSTANCE_SCORES",
+        "scores of models without latent variables on the same instances", "draws:INSTANCE_SCORES"
     ),
     "costs": Input("seconds of every job that draws", "draws:DRAW_COSTS"),
     "posteriors": Input("latents under the posterior and under every proposal", "draws:POSTERIOR"),
@@ -97,8 +96,7 @@ INPUTS: Rows[Input] = {
     "latents": Input("latents of an instance of every model, JSON", lists=True),
     "contrasts": Input("contrastive entropy of every model", "contrastive:CONTRASTS"),
     "contrast_differences": Input(
-        "differences of models in contrastive entropy",
-        "contrastive:CONTRAST_DIFFERENCES",
+        "differences of models in contrastive entropy", "contrastive:CONTRAST_DIFFERENCES"
     ),
     "pair_contrasts": Input(
         "brought pairs under every model, in a folder with the name of the pairs",
@@ -114,16 +112,14 @@ INPUTS: Rows[Input] = {
     "given_lengths": Input("perplexity given the lengths of every model without likelihood, JSON"),
     "semantics": Input("measures of the predictions of every model", "semantics:SEMANTICS"),
     "semantic_differences": Input(
-        "differences of models in these measures",
-        "semantics:SEMANTIC_DIFFERENCES",
+        "differences of models in these measures", "semantics:SEMANTIC_DIFFERENCES"
     ),
     "semantic_correlations": Input(
         "correlations of these measures", "semantics:SEMANTIC_CORRELATIONS"
     ),
     "probes": Input("what every evaluator notices", "semantics:PROBES"),
     "human_correlations": Input(
-        "correlations of every evaluator with human scores",
-        "semantics:HUMAN_CORRELATIONS",
+        "correlations of every evaluator with human scores", "semantics:HUMAN_CORRELATIONS"
     ),
     "human_scores": Input("the pairs behind them", "semantics:HUMAN_SCORES"),
     "relation_measures": Input(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -43,99 +44,12 @@ _CODE_POINT = (
     r'{\ifdefined\Umathchar\symbol{"#1}\else\texttt{U+#1}\fi}'
 )
 
-_MARKS = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "[": "{[}",  # at the beginning of a row it, and *, would belong to the line end before
-    "*": "{*}",
-    "`": r"\textasciigrave{}",  # no ligature
-    '"': r"\texttt{\char34}",  # curled, and a shorthand of babel, otherwise
-    "|": r"\textbar{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "\N{MINUS SIGN}": "$-$",
-    "∞": r"$\infty$",
-    "±": r"$\pm$",
-    "½": r"$\frac{1}{2}$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "†": r"\textdagger{}",
-    "◇": r"$\diamond$",
-    "·": r"$\cdot$",
-    "×": r"$\times$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "≠": r"$\neq$",
-    "≈": r"$\approx$",
-    "≪": r"$\ll$",
-    "≫": r"$\gg$",
-    "√": r"$\surd$",
-    "↑": r"$\uparrow$",
-    "↓": r"$\downarrow$",
-    "→": r"$\rightarrow$",
-    "←": r"$\leftarrow$",
-    "²": "$^{2}$",
-    "³": "$^{3}$",
-    "°": r"$^{\circ}$",
-    "‘": "{`}",
-    "’": "'",
-    "“": "{``}",
-    "”": "{''}",
-    "‐": "-",
-    "§": r"\S{}",
-    "©": r"\copyright{}",
-    "µ": r"$\mu$",
-    "ß": r"\ss{}",
-    "æ": r"\ae{}",
-    "Æ": r"\AE{}",
-    "œ": r"\oe{}",
-    "Œ": r"\OE{}",
-    "ø": r"\o{}",
-    "Ø": r"\O{}",
-    "ł": r"\l{}",
-    "Ł": r"\L{}",
-    "ı": r"\i{}",
-    "ς": r"$\varsigma$",
-    "\N{REPLACEMENT CHARACTER}": "?",
-}
-# By the code point of the combining mark.
-_ACCENTS = {
-    0x300: "`",
-    0x301: "'",
-    0x302: "^",
-    0x303: "~",
-    0x304: "=",
-    0x306: "u ",
-    0x307: ".",
-    0x308: '"',
-    0x30A: "r ",
-    0x30B: "H ",
-    0x30C: "v ",
-    0x323: "d ",
-    0x327: "c ",
-    0x331: "b ",
-}
+_WRITTEN = tomllib.loads(Path(__file__).with_name("latex.toml").read_text(encoding="utf-8"))
+_MARKS, _ACCENTS, _LATIN = (_WRITTEN[name] for name in ("marks", "accents", "latin"))
 _DOTLESS = {"i": r"\i", "j": r"\j"}
 _GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|"
     "upsilon|phi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
-)
-# Greek letters that LaTeX has no command for, as they look like Latin ones.
-_LATIN = dict(
-    zip(
-        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a7\u03bf",
-        "ABEZHIKMNOPTXo",
-        strict=True,
-    )
 )
 # What would melt into another mark with itself after it.
 _MELTING = set("-',?!")
@@ -189,18 +103,10 @@ def _beside(table: Table, room: int) -> Iterator[Table]:
     chosen = list(keys)
     for place in _places(table)[len(keys) :]:
         if len(chosen) > len(keys) and _row_letters([letters[p] for p in [*chosen, place]]) > room:
-            yield _chosen(table, chosen)
+            yield table.chosen(chosen)
             chosen = list(keys)
         chosen.append(place)
-    yield _chosen(table, chosen)
-
-
-def _chosen(table: Table, places: Sequence[int]) -> Table:
-    return replace(
-        table,
-        columns=[table.columns[place] for place in places],
-        rows=[[row[place] for place in places] for row in table.rows],
-    )
+    yield table.chosen(chosen)
 
 
 def _below(table: Table, turned: bool) -> Iterator[Table]:
@@ -314,7 +220,7 @@ def escape_latex(text: str) -> str:
     """Escape text so that LaTeX prints it as it is; ASCII on one line."""
     marks: list[str] = []  # as they are seen: an accent with its letter
     for mark in normalize("NFC", printable(text)):
-        if ord(mark) in _ACCENTS and marks and len(marks[-1]) == 1 and marks[-1].isascii():
+        if mark in _ACCENTS and marks and len(marks[-1]) == 1 and marks[-1].isascii():
             marks[-1] += mark
         else:
             marks.append(mark)
@@ -329,11 +235,11 @@ def _written(mark: str) -> str:
         return _MARKS.get(mark, mark)
     parts = normalize("NFD", mark)
     letter, accents = parts[0], parts[1:]
-    if not (accents and letter.isascii() and all(ord(accent) in _ACCENTS for accent in accents)):
+    if not (accents and letter.isascii() and all(accent in _ACCENTS for accent in accents)):
         return _greek(mark) or rf"\bpunicode{{{ord(mark):04X}}}"
     shown = _DOTLESS.get(letter, _MARKS.get(letter, letter))
     for accent in accents:
-        shown = rf"\{_ACCENTS[ord(accent)].strip()}{{{shown}}}"
+        shown = rf"\{_ACCENTS[accent].strip()}{{{shown}}}"
     return shown
 
 

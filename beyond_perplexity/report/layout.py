@@ -1,50 +1,24 @@
-"""A table for a reader, as HTML, plain text and CSV; `report.latex` has it as LaTeX."""
+"""A table for a reader, as HTML, plain text and CSV; `report.latex` has it as LaTeX.
+
+A column says what it shows of a row, so that a table is a list of columns and the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import groupby
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.foreign_text import (
-    escape_html,
-    printable,
-    safe_cell,
-)
+from beyond_perplexity.foreign_text import printable, safe_cell
 
 PUBLISHED_COLUMN = "published"
 NOTHING_COLUMN = "nothing_to_show"  # the only one where there is nothing, with the reason
-STYLE = """
-:root { color-scheme: light dark; }
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; padding: 0 1rem;
-  max-width: 110rem; overflow-wrap: anywhere; }
-p, dl, ul, caption .note { max-width: min(68rem, 90vw); }
-caption .note { display: block; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: 1rem 0; }
-caption { caption-side: top; text-align: left; padding-bottom: .6rem; }
-th, td { padding: .25rem .7rem; text-align: right; white-space: nowrap; }
-th { font-weight: 600; vertical-align: bottom; }
-th.text, td.text { text-align: left; }
-th.wraps, td.wraps { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-td.wraps { min-width: 13rem; }
-th.group { text-align: center; border-bottom: 1px solid #9995; }
-thead tr:last-child th { border-bottom: 2px solid currentColor; }
-tbody tr:nth-child(even) { background: #8881; }
-tbody tr.marked { background: #6AAED644; }
-td.published, th.published { color: #777; font-style: italic; }
-.wide { overflow-x: auto; }
-.note { color: #777; font-size: .9em; }
-.figures { display: grid; gap: 1.5rem; }
-.figures { grid-template-columns: repeat(auto-fit, minmax(min(24rem, 100%), 1fr)); }
-figure { margin: 0; }
-figure.wide { grid-column: 1 / -1; }
-figure img { background: #fff; max-width: 100%; border-radius: 4px; }
-figure h3 { margin: 0 0 .3rem; }
-dt { font-weight: 600; margin-top: .6rem; }
-summary { cursor: pointer; }
-"""
+EN_DASH = "–"
 
 
 @dataclass(frozen=True)
@@ -56,6 +30,21 @@ class Column:
     text: bool = False  # Whether it holds text (left) rather than numbers (right)
     published: bool = False  # Whether its values are the paper's and not this run's
     wraps: bool = False  # Whether it holds passages, which are broken into lines
+    of: str | Callable[..., Any] = ""  # What it holds of a row: a key of it, or a function
+    # How that is written: a function, or a format, with which an unknown number is `EN_DASH`
+    form: str | Callable[[Any], str] = str
+
+    def cell(self, row: Any) -> str:
+        """Write what the column shows of a row."""
+        value = self.of(row) if callable(self.of) else row[self.of]
+        if callable(self.form):
+            return self.form(value)
+        return EN_DASH if pd.isna(value) else format(value, self.form)
+
+
+def under(group: str, *columns: Column) -> list[Column]:
+    """Put columns under one heading."""
+    return [replace(column, group=group) for column in columns]
 
 
 @dataclass(frozen=True)
@@ -82,12 +71,53 @@ class Table:
         kept = [place for place, one in enumerate(self.columns) if not one.published or one.wraps]
         names = [str(name) for name in self.tidy.columns]
         return replace(
-            self,
-            columns=[self.columns[place] for place in kept],
-            rows=[[row[place] for place in kept] for row in self.rows],
+            self.chosen(kept),
             tidy=self.tidy[[name for name in names if not name.startswith(PUBLISHED_COLUMN)]],
             published_note="",
         )
+
+    def chosen(self, places: Sequence[int]) -> Table:
+        """Take some of the columns."""
+        return replace(
+            self,
+            columns=[self.columns[place] for place in places],
+            rows=[[row[place] for place in places] for row in self.rows],
+        )
+
+
+def lay_out(
+    name: str,
+    title: str,
+    note: str,
+    columns: Sequence[Column],
+    rows: pd.DataFrame | Iterable[Any],
+    tidy: pd.DataFrame | None = None,
+    **more: Any,
+) -> Table:
+    """Make a table of rows by what its columns show of them; `tidy` is the rows without it."""
+    held = rows.to_dict("records") if isinstance(rows, pd.DataFrame) else list(rows)
+    if tidy is None:
+        tidy = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(held)
+    cells = [[column.cell(row) for column in columns] for row in held]
+    return Table(name, title, note, columns, cells, tidy, **more)
+
+
+def without_repeats(rows: Iterable[dict[Any, Any]], *keys: str) -> list[dict[Any, Any]]:
+    """Empty the texts of keys where a row has the same as the one before."""
+    found, before = [], None
+    for row in rows:
+        held = tuple(row[key] for key in keys)
+        found.append(row | dict.fromkeys(keys, "") if held == before else row)
+        before = held
+    return found
+
+
+def empty_table(name: str, title: str, reason: str) -> Table:
+    """Make the table that stands where there is nothing to show, and says why."""
+    rows = pd.DataFrame({NOTHING_COLUMN: [reason]})
+    return lay_out(
+        name, title, "", [Column("Nothing to show", wraps=True, of=NOTHING_COLUMN)], rows
+    )
 
 
 def neighbours(columns: Sequence[Column]) -> list[tuple[str, int]]:
@@ -96,72 +126,53 @@ def neighbours(columns: Sequence[Column]) -> list[tuple[str, int]]:
     return [(name if isinstance(name, str) else "", len(list(run))) for name, run in runs]
 
 
+@cache
+def _templates(markup: bool) -> Any:
+    """Open the folder of templates; with markup every value is escaped that is none itself."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # late: start-up
+
+    return Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        autoescape=markup,
+        finalize=(lambda value: printable(value) if type(value) is str else value)
+        if markup
+        else None,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def render(template: str, **given: Any) -> str:
+    """Fill a template of this package: of HTML with text that is escaped, of others as it is."""
+    folder = _templates(template.endswith(".html"))
+    return str(folder.get_template(Path(template).name).render(**given))
+
+
 def to_html_table(table: Table) -> str:
     """Write a table as an HTML ``table`` element with its caption."""
-    lines = ["<div class='wide'><table>"]
-    note = f"<span class='note'>{escape_html(table.note)}</span>" if table.note else ""
-    lines.append(f"<caption><strong>{escape_html(table.title)}</strong>{note}</caption><thead>")
-    if any(column.group for column in table.columns):
-        cells = [
-            f"<th class='group' colspan='{width}' scope='colgroup'>{escape_html(name)}</th>"
-            if name
-            else "<td></td>"
-            for name, width in neighbours(table.columns)
-        ]
-        lines.append(f"<tr>{''.join(cells)}</tr>")
-    titles = [
-        f"<th{_classes(column)} scope='col'>{escape_html(column.title)}</th>"
-        for column in table.columns
-    ]
-    lines.append(f"<tr>{''.join(titles)}</tr></thead><tbody>")
-    for place, row in enumerate(table.rows):
-        cells = [
-            f"<td{_classes(column)}>{escape_html(cell)}</td>"
-            for column, cell in zip(table.columns, row, strict=True)
-        ]
-        mark = " class='marked'" if place in table.marked else ""
-        lines.append(f"<tr{mark}>{''.join(cells)}</tr>")
-    lines.append("</tbody></table></div>")
-    return "\n".join(lines)
-
-
-def empty_table(name: str, title: str, reason: str) -> Table:
-    """Make the table that stands where there is nothing to show, and says why."""
-    rows = pd.DataFrame({NOTHING_COLUMN: [reason]})
-    return Table(name, title, "", [Column("Nothing to show", wraps=True)], [[reason]], rows)
-
-
-def _classes(column: Column) -> str:
-    names = [name for name in ("text", "published", "wraps") if getattr(column, name)]
-    direction = " dir='auto'" if column.wraps else ""
-    return (f" class='{' '.join(names)}'" if names else "") + direction
+    return render("templates/table.html", table=table, groups=neighbours(table.columns))
 
 
 def html_page(title: str, body: str) -> str:
-    """Wrap a body into a page that needs no other file."""
-    return (
-        "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
-        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
-        f"<title>{escape_html(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
+    """Wrap a body, which is markup, into a page that needs no other file."""
+    return render("templates/page.html", title=title, body=body)
 
 
 def to_text(table: Table) -> str:
     """Write a table as aligned plain text, for a terminal; headings of groups are left out."""
-    header = [column.title for column in table.columns]
-    rows = [header, *([printable(cell) for cell in row] for row in table.rows)]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(header))]
-
-    def line(row: Sequence[str]) -> str:
-        cells = [
-            cell.ljust(width) if column.text or column.wraps else cell.rjust(width)
-            for column, cell, width in zip(table.columns, row, widths, strict=True)
-        ]
-        return "  ".join(cells).rstrip()
-
-    ruler = "  ".join("-" * width for width in widths)
-    return "\n".join([line(header), ruler, *(line(row) for row in rows[1:])])
+    rows = [[column.title for column in table.columns]]
+    rows += [[printable(cell) for cell in row] for row in table.rows]
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    rows.insert(1, ["-" * width for width in widths])
+    sides = ["<" if column.text or column.wraps else ">" for column in table.columns]
+    return "\n".join(
+        "  ".join(
+            f"{cell:{side}{width}}" for cell, side, width in zip(row, sides, widths, strict=True)
+        ).rstrip()
+        for row in rows
+    )
 
 
 def csv_text(frame: pd.DataFrame) -> str:

@@ -1,9 +1,10 @@
-"""Tables 2, 3, 5 and 6 of the tendencies paper, and the distances in raw text, from measures."""
+"""Tables 2 to 6 of the tendencies paper, and the distances in raw text, from measures."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,21 +14,26 @@ from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels, parse_source
 from beyond_perplexity.figures.numbers import (
     STAR_NOTE,
+    WITHHELD,
+    reason_withheld,
     shown,
     shown_interval,
     shown_range,
     shown_share,
     shown_signed,
     stars,
-)
-from beyond_perplexity.figures.verdicts import (
-    WITHHELD,
-    reason_withheld,
     too_few_permutations,
     verdict_mark,
 )
-from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.report.published import CITATION, COLUMN, is_published, published
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.published import (
+    COLUMN,
+    OWN,
+    PAPER,
+    PUBLISHED_NOTE,
+    is_published,
+    published,
+)
 from beyond_perplexity.tendencies.definitions import (
     SHARE_NOUNS,
     SHARES,
@@ -38,29 +44,22 @@ from beyond_perplexity.tendencies.definitions import (
     tendencies_of,
 )
 
-
-class _Share(NamedTuple):
-    title: str
-    heading: str = ""  # of a column; empty for what only the page of a comparison shows
-
-
 # By the measure; the human text's own ends in ``_reference``.
-_TOLD = {
-    "unknown_share": _Share("Tokens read as unknown", "read as unknown"),
-    "unfinished_share": _Share("Documents that did not end by themselves", "unfinished"),
-    "duplicate_share": _Share("Documents that repeat an earlier one", "duplicates"),
-    "training_8grams": _Share(
-        "8 tokens in a row that stand in the training text", "copied 8-grams"
-    ),
-    "cut_share": _Share("Documents cut at the longest length"),
-    "fragment_share": _Share("Fragments: documents without the end of a sentence"),
+TEXT_TITLES = {
+    "unknown_share": "Tokens read as unknown",
+    "unfinished_share": "Documents that did not end by themselves",
+    "duplicate_share": "Documents that repeat an earlier one",
+    "training_8grams": "8 tokens in a row that stand in the training text",
+    "cut_share": "Documents cut at the longest length",
+    "fragment_share": "Fragments: documents without the end of a sentence",
 }
-TEXT_TITLES = {measure: share.title for measure, share in _TOLD.items()}
-TEXT_SHARES = {measure: share.heading for measure, share in _TOLD.items() if share.heading}
+# The columns of those that not only the page of a comparison shows.
+TEXT_SHARES = dict(
+    zip(
+        TEXT_TITLES, ("read as unknown", "unfinished", "duplicates", "copied 8-grams"), strict=False
+    )
+)
 
-
-OWN, PAPER = "this run", "published"
-PUBLISHED_NOTE = f"Columns '{PAPER}': {CITATION}, on 1M documents of English Wikipedia."
 DOCUMENT_ROWS = tendencies_of("length", "share")
 FLOOR_NOTE = (
     "First row: the floor, the mean distance of two human texts of the same size, read in the same "
@@ -136,11 +135,8 @@ MEASURED_TABLES = {
         f"Table 3: Distances of length, {SHARE_NOUNS}",
         f"KS: Kolmogorov-Smirnov distance to the test set, over documents; {SHARE_NOUNS} "
         "as a share of a document's tokens.",
-        (
-            *(
-                Measured(name, row.distance, f"{row.title} KS")
-                for name, row in DOCUMENT_ROWS.items()
-            ),
+        tuple(
+            Measured(name, row.distance, f"{row.title} KS") for name, row in DOCUMENT_ROWS.items()
         ),
     ),
     5: Specification(
@@ -164,11 +160,9 @@ MEASURED_TABLES = {
         "Table 6: Mean of the samples minus mean of the test set",
         f"Length in tokens; {SHARE_NOUNS} as a share of a document's tokens. The test of a "
         "difference of means is two-sided. First row: the means of the human text.",
-        (
-            *(
-                Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
-                for name, row in DOCUMENT_ROWS.items()
-            ),
+        tuple(
+            Measured(name, "mean_difference", row.title, 4 if name in SHARES else 3)
+            for name, row in DOCUMENT_ROWS.items()
         ),
         human="mean_reference",
     ),
@@ -191,7 +185,8 @@ RAW_TABLE = Specification(
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 
-_Found = Mapping[tuple[str, str, str], dict[str, Any]]
+_Key = tuple[str, str, str]  # source, tendency, measure
+_Found = Mapping[_Key, dict[str, Any]]
 
 
 def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
@@ -212,16 +207,6 @@ def _tidy_row(row: Mapping[Any, Any], labels: Labels) -> dict[str, Any]:
     }
 
 
-def _heads(specification: Specification) -> list[Column]:
-    heads = [Column(name, text=True) for name in ("Model", "Decoding", "Read in")]
-    heads += [
-        Column(part, column.heading, published=part == PAPER)
-        for column in specification.columns
-        for part in _parts(specification, column)
-    ]
-    return [*heads, *(Column(name, "Share of the text") for name in TEXT_SHARES.values())]
-
-
 def _parts(specification: Specification, column: Measured) -> list[str]:
     """Name the columns of a quantity."""
     floored, ranked = is_distance(column.measure), column.measure in RANKS_OF
@@ -229,70 +214,81 @@ def _parts(specification: Specification, column: Measured) -> list[str]:
     return [OWN, *[EXCESS] * floored, *[INTERVAL, RANKED] * ranked, *[PAPER] * in_paper]
 
 
-def _cells(found: _Found, source: str, column: Measured) -> dict[str, str]:
-    """Write a quantity of a source, by the name of the column."""
-    row = found.get((source, *column.key))
-    if row is None:
-        return {}
-    ranks = (column.tendency, RANKS_OF.get(column.measure, ""))
-    paper = shown(row[COLUMN], column.digits)
-    return {
-        OWN: shown(row["value"], column.digits) + row["mark"],
-        EXCESS: shown_signed(row[EXCESS], column.digits),
-        INTERVAL: shown_interval(row["low"], row["high"]),
-        RANKED: shown_range(_each(found, [source], ranks, "value"), _COUNT),
-        PAPER: paper + row[f"{COLUMN}_stars"] if paper else "",
-    }
+@dataclass(frozen=True)
+class _Line:
+    """A row of a table: a body of text, or human text as some bodies are compared with it."""
+
+    found: _Found
+    sources: Sequence[str]
+    human: str = ""  # What human text has of a quantity; empty for a body
+
+    @property
+    def names(self) -> tuple[str, str, str]:
+        """Model, decoding, and what the text is read in."""
+        row = next(row for key, row in self.found.items() if key[0] == self.sources[0])
+        title = "Human text against itself" if self.human == FLOOR else "Human text"
+        own = (title, "") if self.human else (row["model"], row["decoding"])
+        return (*own, str(row["vocabulary"] or ""))
+
+    def each(self, key: tuple[str, str], column: str = "value") -> list[float]:
+        """List what a column has of a quantity of the line's sources."""
+        keys = ((source, *key) for source in self.sources)
+        return [self.found[one][column] for one in keys if one in self.found]
+
+    def share(self, measure: str) -> str:
+        """Write a share of the text."""
+        name = f"{measure}_reference" if self.human else measure
+        return shown_range(self.each((TEXT, name)), shown_share)
+
+    def cells(self, column: Measured) -> dict[str, str]:
+        """Write a quantity, by the name of the column."""
+        write, ranks = partial(shown, digits=column.digits), RANKS_OF.get(column.measure, "")
+        if self.human == FLOOR:
+            return {OWN: shown_range(self.each(column.key, FLOOR), write)}
+        if self.human:
+            own = (column.tendency, self.human.format(measure=column.measure))
+            first = _Line(self.found, self.sources[:1])
+            low, high = (first.each(own, end) or [math.nan] for end in ("low", "high"))
+            ranked = self.each((column.tendency, f"{ranks}_reference"))
+            return {
+                OWN: shown_range(self.each(own), write),
+                INTERVAL: shown_interval(low[0], high[0]),
+                RANKED: shown_range(ranked, _COUNT),
+            }
+        row = self.found.get((self.sources[0], *column.key))
+        if row is None:
+            return {}
+        paper = write(row[COLUMN])
+        return {
+            OWN: write(row["value"]) + row["mark"],
+            EXCESS: shown_signed(row[EXCESS], column.digits),
+            INTERVAL: shown_interval(row["low"], row["high"]),
+            RANKED: shown_range(self.each((column.tendency, ranks)), _COUNT),
+            PAPER: paper + row[f"{COLUMN}_stars"] if paper else "",
+        }
 
 
-def _human_rows(
-    specification: Specification, found: _Found, sources: Iterable[str]
-) -> list[list[str]]:
-    """Make the first rows, one for each vocabulary that human text is read in."""
-    groups: dict[str, list[str]] = {}
-    for source in sources:
-        groups.setdefault(_read_in(found, source), []).append(source)
-    title = "Human text against itself" if specification.human == FLOOR else "Human text"
-    rows = []
-    for vocabulary, members in groups.items():
-        cells = [title, "", vocabulary]
-        for column in specification.columns:
-            own = _human_cells(specification, found, members, column)
-            cells += [own.get(part, "") for part in _parts(specification, column)]
-        cells += [_share(found, members, f"{measure}_reference") for measure in TEXT_SHARES]
-        rows.append(cells)
-    return rows
-
-
-def _human_cells(
-    specification: Specification, found: _Found, members: Sequence[str], column: Measured
-) -> dict[str, str]:
-    """Write what the human text has of a quantity, by the name of the column."""
-    write = partial(shown, digits=column.digits)
-    if specification.human == FLOOR:
-        return {OWN: shown_range(_each(found, members, column.key, FLOOR), write)}
-    own = (column.tendency, specification.human.format(measure=column.measure))
-    ranks = (column.tendency, f"{RANKS_OF.get(column.measure)}_reference")
-    low, high = (_each(found, members[:1], own, end) or [math.nan] for end in ("low", "high"))
-    return {
-        OWN: shown_range(_each(found, members, own, "value"), write),
-        INTERVAL: shown_interval(low[0], high[0]),
-        RANKED: shown_range(_each(found, members, ranks, "value"), _COUNT),
-    }
-
-
-def _each(found: _Found, sources: Sequence[str], key: tuple[str, str], column: str) -> list[float]:
-    """List what a column has of a quantity of some sources."""
-    keys = ((source, *key) for source in sources)
-    return [found[one][column] for one in keys if one in found]
-
-
-def _read_in(found: _Found, source: str) -> str:
-    return next(str(row["vocabulary"] or "") for key, row in found.items() if key[0] == source)
-
-
-def _share(found: _Found, sources: Sequence[str], measure: str) -> str:
-    return shown_range(_each(found, sources, (TEXT, measure), "value"), shown_share)
+def _columns(specification: Specification) -> list[Column]:
+    names = enumerate(("Model", "Decoding", "Read in"))
+    quantities = (
+        Column(
+            part,
+            column.heading,
+            published=part == PAPER,
+            of=lambda line, column=column, part=part: line.cells(column).get(part, ""),
+        )
+        for column in specification.columns
+        for part in _parts(specification, column)
+    )
+    shares = (
+        Column(title, of=lambda line, measure=measure: line.share(measure))
+        for measure, title in TEXT_SHARES.items()
+    )
+    return [
+        *(Column(name, text=True, of=lambda line, at=at: line.names[at]) for at, name in names),
+        *quantities,
+        *under("Share of the text", *shares),
+    ]
 
 
 def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
@@ -333,21 +329,20 @@ def measured_table(specification: Specification, measures: pd.DataFrame, labels:
         (row["source"], row["tendency"], row["measure"]): _tidy_row(row, labels)
         for row in measures.to_dict("records")
     }
-    body = _human_rows(specification, found, sources)
-    for source in sources:
-        model, decoding = parse_source(source)
-        cells = [labels.model(model), labels.decoding(decoding), _read_in(found, source)]
-        for column in columns:
-            own = _cells(found, source, column)
-            cells += [own.get(part, "") for part in _parts(specification, column)]
-        body.append(cells + [_share(found, [source], measure) for measure in TEXT_SHARES])
+    lines = [_Line(found, [source]) for source in sources]
+    groups: dict[str, list[str]] = {}
+    for line in lines:
+        groups.setdefault(line.names[2], []).extend(line.sources)
+    human = [_Line(found, members, specification.human) for members in groups.values()]
     kept = [column.key for column in columns] + [(TEXT, measure) for measure in TEXT_SHARES]
     kept += [(c.tendency, RANKS_OF[c.measure]) for c in columns if c.measure in RANKS_OF]
     keys = ((source, *key) for source in sources for key in kept)
     tidy = pd.DataFrame([found[key] for key in keys if key in found])
-    note = _note(specification, found)
-    printed = PUBLISHED_NOTE if specification.of_paper else ""
-    return Table(name, specification.title, note, _heads(specification), body, tidy, printed)
+    note, printed = _note(specification, found), PUBLISHED_NOTE * specification.of_paper
+    heads = _columns(specification)
+    return lay_out(
+        name, specification.title, note, heads, [*human, *lines], tidy, published_note=printed
+    )
 
 
 def _note(specification: Specification, found: _Found) -> str:
@@ -359,7 +354,8 @@ def _note(specification: Specification, found: _Found) -> str:
     return " ".join(filter(None, [*said, _withheld(found, specification.columns)]))
 
 
-table_2, table_3, table_5, table_6, raw_distances = (
-    partial(measured_table, specification)
-    for specification in (*MEASURED_TABLES.values(), RAW_TABLE)
-)
+table_2 = partial(measured_table, MEASURED_TABLES[2])
+table_3 = partial(measured_table, MEASURED_TABLES[3])
+table_5 = partial(measured_table, MEASURED_TABLES[5])
+table_6 = partial(measured_table, MEASURED_TABLES[6])
+raw_distances = partial(measured_table, RAW_TABLE)

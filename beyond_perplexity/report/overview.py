@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence, Sized
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -16,9 +16,10 @@ from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
 from beyond_perplexity.importance.ways_to_draw import load_estimators
+from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice
-from beyond_perplexity.report.tables import RAW_BITS, SPELLED, ByteBits, bits_per_byte
+from beyond_perplexity.report.layout import render
 from beyond_perplexity.report.tendency_findings import (
     LAWS_OF_UNITS,
     Compared,
@@ -32,121 +33,30 @@ from beyond_perplexity.report.tendency_findings import (
 TRAINED_HERE = {"counted", "trained", "latent"}  # kinds of families
 LINE = 2000
 
-# Snakemake centres its first page, so that what is wider than the window begins under the sidebar,
-# and draws the graph of all rules beside it.
-PAGE_TITLE = """Language models beyond one perplexity number
-============================================
-
-.. raw:: html
-
-   <style>
-   #rulegraph {display: none}
-   .items-center.justify-center.overflow-auto {align-items: flex-start; min-width: 0}
-   .items-center.justify-center.overflow-auto {justify-content: flex-start}
-   .grow.items-start, .grow.items-start > .py-2 {min-width: 0; max-width: 100%}
-   .prose.max-w-lg {max-width: 56rem}
-   .prose table {display: block; overflow-x: auto}
-   @media (max-width: 700px) {
-   .w-screen.h-screen {flex-direction: column; overflow-x: hidden}
-   nav.h-screen {width: 100%; height: auto; flex: none}
-   }
-   </style>
-"""
-
-DISTANCES_TEXT = r"""How far is generated text from human text?
-------------------------------------------
-
-{images}
-Each distance is 0 for the same distribution and at most 1 (MMD: 1.41), and never quite 0 for finite
-texts: the first rows say how far human text is from itself at the same size. Stars: significant at
-p < 0.005 (\*\*) or p < 0.05 (\*) in a permutation test, adjusted for all tests of a body; †: no
-sound verdict is possible, for the reason that the tables name.
-
-{tables}
-Of every body of text: how many of its distances have a star, its largest excess (distance minus
-floor); shares of tokens that are read as unknown, of documents that did not end, of repeated
-documents, and of 8-grams that stand in the training text.
-
-{main_table}
-"""
-
-CORPUS_TEXT = """In *{name}* {law}.
-
-Two human texts of as many documents, tokens and groups, read in the same vocabulary, are not 0
-apart: only what a body has above that floor, the excess, tells something of the model. The farthest
-body is that which stands out most by the width of the floor's band. {power}
-
-{tendencies}
-
-No test of a tendency sees a copied text; the largest shares:
-
-{shares}
-
-"""
-
-LIKELIHOODS_TEXT = """How likely is human text under the models?
-------------------------------------------
-
-Perplexity of the test split; the end of a document is predicted and counted, its beginning is not.
-Models of different vocabularies compare in bits per byte of one corpus: there a word that a closed
-vocabulary lacks is spelled too, by a character model that is blind to the sentence, and of subwords
-one segmentation is counted, which is an upper bound. Brackets: 95% interval over documents, or
-pages where the split keeps them whole. An unsmoothed n-gram model gives unseen n-grams no
-probability, so that its perplexity is infinite.
-
-{perplexities}
-"""
-
-LATENT_TEXT = """How likely is human text under models with latent variables?
--------------------------------------------------------------
-
-{meaning}
-
-{estimates}
-"""
-
 MEANING = """Their likelihood cannot be summed. Each estimate is a stochastic upper bound of the
 perplexity, the looser the fewer effective samples there are: {stochastic}. First stands the lowest
 of those that need no choice of a temperature or a size; of several it is chosen among these few.
 Then the lowest over proposals and temperatures, which is no bound in expectation. {strict}"""
 
-
-# What begins the section of a paper, and the sentence of its finding on the first page.
+# The sentence of the finding of a paper that the first page is told of.
 FOUND_TEXTS = {
     "contrastive": (
-        """How well do the models tell text from noise?
---------------------------------------------
-
-Contrastive entropy (H_C) is what a model's log score loses when words of the test text are replaced
-or exchanged at random: higher is better among models of one scale.
-""",
         "*{about}* tells text from noise best: {quantity}, {value}, the highest of {of} models "
-        "with a likelihood.",
+        "with a likelihood."
     ),
     "semantics": (
-        """Does what the models predict mean what is there?
-------------------------------------------------
-
-Each model is asked for the next word after every true beginning of a sentence; the predicted words
-are compared with the true ones by their overlap, by vectors of words and by sentence encoders.
-""",
         "Of {of} measures of meaning {found} order some pair of models otherwise than "
-        "cross-entropy on the same sentences does.",
+        "cross-entropy on the same sentences does."
     ),
     "relations": (
-        """How do all these measures go together?
---------------------------------------
-
-Perplexity, contrastive entropy, the meaning of predictions and the distance of generated text to
-human text, of the same models.
-""",
         "Of {of} pairs of models, each in a measure and under a decoding, {found} surely stand in "
-        "another order than by bits per byte (both orders with a probability of at least 0.95).",
+        "another order than by bits per byte (both orders with a probability of at least 0.95)."
     ),
 }
 
 
-def _list_table(rows: Sequence[Sequence[str]]) -> str:
+def list_table(rows: Sequence[Sequence[str]]) -> str:
+    """Write rows as a table of reStructuredText, the first as its header."""
     if len(rows) < 2:
         return "Nothing was counted."
     lines = [".. list-table::", "   :header-rows: 1", ""]
@@ -267,9 +177,7 @@ def _described(corpora: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _compared(
-    corpora: Mapping[str, Mapping[str, Any]],
-    compared: Sequence[Compared],
-    kinds: Collection[str],
+    corpora: Mapping[str, Mapping[str, Any]], compared: Sequence[Compared], kinds: Collection[str]
 ) -> str:
     described = f"Corpora: {_described(corpora)}."
     if not compared:
@@ -288,23 +196,27 @@ def _compared(
     )
 
 
-def _distances(compared: Sequence[Compared], figures: Sequence[str | Path]) -> str:
-    tables = [
-        CORPUS_TEXT.format(
-            name=escape_rst(one.name),
-            law=LAWS_OF_UNITS.get(one.unit, "how the splits were made is not known"),
-            power=power_line(one),
-            tendencies=_list_table(tendency_table(one)),
-            shares=_list_table(shares_table(one.measures)),
-        )
-        for one in compared
-    ]
-    table = main_table(pd.concat([one.measures for one in compared], ignore_index=True))
-    return DISTANCES_TEXT.format(
-        tables="".join(tables),
-        main_table=_list_table(table),
-        images="\n".join(line for figure in figures for line in _image(figure)),
-    )
+def _distances(
+    compared: Sequence[Compared], figures: Sequence[str | Path]
+) -> dict[str, object] | None:
+    """Lay out what the first page has of the distances of generated text."""
+    if not compared:
+        return None
+    measures = pd.concat([one.measures for one in compared], ignore_index=True)
+    return {
+        "images": "\n".join(line for figure in figures for line in _image(figure)),
+        "corpora": [
+            {
+                "name": escape_rst(one.name),
+                "law": LAWS_OF_UNITS.get(one.unit, "how the splits were made is not known"),
+                "power": power_line(one),
+                "tendencies": list_table(tendency_table(one)),
+                "shares": list_table(shares_table(one.measures)),
+            }
+            for one in compared
+        ],
+        "main_table": list_table(main_table(measures)),
+    }
 
 
 def _likeliest(perplexities: Mapping[str, Mapping[str, Any]]) -> str:
@@ -327,7 +239,7 @@ def answers(
 ) -> list[str]:
     """Say which text is nearest to human text, by corpus, and which model knows that best."""
     texts = [
-        f"Corpus *{escape_rst(one.name)}*: " * (len(compared) > 1) + said
+        _of_corpus(one.name, compared, said)
         for one in compared
         if (said := nearest_sentence(one.measures))
     ]
@@ -335,15 +247,8 @@ def answers(
     return [*texts, *[likely] * bool(likely)]
 
 
-def _found(paper: str, findings: Mapping[str, pd.DataFrame]) -> str:
-    text, template = FOUND_TEXTS[paper]
-    lines = [text]
-    for corpus, found in findings.items():
-        named = f"Corpus *{escape_rst(corpus)}*: " * (len(findings) > 1)
-        said = first_sentence(template, found)
-        table = f"All numbers with their verdicts: table *findings* of *{paper}*."
-        lines += [f"{named}{said} {table}\n"]
-    return "\n".join(lines)
+def _of_corpus(name: str, all_of_them: Sized, said: str) -> str:
+    return f"Corpus *{escape_rst(name)}*: " * (len(all_of_them) > 1) + said
 
 
 def render_overview(
@@ -362,15 +267,20 @@ def render_overview(
     schema ``estimates``, the main figure of each corpus (SVG, embedded), and findings by paper and
     corpus.
     """
-    parts = [PAGE_TITLE, *(f"{line}\n" for line in answers(compared, perplexities))]
-    parts.append(_compared(corpora, compared, kinds) + "\n")
-    if compared:
-        parts.append(_distances(compared, figures))
-    if perplexities:
-        table = _list_table(_perplexity_rows(perplexities))
-        parts.append(LIKELIHOODS_TEXT.format(perplexities=table))
-    if estimates is not None:
-        table = _list_table(_estimate_rows(estimates))
-        parts.append(LATENT_TEXT.format(meaning=_meaning(), estimates=table))
-    parts += [_found(paper, held) for paper in FOUND_TEXTS if (held := (findings or {}).get(paper))]
-    return "\n".join(parts)
+    return render(
+        "templates/overview.rst",
+        answers=answers(compared, perplexities),
+        described=_compared(corpora, compared, kinds),
+        distances=_distances(compared, figures),
+        perplexities=list_table(_perplexity_rows(perplexities)) if perplexities else "",
+        meaning=_meaning(),
+        estimates="" if estimates is None else list_table(_estimate_rows(estimates)),
+        found={
+            paper: [
+                _of_corpus(name, held, first_sentence(template, table))
+                for name, table in held.items()
+            ]
+            for paper, template in FOUND_TEXTS.items()
+            if (held := (findings or {}).get(paper))
+        },
+    )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
 from beyond_perplexity.storage.benchmarks import number_of, read_benchmarks
 
 RESOURCES_NOTE = (
@@ -18,10 +18,6 @@ RESOURCES_NOTE = (
     "Memory is that of the processes of the command (MB, sampled every 30 s and at the beginning: "
     "of short jobs it may be too small). CPUs is processor time by seconds."
 )
-_COLUMNS = [
-    *("rule", "jobs", "minutes_asked", "minutes_median", "minutes_most", "minutes_share"),
-    *("mb_asked", "mb_median", "mb_most", "mb_share", "cpus", "core_hours", "gpu_hours"),
-]
 
 
 def resources_table(folder: Path) -> Table:
@@ -30,33 +26,40 @@ def resources_table(folder: Path) -> Table:
     A row a rule, those with the most core hours first; numbers are missing where no file has them,
     as what was asked for is only in those of ``--benchmark-extended``.
     """
-    jobs = read_benchmarks(folder)
-    rows = [_row(rule, held) for rule, held in jobs.items() if held]
-    tidy = pd.DataFrame(rows, columns=_COLUMNS)
-    tidy = tidy.sort_values(["core_hours", "rule"], ascending=[False, True], ignore_index=True)
+    parts = ("asked", "median", "most")
     columns = [
-        Column("rule", text=True),
-        Column("jobs"),
-        *(Column(name, "minutes") for name in ("asked", "median", "most", "share")),
-        *(Column(name, "memory, MB") for name in ("asked", "median", "most", "share")),
-        *map(Column, ("CPUs", "core hours", "GPU hours")),
+        Column("rule", text=True, of="rule"),
+        Column("jobs", of="jobs", form=",.0f"),
+        *under(
+            "minutes",
+            *(Column(name, of=f"minutes_{name}", form=",.1f") for name in parts),
+            Column("share", of="minutes_share", form=".2f"),
+        ),
+        *under(
+            "memory, MB",
+            *(Column(name, of=f"mb_{name}", form=",.0f") for name in parts),
+            Column("share", of="mb_share", form=".2f"),
+        ),
+        Column("CPUs", of="cpus", form=".2f"),
+        Column("core hours", of="core_hours", form=",.1f"),
+        Column("GPU hours", of="gpu_hours", form=",.1f"),
     ]
-    shown = [[_cell(name, row[name]) for name in _COLUMNS] for row in tidy.to_dict("records")]
-    return Table("resources", "Time and memory of jobs", RESOURCES_NOTE, columns, shown, tidy)
+    rows = [_row(rule, held) for rule, held in read_benchmarks(folder).items() if held]
+    tidy = pd.DataFrame(rows, columns=[str(column.of) for column in columns])
+    tidy = tidy.sort_values(["core_hours", "rule"], ascending=[False, True], ignore_index=True)
+    return lay_out("resources", "Time and memory of jobs", RESOURCES_NOTE, columns, tidy)
 
 
 def _row(rule: str, jobs: list[dict[str, Any]]) -> dict[str, Any]:
-    seconds = [number_of(job, "s") or 0.0 for job in jobs]
-    busy = [number_of(job, "cpu_time") or 0.0 for job in jobs]
     asked = [job["resources"] if isinstance(job.get("resources"), dict) else {} for job in jobs]
+    seconds, busy = ([number_of(job, name) or 0.0 for job in jobs] for name in ("s", "cpu_time"))
     gpus = [number_of(held, "gpu") or 0.0 for held in asked]
+    memory = [number_of(job, "max_rss") for job in jobs]
     return {
         "rule": rule,
         "jobs": len(jobs),
         **_compared("minutes", [s / 60 for s in seconds], [number_of(a, "runtime") for a in asked]),
-        **_compared(
-            "mb", [number_of(j, "max_rss") for j in jobs], [number_of(a, "mem_mb") for a in asked]
-        ),
+        **_compared("mb", memory, [number_of(a, "mem_mb") for a in asked]),
         "cpus": sum(busy) / sum(seconds) if sum(seconds) else None,
         "core_hours": sum(busy) / 3600,
         "gpu_hours": sum(g * s for g, s in zip(gpus, seconds, strict=True)) / 3600,
@@ -75,15 +78,3 @@ def _compared(
         f"{name}_most": max(known, default=None),
         f"{name}_share": max(shares, default=None),
     }
-
-
-def _cell(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if pd.isna(value):
-        return "–"
-    if name.endswith("_share") or name == "cpus":
-        return f"{value:.2f}"
-    if name.startswith("minutes") or name.endswith("hours"):
-        return f"{value:,.1f}"
-    return f"{value:,.0f}"

@@ -19,13 +19,9 @@ from beyond_perplexity.figures.measure_names import (
 )
 from beyond_perplexity.report.findings import Answer, findings_table
 from beyond_perplexity.report.layout import Table
+from beyond_perplexity.report.published import PUBLISHED_SEMANTICS, published_lower, published_wins
 from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_tables import (
-    PUBLISHED_SEMANTICS,
-    published_lower,
-    published_wins,
-    scheduled_pairs,
-)
+from beyond_perplexity.report.semantic_tables import scheduled_pairs
 from beyond_perplexity.schemas.semantics import PREDICTED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 

@@ -1,15 +1,10 @@
-"""Tables I and II of the semantic evaluation paper with its values, and every measure.
-
-Its values are copied by hand, each of the validation and of the test split; similarities are
-multiplied by 100. What repeats and what contradicts itself in them is in `PUBLISHED_FAULTS`; all
-are given as printed. The text at hand names neither title nor authors: it is cited as "the paper".
-"""
+"""Tables I and II of the semantic evaluation paper with its values, and every measure."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 
@@ -26,38 +21,15 @@ from beyond_perplexity.figures.measure_names import (
     sort_splits,
 )
 from beyond_perplexity.figures.numbers import shown, shown_interval, shown_range, shown_share
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.published import PAPER_MEASURES, PAPER_MODELS, PUBLISHED_SEMANTICS
 from beyond_perplexity.schemas.semantics import PREDICTED, PROPER, SAMPLED, WORDS_EVALUATOR
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
 from beyond_perplexity.verdicts import facts_of
 
-PAPER_MEASURES = (
-    *("bleu_2", "bleu_3", "bleu_4", "cosine", "wmd"),
-    *("infersent", "skipthought", "transformer", "perplexity"),
-)
 # What the paper calls its models, by their family.
 _PAPER_FAMILIES = {"gru": "GRU", "lstm": "LSTM", "transformer-adaptive-softmax": "Transformer"}
 _SCHEDULED = "-SS"
-PAPER_MODELS = ("GRU", "GRU-SS", "LSTM", "LSTM-SS", "Transformer")
-PAPER_SPLITS = ("valid", "test")
-
-_PRINTED = {
-    "Table I (Penn Treebank)": """
-24.12/25.98 11.54/12.76 7.71/7.83 69.63/68.20 78.31/79.53 80.52/82.59 87.10/91.23 83.02/81.48 91.45/86.12
-26.40/26.11 12.79/13.14 8.56/9.51 72.59/74.19 80.93/80.16 88.48/90.10 92.14/93.72 85.09/82.02 87.21/82.08
-26.09/26.20 12.56/12.24 8.34/8.91 68.91/70.08 81.04/80.23 82.01/84.91 84.02/84.33 82.77/82.03 89.32/83.27
-27.90/28.63 13.15/13.87 8.80/9.04 73.59/72.48 81.43/82.78 84.42/85.06 90.28/91.70 86.10/86.24 84.71/81.11
-31.49/30.29 14.08/14.82 9.12/9.35 72.09/71.16 79.20/76.25 90.63/91.52 88.02/89.50 84.10/84.55 82.07/79.83
-""",  # noqa: E501  lines of the paper
-    "Table II (WikiText-2)": """
-16.24/16.63 7.02/7.71 4.09/4.68 65.30/63.08 74.95/75.49 76.91/78.02 81.27/79.43 80.22/82.76 148.62/132.90
-16.90/17.07 7.56/7.98 4.35/4.85 67.01/65.48 75.22/75.86 83.78/85.93 84.11/86.03 81.27/79.43 141.31/127.80
-16.58/16.84 7.31/7.76 4.09/4.68 64.15/61.59 76.71/78.03 80.02/76.37 81.90/79.68 81.26/81.52 150.02/137.11
-17.82/17.49 8.18/8.02 4.09/4.68 69.42/71.09 77.22/80.11 82.01/83.17 83.20/85.41 83.15/85.79 141.66/135.19
-17.49/17.83 7.25/7.70 3.59/3.85 69.24/72.47 76.95/78.20 82.12/88.28 80.43/84.69 87.35/85.71 120.31/117.98
-""",  # noqa: E501
-}
-
 PUBLISHED_FAULTS = (
     "In Table II BLEU-4 of GRU, LSTM and LSTM-SS is the same in both splits (4.09/4.68), and "
     "SkipThought of GRU is Transformer of GRU-SS (81.27/79.43). The caption of Table I says that "
@@ -65,29 +37,11 @@ PUBLISHED_FAULTS = (
     "scores lower: InferSent is below SkipThought in 15 of 20 cells, below Transformer in 11. The "
     "text has a cosine of .82 become .8; equation 13 makes .55 of it, and .88 of 1."
 )
-
-
-class PaperCell(NamedTuple):
-    """A printed pair of numbers, of validation and test, as printed."""
-
-    valid: float
-    test: float
-
-
-def _parse(text: str) -> dict[str, dict[str, PaperCell]]:
-    rows = [line.split() for line in text.strip().splitlines()]
-    cells = [[PaperCell(*map(float, cell.split("/"))) for cell in row] for row in rows]
-    return {
-        model: dict(zip(PAPER_MEASURES, row, strict=True))
-        for model, row in zip(PAPER_MODELS, cells, strict=True)
-    }
-
-
-PUBLISHED_SEMANTICS = {table: _parse(text) for table, text in _PRINTED.items()}
-# What a CSV calls them.
+# What a CSV calls the paper's tables.
 COLUMN_OF_TABLE = dict(
-    zip(_PRINTED, ("published_penn_treebank", "published_wikitext_2"), strict=True)
+    zip(PUBLISHED_SEMANTICS, ("published_penn_treebank", "published_wikitext_2"), strict=True)
 )
+_Models = Mapping[str, Mapping[str, Any]]
 
 
 def paper_model(description: Mapping[str, Any]) -> str | None:
@@ -103,7 +57,7 @@ def is_scheduled(description: Mapping[str, Any]) -> bool:
     return given not in (None, "none")
 
 
-def scheduled_pairs(models: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+def scheduled_pairs(models: _Models) -> list[tuple[str, str]]:
     """Pair models of one architecture and vocabulary: without scheduled sampling, with it."""
 
     def rest(description: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -117,34 +71,9 @@ def scheduled_pairs(models: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, 
     ]
 
 
-def published_wins(table: str) -> tuple[int, int]:
-    """Count the printed similarities that scheduled sampling makes higher, and all."""
-    held = PUBLISHED_SEMANTICS[table]
-    pairs = [
-        (held[name][measure][split], held[f"{name}-SS"][measure][split])
-        for name in ("GRU", "LSTM")
-        for measure in PAPER_MEASURES[:-1]
-        for split in range(len(PAPER_SPLITS))
-    ]
-    return sum(scheduled > plain for plain, scheduled in pairs), len(pairs)
-
-
-def published_lower(measure: str, than: str) -> tuple[int, int]:
-    """Count the printed cells in which a measure is below another, and all, of both tables."""
-    pairs = [
-        (row[measure][split], row[than][split])
-        for held in PUBLISHED_SEMANTICS.values()
-        for row in held.values()
-        for split in range(len(PAPER_SPLITS))
-    ]
-    return sum(one < two for one, two in pairs), len(pairs)
-
-
-_Models = Mapping[str, Mapping[str, Any]]
-
+_WORD_VECTORS = ("vectors", "word2vec")
 # The paper's columns: what they are called, families of evaluators that give them, the measure; of
 # InferSent that of equation 6 where an evaluator was trained for it, else the cosine.
-_WORD_VECTORS = ("vectors", "word2vec")
 PAPER_COLUMNS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "bleu_2": ("BLEU-2", (WORDS_EVALUATOR,), ("bleu_2",)),
     "bleu_3": ("BLEU-3", (WORDS_EVALUATOR,), ("bleu_3",)),
@@ -174,20 +103,19 @@ def _in_paper(column: str, value: float) -> float:
     return math.exp(value) if column == "perplexity" else 100 * value
 
 
-def _own_row(
+def _own_cells(
     rows: pd.DataFrame, names: Mapping[str, MeasureName], splits: Sequence[str]
-) -> list[str]:
-    cells = []
-    for column in PAPER_MEASURES:
-        evaluator, measure = names.get(column, ("", ""))
-        own = rows[(rows["evaluator"] == evaluator) & (rows["measure"] == measure)]
-        values = dict(zip(own["split"], own["value"], strict=True))
-        texts = [
-            shown(None if pd.isna(value) else _in_paper(column, value), 2) or "–"
-            for value in (values.get(split, math.nan) for split in splits)
-        ]
-        cells.append("" if column not in names else " / ".join(texts))
-    return cells
+) -> dict[str, str]:
+    """Write what the rows of a model have for each column of the paper."""
+    values = {
+        (r["evaluator"], r["measure"], r["split"]): r["value"] for r in rows.to_dict("records")
+    }
+    found = {}
+    for column, name in names.items():
+        own = (values.get((*name, split), math.nan) for split in splits)
+        texts = (shown(None if pd.isna(v) else _in_paper(column, v), 2) or "–" for v in own)
+        found[column] = " / ".join(texts)
+    return found
 
 
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
@@ -198,20 +126,23 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
     shown_split(semantics["split"])
     rows = semantics[semantics["kind"] == PREDICTED]
     names, splits = paper_names(rows, labels), sort_splits(rows["split"])
-    body = []
+    lines: list[dict[str, str]] = []
     for model in labels.sort_models(rows["model"]):
-        own = _own_row(rows[rows["model"] == model], names, splits)
-        body.append([labels.model(model), *["this run"] * labels.published, *own])
+        own = _own_cells(rows[rows["model"] == model], names, splits)
+        lines.append({"model": labels.model(model), "of": "this run", **own})
         counterpart = paper_model(models.get(model, {}))
-        for table, printed in PUBLISHED_SEMANTICS.items():
-            if counterpart and labels.published:
-                row = printed[counterpart]
-                cells = [f"{row[c].valid:.2f} / {row[c].test:.2f}" for c in PAPER_MEASURES]
-                body.append(["", f"{counterpart}, {table}", *cells])
-    heads = [
-        Column("Model", text=True),
-        *[Column("of", text=True)] * labels.published,
-        *(Column(PAPER_COLUMNS[column][0]) for column in PAPER_MEASURES),
+        for table, printed in PUBLISHED_SEMANTICS.items() if labels.published else ():
+            if counterpart:
+                pairs = printed[counterpart].items()
+                cells = {name: f"{cell.valid:.2f} / {cell.test:.2f}" for name, cell in pairs}
+                lines.append({"of": f"{counterpart}, {table}", **cells})
+    columns = [
+        Column(title, text=text, of=lambda line, key=key: line.get(key, ""))
+        for key, title, text in (
+            ("model", "Model", True),
+            *[("of", "of", True)] * labels.published,
+            *((name, PAPER_COLUMNS[name][0], False) for name in PAPER_MEASURES),
+        )
     ]
     evaluators = "; ".join(
         f"{PAPER_COLUMNS[column][0]} by {evaluator_title(name, labels)}"
@@ -226,13 +157,13 @@ def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Tab
         f"these sentences' words in their documents. {evaluators}. Without floors these numbers "
         "say little: see the table of all measures."
     )
-    tidy = _paper_tidy(rows, names, models)
     title = "Tables I and II: predictions against targets"
     said = (
         "Tables I and II are the paper's, with evaluators of its own: compare the pattern, not the "
         f"digits. {PUBLISHED_FAULTS}"
     )
-    return Table("semantics_paper", title, note, heads, body, tidy, said)
+    tidy = _paper_tidy(rows, names, models)
+    return lay_out("semantics_paper", title, note, columns, lines, tidy, published_note=said)
 
 
 def _paper_tidy(
@@ -262,6 +193,12 @@ def _paper_tidy(
 
 
 # ---- all measures ----
+
+
+def _range(measure: str) -> str:
+    row = MEASURES[measure]
+    high = "∞" if math.isinf(row.high) else shown(row.high, 2)
+    return f"{shown(row.low, 2) or '0'} to {high}"
 
 
 def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
@@ -302,26 +239,38 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     for evaluator, measure in sort_measures(rows["name"]):
         if measure in MEASURES:
             owners.setdefault(measure, {})[evaluator_title(evaluator, labels)] = None
-    body, tidy = [], []
-    for measure, held in owners.items():
-        row, floors = MEASURES[measure], rows.loc[rows["measure"] == measure, "floor"]
-        equation = f" (equation {row.equation})" if row.equation else ""
-        better = "higher" if row.higher else "lower"
-        ends = shown(row.low, 2) or "0", "∞" if math.isinf(row.high) else shown(row.high, 2)
-        cells = [row.title, f"{row.words}{equation}", ", ".join(held), " to ".join(ends), better]
-        body.append([*cells, shown_range(floors) or "none", row.caution])
-        tidy.append({"measure": measure, "words": row.words, "low": row.low, "high": row.high})
-        tidy[-1] |= {"higher": row.higher, "floor_low": floors.min(), "floor_high": floors.max()}
-    heads = [Column("Measure", text=True), Column("What it is", wraps=True)]
-    heads += [Column("by", wraps=True), Column("Range", text=True), Column("Better", text=True)]
-    heads += [Column("Floor"), Column("What it does not say", wraps=True)]
+    floors = {measure: rows.loc[rows["measure"] == measure, "floor"] for measure in owners}
+
+    def words(measure: str) -> str:
+        row = MEASURES[measure]
+        return row.words + (f" (equation {row.equation})" if row.equation else "")
+
+    columns = [
+        Column("Measure", text=True, of=lambda measure: MEASURES[measure].title),
+        Column("What it is", wraps=True, of=words),
+        Column("by", wraps=True, of=lambda measure: ", ".join(owners[measure])),
+        Column("Range", text=True, of=_range),
+        Column("Better", text=True, of=lambda m: "higher" if MEASURES[m].higher else "lower"),
+        Column("Floor", of=lambda measure: shown_range(floors[measure]) or "none"),
+        Column("What it does not say", wraps=True, of=lambda measure: MEASURES[measure].caution),
+    ]
+    copied = ("words", "low", "high", "higher")
+    tidy = [
+        {
+            "measure": measure,
+            **{name: getattr(MEASURES[measure], name) for name in copied},
+            "floor_low": floors[measure].min(),
+            "floor_high": floors[measure].max(),
+        }
+        for measure in owners
+    ]
     note = (
         "Floor: what predictions get against unrelated sentences of like length, the lowest and "
         "the highest of the models and evaluators of this run. Ranges are with the paper's "
         "constants."
     )
     title = "Measures of meaning, in a line each"
-    return Table("semantics_measures", title, note, heads, body, pd.DataFrame(tidy))
+    return lay_out("semantics_measures", title, note, columns, owners, pd.DataFrame(tidy))
 
 
 def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
@@ -334,22 +283,27 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     found = {
         (r["evaluator"], r["measure"], r["kind"], r["model"]): r for r in rows.to_dict("records")
     }
-    models = labels.sort_models(rows["model"])
-    proper = any(kind == PROPER for _, _, kind, _ in found)
-    body = []
-    for name in sort_measures(pick_predicted(semantics, split)["name"]):
-        line = [measure_title(name, labels)]
-        for model in models:
-            own = {kind: found.get((*name, kind, model)) for kind in (PREDICTED, SAMPLED, PROPER)}
-            held = own[PREDICTED]
-            line += [_with_interval(held), shown(held["floor"] if held else None)]
-            line += [_with_interval(held, "excess"), _with_interval(own[SAMPLED])]
-            line += [_with_interval(own[PROPER])] if proper else []
-        body.append(line)
-    own_heads = ["likeliest words", "floor", "above the floor", "samples"]
-    own_heads += ["proper"] * proper
-    heads = [Column("Measure", text=True)]
-    heads += [Column(title, labels.model(model)) for model in models for title in own_heads]
+    names = sort_measures(pick_predicted(semantics, split)["name"])
+
+    def of(title: str, model: str, kind: str, column: str = "value") -> Column:
+        return Column(title, of=lambda n: _with_interval(found.get((*n, kind, model)), column))
+
+    def floor(model: str) -> Column:
+        rows = ((name, found.get((*name, PREDICTED, model), {})) for name in names)
+        floors = {name: row.get("floor") for name, row in rows}
+        return Column("floor", of=lambda name: shown(floors[name]))
+
+    columns = [Column("Measure", text=True, of=lambda name: measure_title(name, labels))]
+    for model in labels.sort_models(rows["model"]):
+        proper = [of("proper", model, PROPER)] * (PROPER in set(rows["kind"]))
+        columns += under(
+            labels.model(model),
+            of("likeliest words", model, PREDICTED),
+            floor(model),
+            of("above the floor", model, PREDICTED, "excess"),
+            of("samples", model, SAMPLED),
+            *proper,
+        )
     note = (
         f"Of the {SPLIT_TITLES.get(split, split)} split, with 95% intervals over documents or "
         "groups of them. Likeliest words: the prediction is the likeliest word at each place; "
@@ -359,6 +313,6 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         "in expectation than the true distribution. The mean of BLEU over sentences is in the CSV "
         "(sentence_mean). "
         f"{_unknown(rows, labels)} {_notes_of(rows[rows['kind'] == PREDICTED], labels)}"
-    )
+    ).strip()
     title = "All values, with their floors"
-    return Table("semantics_values", title, note.strip(), heads, body, semantics)
+    return lay_out("semantics_values", title, note, columns, names, semantics)

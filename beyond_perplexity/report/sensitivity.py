@@ -1,16 +1,95 @@
-"""The table of the smallest shifts that numbers of documents detect."""
+"""Tables beside those of measures: embedded documents, smallest shifts, the test set itself."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import pandas as pd
 
 from beyond_perplexity.errors import NothingToShowError
-from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown
-from beyond_perplexity.report.layout import Column, Table
-from beyond_perplexity.tendencies.definitions import TENDENCIES, tendencies_of
+from beyond_perplexity.figures.labels import Labels, parse_source
+from beyond_perplexity.figures.numbers import (
+    STAR_NOTE,
+    WITHHELD,
+    reason_withheld,
+    shown,
+    shown_interval,
+    shown_p,
+    shown_share,
+    shown_signed,
+    too_few_permutations,
+    verdict_mark,
+)
+from beyond_perplexity.report.layout import Column, Table, lay_out, under
+from beyond_perplexity.report.measured import Measured
+from beyond_perplexity.report.published import COLUMN, OWN, PAPER, PUBLISHED_NOTE, TEST_SET
+from beyond_perplexity.tendencies.definitions import (
+    EMBEDDING,
+    LENGTH,
+    SHARES,
+    TENDENCIES,
+    tendencies_of,
+)
+
+_VECTORS = (
+    "MMD: maximum mean discrepancy of the vectors that an encoder makes of some random documents, "
+    "with a Gaussian kernel as wide as the median distance of further human documents; 0 for one "
+    "law, 1.41 at most. Floor: human text against as much other human text. Limits: of the "
+    "distance of endless texts, each one-sided; the distance itself is too large for few "
+    "documents, and can lie above both. Unbiased: an estimate of the squared MMD of endless texts, "
+    "whatever the number of documents; it may be negative. Smallest shift: the share of documents "
+    "of one topic that this test finds at the level and power of the table of sensitivity. Cut: "
+    "documents of which the encoder reads the beginning alone. Unknown words are left out."
+)
+
+
+def embeddings_table(measures: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of embeddings: a row per source."""
+    rows = measures[measures["tendency"] == EMBEDDING]
+    if rows.empty:
+        raise NothingToShowError("embeddings: the measures have none of embedded documents")
+    values: dict[Any, float] = rows.set_index(["source", "measure"])["value"].to_dict()
+
+    def other(
+        title: str, name: str, write: Callable[[Any], str], ends: tuple[str, ...] = ("",)
+    ) -> Column:
+        """Make a column of another measure, with that of the reference before it by `ends`."""
+
+        def show(row: Mapping[Any, Any]) -> str:
+            held = (values.get((row["source"], f"{name}{end}")) for end in ends)
+            return " / ".join("" if value is None else write(value) for value in held)
+
+        return Column(title, of=show)
+
+    both = ("_reference", "")
+    columns = [
+        Column("Model", text=True, of="source", form=lambda s: labels.model(parse_source(s).model)),
+        Column(
+            "Decoding", text=True, of="source", form=lambda s: labels.decoding(parse_source(s)[1])
+        ),
+        Column("Read in", text=True, of=lambda row: row["vocabulary"] or ""),
+        Column("MMD", of=lambda row: shown(row["value"]) + verdict_mark(row)),
+        Column("Floor", of="floor", form=shown),
+        Column("Excess", of="excess", form=shown_signed),
+        Column("95% limits", of=lambda row: shown_interval(row["low"], row["high"])),
+        Column("Adjusted p", of="p_adjusted", form=shown_p),
+        other("Unbiased square", "squared_mmd", partial(shown, digits=4)),
+        other("Smallest shift", "smallest_shift", shown_share),
+        other("Documents", "embedded", partial(shown, digits=0), both),
+        other("Cut", "cut", shown_share, both),
+    ]
+    found = {row["source"]: row for row in rows[rows["measure"] == "mmd"].to_dict("records")}
+    distances = [found[source] for source in labels.sort_sources(rows["source"])]
+    reasons = "; ".join(dict.fromkeys(filter(None, map(reason_withheld, distances))))
+    few = too_few_permutations(rows.to_dict("records"))
+    withheld = reasons and f"{WITHHELD} No verdict: {reasons}."
+    note = " ".join(filter(None, [_VECTORS, f"{STAR_NOTE}.", few and f"{few}.", withheld]))
+    title = "Distances of the documents' vectors"
+    return lay_out("embeddings", title, note, columns, distances, rows)
+
 
 TEST_NAMES = {
     "ks_empirical": "KS",
@@ -24,7 +103,7 @@ TEST_NAMES = {
 _SAME = tendencies_of("words", "types", "embedding")
 
 
-def _cell(row: pd.Series) -> str:
+def _shift(row: Mapping[Any, Any]) -> str:
     if pd.isna(row["shift"]):
         return "none"
     two_digits = 1 - math.floor(math.log10(row["shift"]))
@@ -57,17 +136,93 @@ def sensitivity_table(sensitivity: pd.DataFrame, labels: Labels) -> Table:
     """Make the table of sensitivity: a row for each test, a column for each number of documents."""
     if sensitivity.empty:
         raise NothingToShowError("the sensitivity has no row to show")
-    sizes = sorted(set(sensitivity["n"]))
-    body = []
-    for key, rows in sensitivity.groupby(["tendency", "measure"], sort=False):
-        tendency, measure = map(str, key)
-        by_size = {row["n"]: _cell(row) for _, row in rows.iterrows()}
-        title = TENDENCIES[tendency].title if tendency in TENDENCIES else tendency
-        names = [title, TEST_NAMES.get(measure, measure)]
-        unit = str(rows["unit"].iloc[0])
-        body.append([*names, unit, *(by_size.get(size, "") for size in sizes)])
-    heads = [Column(title, text=True) for title in ("Tendency", "Test", "Shift in")]
-    heads += [Column(f"{size:,}", "Documents in each of two samples") for size in sizes]
+    rows = [
+        {"unit": str(held["unit"].iloc[0]), "tendency": tendency, "measure": measure}
+        | {row["n"]: _shift(row) for row in held.to_dict("records")}
+        for (tendency, measure), held in sensitivity.groupby(["tendency", "measure"], sort=False)
+    ]
+    titles = {name: row.title for name, row in TENDENCIES.items()}
+    columns = [
+        Column("Tendency", text=True, of="tendency", form=lambda name: titles.get(name, name)),
+        Column("Test", text=True, of="measure", form=lambda name: TEST_NAMES.get(name, name)),
+        Column("Shift in", text=True, of="unit"),
+        *under(
+            "Documents in each of two samples",
+            *(
+                Column(f"{size:,}", of=lambda row, size=size: row.get(size, ""))
+                for size in sorted(set(sensitivity["n"]))
+            ),
+        ),
+    ]
     note = _note(sensitivity, labels.reference.lower())
     title = "Smallest shift that documents detect"
-    return Table("sensitivity", title, note, heads, body, sensitivity)
+    return lay_out("sensitivity", title, note, columns, rows, sensitivity)
+
+
+# ---- the test set itself ----
+
+TEST_SET_ROWS = (
+    Measured("rank_frequency", "zipf_s", "Zipf s", 4),
+    Measured("type_token_unigrams", "heaps_beta", "Heaps β, unigrams"),
+    Measured("type_token_unigrams", "heaps_alpha", "Heaps α, unigrams"),
+    Measured("type_token_bigrams", "heaps_beta", "Heaps β, bigrams"),
+    Measured("type_token_bigrams", "heaps_alpha", "Heaps α, bigrams"),
+    Measured(LENGTH, "mean", "Mean length (tokens)", 2),
+    *(Measured(name, "mean", f"Mean share of {row.noun}") for name, row in SHARES.items()),
+)
+
+
+def reference_table(
+    measures: pd.DataFrame, resamples: pd.DataFrame | None, labels: Labels
+) -> Table:
+    """Make Table 4: the test set's parameters with their standard deviations over resamples.
+
+    Of measures of samples in raw text those ending in ``_reference`` are the test set's. Those of
+    words are of as many tokens as the samples have, so that the longest samples are taken. Without
+    at least two resamples of the training set there are no deviations.
+    """
+    tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
+    sizes = dict(zip(tokens["source"], tokens["value"], strict=True))
+    order = measures["source"].map(lambda name: -sizes.get(name, 0.0))
+    largest_first = measures.loc[order.sort_values(kind="stable").index]
+    records = []
+    for row in TEST_SET_ROWS:
+        found = _values(largest_first, row.tendency, f"{row.measure}_reference")
+        drawn = _values(resamples, *row.key)
+        if len(found):
+            records.append(
+                {
+                    "tendency": row.tendency,
+                    "measure": row.measure,
+                    "value": float(found.iloc[0]),
+                    "standard_deviation": float(drawn.std(ddof=1)) if len(drawn) > 1 else None,
+                    "n_resamples": len(drawn),
+                    COLUMN: TEST_SET.get(row.key),
+                }
+            )
+    if not records:
+        raise NothingToShowError("table 4: the measures have no parameter of the reference")
+    told = {row.key: row for row in TEST_SET_ROWS}
+
+    def of(name: str) -> Callable[[Mapping[Any, Any]], str]:
+        return lambda row: shown(row[name], told[row["tendency"], row["measure"]].digits)
+
+    columns = [
+        Column("Parameter", text=True, of=lambda r: told[r["tendency"], r["measure"]].heading),
+        Column(OWN, of=of("value")),
+        Column("standard deviation", of="standard_deviation", form=partial(shown, digits=4)),
+        Column(PAPER, published=True, of=of(COLUMN)),
+    ]
+    note = (
+        "Standard deviation: over random subsets of the training text, each as large as the test "
+        "set; drawn by documents, or by pages where the corpus is split by pages."
+    )
+    title = f"Table 4: Parameters of the {labels.human()}"
+    return lay_out("table_4", title, note, columns, records, published_note=PUBLISHED_NOTE)
+
+
+def _values(table: pd.DataFrame | None, tendency: str, measure: str) -> pd.Series:
+    if table is None:
+        return pd.Series(dtype=float)
+    chosen = (table["tendency"] == tendency) & (table["measure"] == measure)
+    return table.loc[chosen, "value"].dropna()

@@ -10,8 +10,16 @@ import pandas as pd
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.figures.numbers import shown, shown_range, shown_share, shown_signed
-from beyond_perplexity.figures.verdicts import beyond_floor, effect_table, verdict, verdict_mark
+from beyond_perplexity.figures.numbers import (
+    beyond_floor,
+    effect_table,
+    shown,
+    shown_range,
+    shown_share,
+    shown_signed,
+    verdict,
+    verdict_mark,
+)
 from beyond_perplexity.foreign_text import escape_rst
 from beyond_perplexity.report.measured import TEXT_SHARES
 from beyond_perplexity.tendencies.definitions import TENDENCIES, TEXT

@@ -4,7 +4,8 @@ Snakemake reruns a rule when its script changes, not when code that the script c
 rule has the fingerprint of its script among its parameters. It follows names, not files: of a
 module it takes the functions, classes and constants that are reached from the script, and what the
 module does when it is imported. A helper, a schema or a class that is added beside them reruns
-nothing; an edit reruns just what uses it.
+nothing; an edit reruns just what uses it. A template or a file of numbers beside a module counts
+with the statement that names it.
 
 Of a table of rows (an assignment that is annotated as `Rows`) the class of its rows counts alone:
 the rows are looked up by name at run time, and a rule names the file of the row that it uses, or
@@ -30,6 +31,7 @@ PACKAGE = Path(__file__).parents[1]
 _CARRIED = PACKAGE / "workflow"  # of an installed package; see setup.py
 # The folder of the Snakefile, the rules and the scripts.
 ROOT = _CARRIED if _CARRIED.is_dir() else PACKAGE.parent
+DATA = (".html", ".rst", ".toml")  # suffixes of files beside a module, which it names by a text
 WHOLE = "*"  # every statement of a module
 # How a command ends, what it says then and what is noted of its outputs is in no result: of these
 # modules the classes count alone.
@@ -200,6 +202,10 @@ def _divide(content: bytes, file: str) -> _Module:
     return module
 
 
+def _is_data(text: object) -> bool:
+    return isinstance(text, str) and text.endswith(DATA)
+
+
 def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
     """Return a file's imports, and of each part its hash, its names and what it imports itself."""
     module, parts = _divide(content, file), {}
@@ -216,6 +222,7 @@ def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
             "hash": hashlib.sha256(code.encode()).hexdigest() if statements else "",
             "names": names,
             "imports": [found for node in nodes for found in _imported(node)],
+            "data": [t.value for t in nodes if isinstance(t, ast.Constant) and _is_data(t.value)],
         }
     return {"imports": module.imports, "parts": parts}
 
@@ -271,7 +278,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], dict[str, list[Part]]]:
     """Return what is known of a file, and what its imports at the top may stand for."""
     content, imports = Path(file).read_bytes(), dict[str, list[Part]]()
     around = any(file == str(PACKAGE / name) for name in _AROUND_RESULTS)
-    key = f"parts {around} {hashlib.sha256(content).hexdigest()}"
+    key = f"parts with data {around} {hashlib.sha256(content).hexdigest()}"
     found = remembered(key, lambda: _describe(content, file, around))
     for bound, module, name in found["imports"]:
         imports.setdefault(bound, []).extend(_stands_for(module, name))
@@ -296,7 +303,9 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
         found.update(imports.get(name, ()))
         if name in parts:
             found.add(Part(part.file, name))
-    path, code = Path(part.file), held.get("hash")
+    path, code = Path(part.file), held.get("hash", "")
+    for data in (path.parent / name for name in held.get("data", ())):
+        code += f" {hashlib.sha256(data.read_bytes()).hexdigest()}" if data.is_file() else ""
     line = f"{path.relative_to(_base_of(path))}:{part.name}={code}\n" if code else ""
     return line, frozenset(found)
 
@@ -306,7 +315,7 @@ def _named(reference: str) -> Part:
     if not colon:
         return Part(str(_base(Path(module).parts[0]) / module), WHOLE)
     file = _module_file(module)
-    if file is None or name not in _of_file(file)[0]:
+    if file is None or not {name, "__getattr__"} & _of_file(file)[0].keys():
         raise FileNotFoundError(f"{reference}: there is no such definition")
     return Part(file, name)
 

@@ -40,19 +40,11 @@ FLOORS = {
     ("unigram", "max_difference_known"): (0.004, 0.05),
     **{(tendency, "ks"): (0.05, 1.0) for tendency in TWO_SAMPLE},
 }
-TEXT_ROWS = {
-    "unknown_share": 0.05,
-    "unknown_share_reference": 0.043,
-    "unfinished_share": 0.2,
-    "duplicate_share": 0.0125,
-    "duplicate_share_reference": 0.0,
-    "training_8grams": 0.31,
-    "training_8grams_reference": 0.0102,
-    "cut_share": 0.0,
-    "cut_share_reference": 0.01,
-    "fragment_share": 0.06,
-    "fragment_share_reference": 0.05,
-}
+TEXT_ROWS = {"unknown_share": 0.05, "unknown_share_reference": 0.043, "unfinished_share": 0.2}
+TEXT_ROWS |= {"duplicate_share": 0.0125, "duplicate_share_reference": 0.0}
+TEXT_ROWS |= {"training_8grams": 0.31, "training_8grams_reference": 0.0102}
+TEXT_ROWS |= {"cut_share": 0.0, "cut_share_reference": 0.01}
+TEXT_ROWS |= {"fragment_share": 0.06, "fragment_share_reference": 0.05}
 WITHHELD_NOTE = "the reference has 12.3 effective groups, fewer than 20"
 WORD_NOTE = 'word "the": 0.0612 here, 0.0498 in the reference'
 
@@ -66,40 +58,21 @@ class MeasuredRows:
     def add(
         self, source: str, tendency: str, measure: str, value: float, p: float | None = None
     ) -> None:
-        half = abs(value) * 0.05
+        half, tested = abs(value) * 0.05, p is not None
         floor = FLOORS.get((tendency, measure), (np.nan, 0))[0]
-        law = measure.startswith("ks_zipf")
-        note = WORD_NOTE if measure == "max_difference" else None
-        self.rows.append(
-            {
-                "source": source,
-                "tendency": tendency,
-                "measure": measure,
-                "value": value,
-                "low": np.nan if measure.startswith(("ks", "max")) else value - half,
-                "high": value + half,
-                "p_value": np.nan if p is None else p,
-                "n_reference": 20_000,
-                "n_samples": 20_000,
-                "p_adjusted": np.nan if p is None else min(1.0, 8 * p),
-                "floor": floor,
-                "excess": value - floor,
-                "groups_reference": None,
-                "note": note,
-                "verdict": verdicts.UNTESTED if p is None else verdicts.DIFFERS,
-                "reason": None,
-                "exchanged": None,
-                "family": None,
-                "draws": None,
-                "p_value_law": 0.001 if law else np.nan,
-                "floor_low": floor * 0.8,
-                "floor_high": floor * 1.2,
-                "value_all": np.nan,
-                "vocabulary": "raw"
-                if source.startswith("external") or "bpe" in source
-                else "words",
-            }
-        )
+        distance = measure.startswith(("ks", "max"))
+        raw = source.startswith("external") or "bpe" in source
+        known = {"source": source, "tendency": tendency, "measure": measure, "value": value}
+        known |= {"low": np.nan if distance else value - half, "high": value + half}
+        known |= {"p_value": p if tested else np.nan, "n_reference": 20_000, "n_samples": 20_000}
+        known |= {"p_adjusted": min(1.0, 8 * p) if tested else np.nan, "floor": floor}
+        known |= {"excess": value - floor, "groups_reference": None}
+        known |= {"note": WORD_NOTE if measure == "max_difference" else None}
+        known |= {"verdict": verdicts.DIFFERS if tested else verdicts.UNTESTED}
+        known |= dict.fromkeys(("reason", "exchanged", "family", "draws"))
+        known |= {"p_value_law": 0.001 if measure.startswith("ks_zipf") else np.nan}
+        known |= {"floor_low": floor * 0.8, "floor_high": floor * 1.2, "value_all": np.nan}
+        self.rows.append(known | {"vocabulary": "raw" if raw else "words"})
 
     def table(self) -> pd.DataFrame:
         table = pd.DataFrame(self.rows)
@@ -133,15 +106,12 @@ def make_measures(sources: list[str], seed: int = 1) -> pd.DataFrame:
 
 
 def _add_laws(rows: MeasuredRows, source: str, far: float) -> None:
-    ranks = "rank_frequency"
-    rows.add(source, ranks, "zipf_s", 1.2 + far / 30)
-    rows.add(source, ranks, "zipf_s_reference", 1.1997)
-    rows.add(source, ranks, "zipf_s_split", 1.08 + far / 30)
-    rows.add(source, ranks, "zipf_s_split_reference", 1.0794)
-    rows.add(source, ranks, "zipf_ranks", 2345)
-    rows.add(source, ranks, "zipf_ranks_reference", 2456)
-    for measure, value in (("model", 0.15), ("reference", 0.145)):
-        rows.add(source, ranks, f"ks_zipf_{measure}", value + far / 20)
+    laws = {"zipf_s": 1.2 + far / 30, "zipf_s_reference": 1.1997}
+    laws |= {"zipf_s_split": 1.08 + far / 30, "zipf_s_split_reference": 1.0794}
+    laws |= {"zipf_ranks": 2345, "zipf_ranks_reference": 2456}
+    laws |= {"ks_zipf_model": 0.15 + far / 20, "ks_zipf_reference": 0.145 + far / 20}
+    for measure, value in laws.items():
+        rows.add(source, "rank_frequency", measure, value)
     for tendency, beta, alpha in (
         ("type_token_unigrams", 0.841, 1.39),
         ("type_token_bigrams", 0.966, 1.099),
@@ -239,18 +209,10 @@ def make_training(models: list[str]) -> pd.DataFrame:
         for split, offset in (("train", 0.0), ("valid", 0.3)):
             kept = steps if split == "train" else steps[::40]
             loss = 4.2 + place * 0.2 + offset + 4 * np.exp(-kept / 60)
-            columns = {
-                "step": kept,
-                "epoch": kept / 40,
-                "split": split,
-                "loss": loss,
-                "perplexity": np.exp(loss),
-                "contrastive_entropy": np.nan,
-                "learning_rate": 1e-3,
-                "seconds": kept * 0.1,
-                "phase": "fit",
-                "model": model,
-            }
+            columns = {"step": kept, "epoch": kept / 40, "split": split, "loss": loss}
+            columns |= {"perplexity": np.exp(loss), "contrastive_entropy": np.nan}
+            columns |= {"learning_rate": 1e-3, "seconds": kept * 0.1, "phase": "fit"}
+            columns["model"] = model
             parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 
@@ -316,23 +278,12 @@ def make_differences(models: list[str]) -> pd.DataFrame:
         (first, second, 0.1 * (models.index(first) - models.index(second)))
         for first, second in combinations(models, 2)
     ]
+    tested = {"p_value": 0.001, "p_adjusted": 0.003, "detectable": 0.04}
     rows = [
-        {
-            "scored_text": "cleaned",
-            "first": first,
-            "second": second,
-            "value": value,
-            "low": value - 0.03,
-            "high": value + 0.03,
-            "p_value": None if second is None else 0.001,
-            "p_adjusted": None if second is None else 0.003,
-            "detectable": None if second is None else 0.04,
-            "documents": 60,
-            "groups": 60,
-            "groups_effective": 55.0,
-            "spelled": True,
-            "note": "",
-        }
+        {"scored_text": "cleaned", "first": first, "second": second, "value": value}
+        | {"low": value - 0.03, "high": value + 0.03, "documents": 60, "groups": 60}
+        | {"groups_effective": 55.0, "spelled": True, "note": ""}
+        | (dict.fromkeys(tested) if second is None else tested)
         for first, second, value in [*own, *pairs]
     ]
     return pd.DataFrame(rows, columns=PERPLEXITY_DIFFERENCES.names)
@@ -362,18 +313,16 @@ def make_contrasts(
                 rows.append((model, unit, "cross_entropy", None, None, value, 0.1 * words))
     names = ["model", "unit", "measure", "level", "base_level", "value", "half"]
     table = pd.DataFrame(rows, columns=names)
-    drawn = table["measure"] != "cross_entropy"
+    drawn, half = table["measure"] != "cross_entropy", table["half"]
+    counts = {"words": 10_000, "sentences": 500, "groups": 120, "groups_effective": 98.5}
     return table.assign(
-        low=table["value"] - table["half"],
-        high=table["value"] + table["half"],
+        low=table["value"] - half,
+        high=table["value"] + half,
         deviation=(table["value"] * 0.01).where(drawn),
         draws=drawn.map({True: 10, False: 1}),
-        words=10_000,
-        sentences=500,
-        groups=120,
-        groups_effective=98.5,
         sentence_level=table["model"].isin(unnormalized),
         note="",
+        **counts,
     )[CONTRASTS.names].astype({"level": float, "base_level": float})
 
 
@@ -392,47 +341,22 @@ def make_contrast_differences(contrasts: pd.DataFrame) -> pd.DataFrame:
                 continue
             value = row["value"] - own.loc[(second, unit, measure, level), "value"]
             p = (0.001 if far else 0.4) if measure == "contrastive_entropy" else None
-            rows.append(
-                {
-                    "first": first,
-                    "second": second,
-                    "unit": unit,
-                    "measure": measure,
-                    "level": level,
-                    "base_level": row["base_level"],
-                    "value": value,
-                    "low": value - 0.05,
-                    "high": value + 0.05,
-                    "p_value": p,
-                    "p_adjusted": None if p is None else min(1.0, 3 * p),
-                    "reading": None,
-                    "groups": 120,
-                    "note": "",
-                }
-            )
+            known = {"first": first, "second": second, "unit": unit, "measure": measure}
+            known |= {"level": level, "base_level": row["base_level"], "value": value}
+            known |= {"low": value - 0.05, "high": value + 0.05, "p_value": p, "reading": None}
+            known |= {"p_adjusted": None if p is None else min(1.0, 3 * p)}
+            rows.append(known | {"groups": 120, "note": ""})
     return pd.DataFrame(rows, columns=CONTRAST_DIFFERENCES.names)
 
 
 def make_pair_contrasts(models: list[str], phenomena: list[str]) -> pd.DataFrame:
     """Make a table of schema ``pair_contrasts`` with the name of the pairs beside."""
     rows = [
-        {
-            "model": model,
-            "phenomenon": phenomenon,
-            "pairs": 998,
-            "identical": 2,
-            "undecided": place,
-            "accuracy": 0.6 + 0.02 * place,
-            "accuracy_low": 0.57 + 0.02 * place,
-            "accuracy_high": 0.63 + 0.02 * place,
-            "contrastive_entropy": 1.5 + place,
-            "low": 1.2 + place,
-            "high": 1.8 + place,
-            "per_word": 0.2,
-            "length_difference": -0.25,
-            "good_shorter": 0.31,
-            "note": "",
-        }
+        {"model": model, "phenomenon": phenomenon, "pairs": 998, "identical": 2, "note": ""}
+        | {"undecided": place, "accuracy": 0.6 + 0.02 * place, "per_word": 0.2}
+        | {"accuracy_low": 0.57 + 0.02 * place, "accuracy_high": 0.63 + 0.02 * place}
+        | {"contrastive_entropy": 1.5 + place, "low": 1.2 + place, "high": 1.8 + place}
+        | {"length_difference": -0.25, "good_shorter": 0.31}
         for place, model in enumerate(models)
         for phenomenon in phenomena
     ]
@@ -456,17 +380,9 @@ def make_margin_training(models: list[str], epochs: int = 8) -> pd.DataFrame:
     for place, model in enumerate(models):
         for split, factor in (("train", 1.0), ("valid", 0.8)):
             value = factor * (1 + place) * (1 - np.exp(-epoch / 3))
-            columns = {
-                "step": epoch * 10,
-                "epoch": epoch,
-                "split": split,
-                "loss": 1 / value,
-                "perplexity": np.nan,
-                "contrastive_entropy": value,
-                "learning_rate": 0.1,
-                "seconds": epoch,
-                "model": model,
-            }
+            columns = {"step": epoch * 10, "epoch": epoch, "split": split, "loss": 1 / value}
+            columns |= {"perplexity": np.nan, "contrastive_entropy": value}
+            columns |= {"learning_rate": 0.1, "seconds": epoch, "model": model}
             parts.append(pd.DataFrame(columns))
     return pd.concat(parts, ignore_index=True)
 

@@ -24,11 +24,11 @@ from tests.workflow.toys import ROOT, add
 # All jobs of a run with every family of models, every decoding and all draws.
 PROGRAM = """
 import json, yaml
-from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import (FIGURES)
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import (TABLES)
 from beyond_perplexity.storage.fingerprint import fingerprint
 config, latent = (
     yaml.safe_load(open(f"configs/smoke{name}.yaml")) for name in ("", "-importance")
@@ -174,7 +174,7 @@ def test_a_tendency_changes_what_counts_measures_and_shows_tendencies(before, tr
     figures = {f"plot tendencies/{name}" for name in shown}
     others = {
         f"tabulate tendencies/{name}"
-        for name in ("samples", "perplexity_differences", "embeddings")
+        for name in ("samples", "perplexity_differences", "embeddings", "table_1")
     }
     tables = pick(before, "tabulate tendencies/") - others
     assert changed == measured | figures | tables | {"write_overview"}

@@ -59,7 +59,7 @@ def by_measure(table: pd.DataFrame) -> dict[tuple[str, str], pd.Series]:
 
 
 def test_results_are_those_of_plain_counting(files) -> None:
-    comparison = run_comparison(options(*files, tokenized=True)).found
+    comparison = run_comparison(options(*files, tokenized=True))
     printed, found = comparison_text(comparison), by_measure(comparison.measures)
     sides = [[text.split() for text in texts] for texts in (REFERENCE, SAMPLES)]
     lengths = [list(map(len, side)) for side in sides]

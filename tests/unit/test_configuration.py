@@ -23,7 +23,7 @@ from pydantic.json_schema import PydanticJsonSchemaWarning
 
 from beyond_perplexity.corpus.formats import SplitOptions
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.exhibit import with_data
+from beyond_perplexity.figures import with_data
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.families import FAMILIES

@@ -29,17 +29,13 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.contrastive_findings import order_agreement
-from beyond_perplexity.report.contrastive_pairs import read_pair_contrasts
-from beyond_perplexity.report.contrastive_readings import ordered_readings
-from beyond_perplexity.report.contrastive_tables import (
-    CONTRAST_COLUMN,
-    PUBLISHED_CONTRASTS,
-    published_contrasts,
-)
+from beyond_perplexity.report.contrastive_pairs import ordered_readings, read_pair_contrasts
+from beyond_perplexity.report.contrastive_tables import published_contrasts
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.published import COLUMN, PUBLISHED_CONTRASTS
 from beyond_perplexity.schemas.contrastive import (
     CONTRASTIVE_ENTROPY,
     CONTRASTIVE_RATIO,
@@ -255,7 +251,7 @@ def test_table_2_has_every_unit_in_three_logarithms() -> None:
     np.testing.assert_allclose(tidy["value_bits"] * math.log(2), tidy["value_nats"])
     np.testing.assert_allclose(tidy["deviation_log10"] * math.log(10), tidy["deviation_nats"])
     at = tidy[(tidy["model"] == "s-75-10") & (tidy["level"] == 0.5)]
-    assert at.set_index("unit")[CONTRAST_COLUMN].to_dict() == pytest.approx(
+    assert at.set_index("unit")[COLUMN].to_dict() == pytest.approx(
         {"word": math.nan, "sentence": 11.01}, nan_ok=True
     )
     assert set(at["perplexity_is"]) == {"given the lengths, a stochastic lower bound"}

@@ -19,11 +19,10 @@ from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report import comparison_embeddings
 from beyond_perplexity.report.compare import run_comparison
-from beyond_perplexity.report.comparison_embeddings import EmbeddingComparison
-from beyond_perplexity.report.comparison_input import CompareOptions, read_body
-from beyond_perplexity.report.embeddings import embeddings_table
+from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
+from beyond_perplexity.report.sensitivity import embeddings_table
+from beyond_perplexity.semantics.evaluators import contract as opening
 from beyond_perplexity.semantics.evaluators.contract import (
     Evaluator,
     SentenceEvaluator,
@@ -90,7 +89,7 @@ OTHERS = {0.0: texts_of(3, 50), 0.5: texts_of(4, 50, 0.5)}
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
     monkeypatch.setattr(embed, "load_evaluator", lambda options, device: Stand())
-    monkeypatch.setattr(comparison_embeddings, "named_evaluator", lambda name: Stand())
+    monkeypatch.setattr(opening, "named_evaluator", lambda name: Stand())
 
 
 def embedded(folder, shards, *flags, most=40, name="vectors.parquet", titles=False):
@@ -217,7 +216,7 @@ def compared(folder: Path, samples: list[str], out: Path | None = None, **more) 
         (folder / name).write_text("\n".join(texts) + "\n")
     how = {"tokenized": True, "permutations": 199, "bootstrap": 0, "embedding": "letters"} | more
     options = CompareOptions(str(folder / "a.txt"), str(folder / "b.txt"), **how)
-    table = run_comparison(options, out).found.measures
+    table = run_comparison(options, out).measures
     return table[table["tendency"] == "embedding"].set_index("measure")
 
 
@@ -252,7 +251,7 @@ def test_groups_of_the_reference_are_swapped_with_samples(tmp_path):
         paths = str(tmp_path / "a.jsonl"), str(tmp_path / "b.txt")
         options = CompareOptions(*paths, tokenized=True, embedding="letters")
         pair = EmbeddingComparison(options)
-        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"], print)
+        rows = pair.rows(*read_bodies(options, tmp_path), options.views()["raw"])
         (row,) = (row for row in rows if row.measure == "mmd")
         swapped = "exchanged: groups of the reference with as many single samples"
         assert (swapped in row.note) == verdict

@@ -7,36 +7,65 @@ their functions do with the numbers that they are given.
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
 import yaml
 from docutils.core import publish_doctree
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+from pandas.api.types import is_integer_dtype
 
 import beyond_perplexity.report
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures import FIGURES
-from beyond_perplexity.figures.exhibit import Exhibit
+from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles, without_titles
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PATTERNS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report import TABLES
+from beyond_perplexity.report import TABLES, tabulate
+from beyond_perplexity.report.examples import (
+    CUT,
+    EXAMPLES,
+    WORDS,
+    examples_table,
+    read_example_documents,
+    read_example_samples,
+    shorten,
+)
+from beyond_perplexity.report.findings import Answer, read_findings
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
+from beyond_perplexity.report.latex import escape_latex, to_latex
+from beyond_perplexity.report.layout import to_html_table
+from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
+from beyond_perplexity.report.tendency_findings import by_corpus
+from beyond_perplexity.schemas.contrastive import CONTRASTS
+from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.schemas.perplexity import TRAINING
+from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
-from scripts import plot, tabulate
-from tests.unit.synthetic_tables import make_training
+from scripts import plot
+from scripts import tabulate as command
+from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
+from tests.unit.synthetic_tables import make_measures, make_training
+from tests.unit.test_tables import PERPLEXITIES
 
 ROOT = Path(__file__).parents[2]
 TOYS = """
 import pandas as pd
 from matplotlib.figure import Figure
-from beyond_perplexity.report.layout import Column, Table
+from beyond_perplexity.report.layout import (Column, Table)
 
 def count(training, models, labels):
     cells = [[labels.model(name), str(n)] for name, n in training["model"].value_counts().items()]
@@ -77,7 +106,7 @@ def test_every_row_says_all(row):
     module, function = row.code.split(":")
     made = getattr(import_module(f"beyond_perplexity.{module}"), function)
     signature(made).bind(*row.inputs, "labels")  # else a TypeError
-    assert (ROOT / row.path).is_file()
+    fingerprint("scripts/plot.py", row.reference)  # else a FileNotFoundError
     assert set(row.optional) <= set(row.inputs) <= set(INPUTS)
     assert row.title
     assert len(row.caption) > 20
@@ -142,7 +171,7 @@ def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):
     shared = ["--inputs", json.dumps({"training": [str(path)]}), "--labels", report.labels(group)]
     outputs = ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
     monkeypatch.setattr("sys.argv", ["tabulate", "--table", "tendencies/toy", *shared, *outputs])
-    tabulate.main()
+    command.main()
     assert pd.read_csv("t.csv").to_dict("records") == [{"model": "LSTM", "points": len(points)}]
     monkeypatch.setattr(
         "sys.argv", ["plot", "--figure", "tendencies/toy", *shared, "--output", "f.svg"]
@@ -178,3 +207,340 @@ def test_what_a_command_is_not_given_or_given_in_vain_is_named():
         read_inputs("it", row, {"given_lengths": []})
     with pytest.raises(InputError, match="no list of files 'models'"):
         read_inputs("it", row, {"models": []})
+
+
+def run_with(**published: list[str]) -> Run:
+    config = yaml.safe_load((ROOT / "configs" / "smoke.yaml").read_text())
+    config["report"] = {"published": published}
+    validate(config)
+    return Run(config)
+
+
+def test_the_key_switches_the_tables_of_its_paper_and_corpus() -> None:
+    plain, switched = run_with().report, run_with(tendencies=["wikipedia"]).report
+    for report, expected in ((plain, False), (switched, True)):
+        labels = json.loads(report.labels("tendencies/wikipedia"))
+        assert labels["published"] is expected
+        assert labels["subject"] == "wikipedia"
+        caption = report.caption(TABLES, "tendencies/wikipedia", "table_3")
+        assert ("Published values" in caption) is expected
+    assert not json.loads(switched.labels("contrastive/wikipedia"))["published"]
+
+
+def test_an_unknown_corpus_is_refused() -> None:
+    with pytest.raises(InputError, match=r"report\.published\.tendencies: no corpus is named 'x'"):
+        run_with(tendencies=["x"])
+
+
+@pytest.mark.parametrize("name", ["table_2", "table_3", "table_5", "table_6"])
+def test_what_is_published_goes_and_nothing_else(name: str) -> None:
+    measures = make_measures(["lstm/beam", "cnn/ancestral"])
+    both, ours = (
+        tabulate(f"tendencies/{name}", {"measures": measures}, Labels(published=published))
+        for published in (True, False)
+    )
+    kept = [place for place, one in enumerate(both.columns) if not one.published]
+    assert len(kept) < len(both.columns)
+    assert [list(row) for row in ours.rows] == [[row[place] for place in kept] for row in both.rows]
+    shared = [column for column in both.tidy if not column.startswith("published")]
+    pd.testing.assert_frame_equal(ours.tidy, both.tidy[shared])
+    assert "Meister" in both.note
+    assert "Meister" not in ours.note
+    assert all(re.fullmatch("[a-z][a-z0-9_]*", column) for column in both.tidy)
+
+
+def test_tables_of_two_corpora_have_two_labels_in_latex() -> None:
+    measures = make_measures(["lstm/beam"])
+    texts = [
+        to_latex(tabulate("tendencies/table_2", {"measures": measures}, Labels(subject=subject)))
+        for subject in ("", "wikipedia", "my_own-texts")
+    ]
+    labels = [re.findall(r"\\label{(.*)}", text) for text in texts]
+    assert labels == [["tab:table_2"], ["tab:table_2-wikipedia"], ["tab:table_2-my_own-texts"]]
+
+
+def test_titles_are_shown_and_names_are_written() -> None:
+    """One title may stand for proposals of several models: a name is found again by both."""
+    frame = pd.DataFrame(
+        {
+            "model": ["rnng", "kglm", "kglm"],
+            "proposal": ["rnng-optimal", "kglm-optimal", "other"],
+            "value": [1.0, 2.0, 3.0],
+        }
+    )
+    given = {"estimates": frame, "latents": [{"model": "rnng"}], "beside": None}
+    titles = {"rnng": "RNNG", "rnng-optimal": "Optimal", "kglm-optimal": "Optimal"}
+    labels = Labels(families={"rnng": "rnng"}, data={"rnng": "trees"}, titles=titles)
+    shown, named = with_titles(given, labels)
+    assert shown["estimates"]["model"].tolist() == ["RNNG", "kglm", "kglm"]
+    assert shown["estimates"]["proposal"].tolist() == ["Optimal", "Optimal", "other"]
+    assert shown["latents"] == [{"model": "RNNG"}]
+    assert shown["beside"] is None
+    assert (named.families, named.data) == ({"RNNG": "rnng"}, {"RNNG": "trees"})
+    pd.testing.assert_frame_equal(without_titles(shown["estimates"], given, labels), frame)
+    assert with_titles(given, Labels()) == (given, Labels())
+
+
+def test_the_titles_of_a_run_are_told_apart() -> None:
+    config = yaml.safe_load((ROOT / "config.yaml").read_text())
+    config["proposals"]["rnng-again"] = dict(config["proposals"]["rnng-crf"])
+    validate(config)
+    titles = Run(config).importance.titles()
+    assert (titles["rnng"], titles["kglm"]) == ("RNNG", "KGLM")
+    assert titles["rnng-crf"] == "Span CRF (crf)"
+    assert titles["rnng-again"] == "Span CRF (again)"
+    assert titles["entitynlm-peeking"] == "Entity tagger (peeking)"
+    assert titles["kglm-optimal"] == titles["entitynlm-optimal"] == "Optimal proposal"
+
+
+# What a row is of, which is always known.
+KEYS = {
+    *("source", "tendency", "measure", "curve", "x", "n", "unit", "scope", "subject", "title"),
+    *("model", "models", "first", "second", "proposal", "beside", "method", "aggregation", "draw"),
+    *("temperature", "beam_size", "n_samples", "n_tokens", "instance_id", "sentence_level"),
+    *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
+    *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
+    *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
+    *("second_evaluator", "second_measure"),
+    *(
+        "differs",
+        "resampled",
+        "spelled",
+        "scored_text",
+        "vocabulary",
+        "bound",
+        "replicate",
+        "stage",
+    ),
+}
+Blank = Callable[[pd.DataFrame, str], pd.DataFrame]
+
+
+def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
+    """Take a share of the cells away that need not be known; a count is, where all others are."""
+    random = np.random.default_rng(7)
+    changed = {
+        name: table[name].mask(random.random(len(table)) < share, other=None)
+        for name in table.columns
+        if name not in KEYS and not is_integer_dtype(table[name])
+    }
+    return table.assign(**changed)
+
+
+def all_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    return as_read(kind, unknown(table, 1.0))
+
+
+def some_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    return as_read(kind, unknown(table, 0.4))
+
+
+def no_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
+    return as_read(kind, table.iloc[:0])
+
+
+CHANGES: dict[str, Blank] = {"all": all_unknown, "some": some_unknown, "none": no_rows}
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """Give what exhibits are made of as it should be, and with each change."""
+    known = make_inputs(tmp_path_factory.mktemp("scores"))
+    found = {"known": known}
+    for name, change in CHANGES.items():
+        changed = {kind: change(known[kind], kind) for kind, row in INPUTS.items() if row.schema}
+        found[name] = {**known, **changed}
+    for kind in ("pair_contrasts", "example_samples", "example_documents"):
+        found["none"][kind] = known[kind].iloc[:0]
+        for name in ("all", "some"):
+            found[name][kind] = unknown(known[kind], 1.0 if name == "all" else 0.4)
+    return found
+
+
+def shown_text(name: str, figure: bool, given: dict[str, Any]) -> str:
+    """Make an exhibit and return every text that it shows."""
+    labels = Labels(published=True)
+    if figure:
+        drawn = draw_figure(name, given, labels)
+        assert isinstance(drawn, Figure)
+        return "\n".join(text.get_text() for text in drawn.findobj(Text))
+    table = tabulate(name, given, labels)
+    to_latex(table)
+    return to_html_table(table)
+
+
+EXHIBITS = [*((name, False) for name in TABLES), *((name, True) for name in FIGURES)]
+NAMES = [f"{name}{' (figure)' * figure}" for name, figure in EXHIBITS]
+
+
+@pytest.mark.parametrize("change", ["known", *CHANGES])
+@pytest.mark.parametrize(("name", "figure"), EXHIBITS, ids=NAMES)
+def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) -> None:
+    try:
+        text = shown_text(name, figure, inputs[change])
+    except NothingToShowError:
+        if change == "known":
+            raise
+    else:
+        bare = re.sub(r"<!--.*?-->", "", text)
+        assert not re.findall(r".{0,40}(?:\bnan\b|[>+-]None\b|<NA>|\bNaT\b).{0,20}", bare)
+
+
+@pytest.mark.parametrize("change", ["known", *CHANGES])
+def test_the_first_page_is_made(change, inputs) -> None:
+    given = inputs[change]
+    corpora, told = {"wikipedia": SOURCES}, {"wikipedia": {"splits": {}}}
+    compared = by_corpus(corpora, told, given["measures"], [given["sensitivity"]])
+    found = pd.DataFrame([Answer("Q", "A", "W", first_page=True)])
+    text = render_overview(
+        told,
+        PERPLEXITIES,
+        compared,
+        {"trained"},
+        given["estimates"],
+        [],
+        {paper: {"wikipedia": found} for paper in FOUND_TEXTS},
+    )
+    assert not re.findall(r".{0,40}\bnan\b.{0,20}", text)
+
+
+def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monkeypatch, capsys):
+    """Of contrasts without rows: the report is made, and the first page says nothing of them."""
+    source = tmp_path / "contrasts.parquet"
+    write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
+    outputs = [tmp_path / f"wikipedia/findings.{end}" for end in ("csv", "tex", "html")]
+    flags = zip(("--csv", "--latex", "--html"), map(str, outputs), strict=True)
+    asked = [
+        "--table",
+        "contrastive/findings",
+        "--inputs",
+        json.dumps({"contrasts": [str(source)]}),
+    ]
+    monkeypatch.setattr(
+        "sys.argv", ["tabulate", *asked, *(word for pair in flags for word in pair)]
+    )
+    command.main()
+    assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
+    assert "the contrasts have no" in outputs[2].read_text()
+    assert read_findings([outputs[0]]) == {}
+
+
+NASTY = (
+    "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50% `r`_ *s* |t|\n"
+    "\x00\x1b[31m\u202e ~#"
+)
+
+
+def write_samples(path, texts: list[str]) -> str:
+    n = len(texts)
+    columns = {
+        "doc_id": range(n),
+        "text": texts,
+        "n_tokens": [len(text.split()) for text in texts],
+        "log_prob": [-6.0, *[math.nan] * (n - 1)],
+        "log_prob_decoding": [math.nan] * n,
+        "finished": [True, False, *[True] * (n - 2)],
+    }
+    path.parent.mkdir(parents=True)
+    write_shard(path, TEXT_SAMPLES, pa.table(columns, TEXT_SAMPLES), {})
+    return str(path)
+
+
+@pytest.fixture
+def files(tmp_path) -> tuple[str, str]:
+    """Give a shard of a model and the documents of a corpus, whose test split begins late."""
+    texts = [NASTY, "b " * (WORDS + 1), "c " * WORDS, "never shown"]
+    samples = write_samples(tmp_path / "samples/lstm/beam/00000.parquet", texts)
+    split = ["train"] * 3000 + ["test", "valid"] * 5
+    n = len(split)
+    columns = {
+        "doc_id": range(n),
+        "split": split,
+        "title": ["t"] * n,
+        "text": [f"document {place}" for place in range(n)],
+        "n_tokens": [2] * n,
+    }
+    documents = tmp_path / "documents.parquet"
+    write_shard(documents, DOCUMENTS, pa.table(columns, DOCUMENTS), {})
+    return samples, str(documents)
+
+
+def test_the_first_documents_are_read_and_no_more(files) -> None:
+    samples, documents = read_example_samples([files[0]]), read_example_documents([files[1]])
+    assert samples["doc_id"].tolist() == [0, 1, 2]
+    assert set(samples["source"]) == {"lstm/beam"}
+    assert documents["text"].tolist() == ["document 3000", "document 3002", "document 3004"]
+    with pytest.raises(InputError, match=r"documents\.parquet: column .* is missing"):
+        read_example_samples([files[1]])
+
+
+def test_each_text_has_its_numbers(files) -> None:
+    table = examples_table(
+        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
+    )
+    assert [row[0] for row in table.rows] == ["Test set"] * EXAMPLES + ["LSTM"] * EXAMPLES
+    human, model = table.rows[0], table.rows[EXAMPLES:]
+    assert human[1:] == ["", "3000", "2", "", "", "document 3000"]
+    words = len(NASTY.split())
+    assert model[0][3:6] == [str(words), "yes", f"\N{MINUS SIGN}{6 / (words + 1):.2f}"]
+    assert [row[4] for row in model] == ["yes", "no", "yes"]
+    assert [row[5] for row in model[1:]] == ["", ""]
+    assert model[1][6] == " ".join("b" * WORDS) + CUT
+    assert CUT not in model[2][6]
+    assert table.tidy["log_likelihood_a_token"][EXAMPLES] == pytest.approx(-6 / (words + 1))
+
+
+class Tags(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_texts_are_no_markup(files) -> None:
+    table = examples_table(
+        read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
+    )
+    page = to_html_table(table)
+    found = Tags(page)
+    tags = "div table caption strong span thead tr th tbody td"
+    assert found.tags == set(tags.split())
+    assert "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50%" in found.text
+    assert not {"\x00", "\x1b", "\u202e"} & set(page)
+    latex = to_latex(table)
+    assert r"\input" not in latex
+    assert r"\textbackslash{}input\{/etc/passwd\} \$y\_2\textasciicircum{} 50\%" in latex
+    assert re.search(r"p\{[\d.]+em\}@\{\}\}", latex)  # passages stand last, and wrap
+    csv = table.tidy.to_csv(index=False)
+    assert len(csv.splitlines()) == 1 + len(table.rows)
+
+
+@pytest.mark.parametrize(
+    "mark", ["\x00", "\x07", "\x1b", "\x85", "\u2028", "\u202e", "\u2066", "\n"]
+)
+def test_marks_that_act_are_not_handed_on(mark: str) -> None:
+    for write in (printable, escape_latex, escape_rst, shorten):
+        assert mark not in write(f"a{mark}b")
+    assert printable("नमस्ते \u200d עברית ﷽ 👩\u200d🔬") == "नमस्ते \u200d עברית ﷽ 👩\u200d🔬"
+
+
+def test_the_page_is_planned_and_made(files, tmp_path, monkeypatch) -> None:
+    report = planned("configs/smoke.yaml").report
+    found = report.inputs(TABLES, "tendencies/wikipedia", "samples")
+    assert found["example_documents"] == ["<results>/corpora/wikipedia/documents.parquet"]
+    assert all(name.endswith("/00000.parquet") for name in found["example_samples"])
+    monkeypatch.chdir(tmp_path)
+    given = {"example_samples": [files[0]], "example_documents": [files[1]]}
+    arguments = ["--table", "tendencies/samples", "--inputs", json.dumps(given)]
+    arguments += ["--csv", "t.csv", "--latex", "t.tex", "--html", "t.html"]
+    monkeypatch.setattr("sys.argv", ["tabulate", *arguments])
+    command.main()
+    assert len(pd.read_csv(tmp_path / "t.csv")) == 2 * EXAMPLES
+    assert "document 3004" in (tmp_path / "t.html").read_text()

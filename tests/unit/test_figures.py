@@ -7,6 +7,7 @@ computed cell by cell, and properties of the layout that matplotlib measures.
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from itertools import combinations
 
@@ -19,9 +20,15 @@ from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures.curves import _bins
 from beyond_perplexity.figures.labels import PALETTE, Labels, Looks, parse_source
-from beyond_perplexity.figures.style import save, single_panel
-from beyond_perplexity.figures.type_token import _bins
+from beyond_perplexity.figures.style import (
+    AxisPoint,
+    cut_outliers,
+    range_without_outliers,
+    save,
+    single_panel,
+)
 from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
@@ -404,3 +411,44 @@ def test_all_files_of_a_figure_have_one_layout(tmp_path) -> None:
     axis.set_ylabel("a label\nof two lines")
     save(figure, [tmp_path / "c.pdf"])
     assert axis.get_position().bounds[0] > alone[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ([1.83, 1.84, 1.85, 1.87, 2.37], (1.83, 1.87)),
+        ([-50.0, 1.0, 2.0, 3.0], (1.0, 3.0)),
+        ([1.0, 2.0, 3.0, 4.0, math.inf, math.nan], None),  # what is not finite squashes nothing
+        ([1.0, 2.0, 9.0], None),  # of three values none is far from the others
+        ([1.0, 2.0, 3.0, 8.9], None),  # less than four times as far
+        ([1.0, 1.0, 1.0, 5.0], None),  # no range is left to be drawn
+        ([*range(10), 100, 110], (0, 9)),
+        ([0, 1, 2, 3, 4, 5, 100, 200, 300], None),  # a third of all are no outliers
+        ([], None),
+    ],
+)
+def test_far_values_are_left_out(values, kept) -> None:
+    assert range_without_outliers(values) == kept
+
+
+def test_what_is_cut_off_is_said_and_what_is_near_stays_whole() -> None:
+    axis = Figure().subplots()
+    points = [
+        AxisPoint((x - 0.2, x, x + 0.2), y, f"{x:g}", "#000000") for y, x in enumerate([1, 2, 3])
+    ]
+    far = [
+        AxisPoint((90, 95, 99), 3, "95", "#FF0000"),
+        AxisPoint((math.nan, math.inf, 1), 4, "∞", "#000"),
+    ]
+    for point in [*points, far[0]]:
+        axis.plot(point.x[1], point.y, "o")
+    cut_outliers(axis, [*points, *far])
+    low, high = axis.get_xlim()
+    assert low < 0.8
+    assert 3.2 < high < 4
+    assert [text.get_text() for text in axis.texts] == ["95 →"]
+    untouched = Figure().subplots()
+    untouched.set_xlim(0, 7)
+    cut_outliers(untouched, points)
+    assert untouched.get_xlim() == (0, 7)
+    assert not untouched.texts

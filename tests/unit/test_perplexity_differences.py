@@ -15,9 +15,9 @@ from beyond_perplexity.commands import compare_perplexity
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import tabulate
+from beyond_perplexity.report.bits_per_byte import describe_differences
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import to_html_table
-from beyond_perplexity.report.perplexity_differences import describe_differences
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.shards import check_schema
 from tests.unit.test_paired import compared, saved, scores

@@ -6,29 +6,61 @@ numbers as the paper prints them, properties of the drawn axes, SciPy's density,
 
 from __future__ import annotations
 
+import math
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 from nltk.tree import Tree
 from scipy.stats import gaussian_kde
+from torch import Tensor
 
+from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, document_of
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.importance import (
+    SMALLEST_GAP,
     Settings,
     aggregation,
     densities,
+    gap_by_cost,
     kernel_density,
     perplexity_by_samples,
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
+from beyond_perplexity.importance.drawing_job import Costs, clock_of
+from beyond_perplexity.importance.equal_cost import bounds_with_costs
+from beyond_perplexity.importance.scores_beside import group_instances, score_beside
+from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table
-from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_CURVES, IMPORTANCE_REPLICATES
+from beyond_perplexity.report.importance_choice import (
+    BY_NOTHING,
+    BY_VALIDATION,
+    advice_table,
+    choice_table,
+    choose_estimates,
+    costs_table,
+)
+from beyond_perplexity.report.importance_latents import beside_table
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.schemas.draws import DRAW_COSTS
+from beyond_perplexity.schemas.estimates import (
+    ESTIMATES,
+    IMPORTANCE_CURVES,
+    IMPORTANCE_DIAGNOSTICS,
+    IMPORTANCE_REPLICATES,
+)
+from beyond_perplexity.vocabulary import BOS
 from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
+from tests.unit.toy_latent import ToyModel
 
 LABELS = Labels(
     families={"mine": "entitynlm", "other": "rnng"}, data={"mine": "books (test)", "other": "trees"}
@@ -384,3 +416,371 @@ def test_names_tokens_and_entities_are_drawn_as_they_stand(tmp_path):
         paths = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "pdf")]
         save(figure, paths)
         check_drawn_as_it_stands(paths[0].read_text(), at_least=at_least)
+
+
+TOKENS = 50
+
+
+def costs(proposal: str = "q", of: str = "core") -> pd.DataFrame:
+    """Two instances; the second costs twice as much as the first."""
+    spent = {("weights", 0.5): 1.0, ("weights", 2.0): 2.0, ("log_q", None): 0.25}
+    spent |= {("beams", None): 4.0, ("smc", 1.0): 8.0}
+    rows = [
+        {"draw": draw, "temperature": degrees, "instance_id": place, "seconds": place * seconds}
+        for (draw, degrees), seconds in spent.items()
+        for place in (1, 2)
+    ]
+    table = pd.DataFrame(rows, columns=DRAW_COSTS.names)
+    return table.assign(model="m", proposal=proposal, seconds_of=of)
+
+
+ROWS: list[dict[str, Any]] = [
+    {"method": "importance_sampling", "temperature": 0.5, "n_samples": 100, "nats": 4.0},
+    {"method": "importance_sampling", "temperature": 2.0, "n_samples": 100, "nats": 4.2},
+    {"method": "mixture", "n_samples": 200, "nats": 3.9},
+    {"method": "beam_plus_tail", "temperature": 2.0, "n_samples": 100, "beam_size": 10},
+    {"method": "smc", "temperature": 1.0, "n_samples": 20, "replicates": 4, "nats": 3.8},
+    {"method": "beam", "beam_size": 10, "bound": "strict", "nats": 5.0},
+]
+
+
+def costly_estimates(**changes: Any) -> pd.DataFrame:
+    rows = []
+    for row in ROWS:
+        nats = row.get("nats", 4.1)
+        held = {"model": "m", "proposal": "q", "aggregation": "instance", "bound": "stochastic"}
+        held |= {"measure": "perplexity", "n_tokens": TOKENS, "n_instances": 2}
+        held |= {"value": math.exp(nats), "log_likelihood": -nats * TOKENS}
+        held |= {"standard_error": 0.02 * math.exp(nats)}
+        held["ess_median"] = None if "beam_size" in row else 5.0
+        rows.append({**held, **row, **changes})
+    return pd.DataFrame(rows, columns=ESTIMATES.names)
+
+
+def found(**changes: Any) -> dict[tuple[str, float], dict[Any, Any]]:
+    table = bounds_with_costs(costly_estimates(**changes), costs())
+    return {(row["method"], row["temperature"]): row for row in table.to_dict("records")}
+
+
+def test_every_estimator_is_charged_with_the_draws_that_it_is_made_of():
+    held = list(found().values())
+    # of 1 and 2 seconds an instance: the mean is 1.5 of what the first costs
+    seconds = [1.5 * s for s in (1.0, 2.0, 1.0 + 2.0 + 0.25, 2.0 + 4.0, 8.0, 4.0)]
+    assert [row["seconds"] for row in held] == pytest.approx(seconds)
+    assert [row["evaluations_p"] for row in held] == [100, 100, 200, 110, 80, 10]
+    assert [row["evaluations_q"] for row in held] == [100, 100, 400, 110, 80, 10]
+
+
+def test_the_gap_is_to_the_best_bound_in_nats_a_token():
+    gaps = [row["gap"] for row in found().values()]
+    assert gaps == pytest.approx([0.2, 0.4, 0.1, 0.3, 0.0, 1.2])
+
+
+def test_a_standard_error_of_a_hundredth_needs_four_times_the_samples_of_a_fiftieth():
+    held = found()
+    assert held["importance_sampling", 0.5]["error"] == pytest.approx(0.02)
+    assert held["importance_sampling", 0.5]["needed"] == pytest.approx(400, abs=1)
+    assert held["smc", 1.0]["needed"] == pytest.approx(16, abs=1)  # runs, of which there were 4
+    unknown = found(standard_error=None)
+    assert math.isnan(unknown["smc", 1.0]["needed"])
+
+
+def test_missing_costs_and_no_finite_bounds_are_errors():
+    with pytest.raises(InputError, match="q: what its draws cost is missing"):
+        bounds_with_costs(costly_estimates(), costs("other"))
+    with pytest.raises(InputError, match="no finite bound"):
+        bounds_with_costs(costly_estimates(value=math.inf), costs())
+
+
+def test_seconds_are_charged_to_the_instance_that_is_made_and_not_to_its_taker(monkeypatch):
+    now = [0.0]
+    held = Costs(torch.device("cpu"))
+    monkeypatch.setattr(held, "_now", lambda: now[0])
+
+    def make():
+        for instance, seconds in ((7, 2.0), (7, 1.0), (9, 4.0)):
+            now[0] += seconds
+            yield instance
+
+    for _ in held.timed(make(), lambda chunk: chunk):
+        now[0] += 100.0  # writing
+    assert held.seconds == {7: 3.0, 9: 4.0}
+    table = pa.table(held.table("weights", "m/q", 0.5), DRAW_COSTS)
+    assert table.num_rows == 2
+    row = table.to_pylist()[0]
+    assert (row["model"], row["proposal"], row["temperature"]) == ("m", "q", 0.5)
+    assert (row["instance_id"], row["seconds"], row["seconds_of"]) == (7, 3.0, "core")
+
+
+def test_seconds_of_a_cpu_are_those_of_its_cores():
+    name, now = clock_of(torch.device("cpu"))
+    assert name == "core"
+    begun = now()
+    total = sum(range(10**6))
+    assert total
+    assert 0 < now() - begun < 60
+
+
+def test_the_tables_say_what_to_use_and_what_an_error_takes():
+    table = costs_table(costly_estimates(), costs(), Labels())
+    assert table.rows[0][3] == "Sequential Monte Carlo"
+    assert table.rows[0][4] == "20 × 4"
+    bootstrap = costly_estimates(standard_error=None, standard_error_samples=1.0)
+    assert costs_table(bootstrap, costs(), Labels()).rows[0][-1].startswith("≥ ")
+    advice = advice_table(costly_estimates(), costs(), None, Labels())
+    (row,) = advice.rows
+    assert row[1].startswith("Sequential Monte Carlo with q at τ = 1, K = 20 × 4; ± 0.01")
+    assert row[1].endswith("runs")
+    assert row[-1] == "itself, the lowest of 2"
+    valid = costly_estimates()
+    valid.loc[0, ["value", "log_likelihood"]] = [1.5, -math.log(1.5) * TOKENS]
+    (row,) = advice_table(costly_estimates(), costs(), valid, Labels()).rows
+    assert row[1].startswith("Importance sampling with q at τ = 0.5, K = 100; ± 0.01")
+    assert row[1].endswith("samples")
+
+
+def costly_curves() -> pd.DataFrame:
+    rows = [
+        {"model": "m", "proposal": "q", "temperature": t, "aggregation": "instance"}
+        | {"n_samples": n, "mean": math.exp(nats) * (1 + 1 / n - 0.01)}
+        for t, nats in ((0.5, 4.0), (2.0, 4.2))
+        for n in (1, 10, 100)
+    ]
+    return pd.DataFrame(rows, columns=IMPORTANCE_CURVES.names)
+
+
+def test_the_figure_has_seconds_and_evaluations_side_by_side():
+    figure = gap_by_cost(costly_estimates(), costly_curves(), costs(), Labels())
+    left, right = figure.axes
+    points = {
+        tuple(np.round(line.get_xydata()[0], 6))
+        for line in right.lines
+        if len(line.get_xdata()) == 1
+    }
+    assert (160.0, SMALLEST_GAP) in points  # the best, by 80 evaluations of p and of q
+    assert (600.0, 0.1) in points
+    (line,) = [
+        one for one in left.lines if len(one.get_xdata()) == 3 and one.get_xdata()[-1] == 1.5
+    ]
+    assert list(line.get_xdata()) == pytest.approx([0.015, 0.15, 1.5])
+    assert line.get_ydata()[-1] == pytest.approx(0.2)
+    assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
+    assert "core" in left.get_xlabel()
+
+
+def test_text_of_users_is_drawn_as_it_stands(tmp_path):
+    table, line = costly_estimates(proposal=HOSTILE), costly_curves().assign(proposal=HOSTILE)
+    figure = gap_by_cost(table, line, costs(HOSTILE), Labels())
+    save(figure, [tmp_path / "costs.svg"])
+    check_drawn_as_it_stands((tmp_path / "costs.svg").read_text(), at_least=1)
+
+
+V = 11
+TEXTS = [np.array(text) for text in ([4, 5, 6, 10, 3], [7], [9, 9, 3, 4, 5, 6, 7, 8])]
+
+
+class Mentioning(ToyModel):
+    """Words with a hidden bit of 1 are mentions; the end counts or not."""
+
+    end = 1
+
+    def n_tokens(self, batch: InstanceBatch) -> Tensor:
+        return batch.lengths["tokens"] + self.end
+
+    def readable(self, instance, latent):
+        places = [place for place, bit in enumerate(latent.tolist()) if bit == 1]
+        return {"mentions": [{"start": p, "end": p + 1, "entity": 0} for p in places]}
+
+
+class Parsing(ToyModel):
+    """Its latents are no mentions."""
+
+    def readable(self, instance, latent):
+        return {"tree": "(S #0)"}
+
+
+def instances() -> list[Instance]:
+    return [Instance(n, {"tokens": t, "bits": t % 2}) for n, t in enumerate(TEXTS, 7)]
+
+
+@pytest.fixture(scope="module")
+def lstm() -> LSTM:
+    torch.manual_seed(1)
+    return LSTM(V, {"embedding_size": 8, "hidden_size": 8}).eval()
+
+
+@pytest.mark.parametrize("end", [0, 1])
+def test_scores_are_of_the_words_of_the_end_and_of_mentions(lstm, end):
+    latent = Mentioning(V, {})
+    latent.end = end
+    rows = list(score_beside(latent, lstm, instances()))
+    whole = list(score_encoded(lstm, TEXTS))
+    for row, text, score in zip(rows, TEXTS, whole, strict=True):
+        without = 0.0 if end else row["log_likelihood_end"]
+        assert row["log_likelihood"] + without == pytest.approx(score.log_prob, abs=1e-5)
+        assert row["n_tokens"] == len(text) + end
+        assert (row["n_words"], row["n_inside"]) == (len(text), int((text % 2).sum()))
+        ids = torch.tensor([[BOS, *text]])
+        logits = lstm(ids).log_softmax(2)[0, :-1].double()  # (T, V)
+        by_word = logits[torch.arange(len(text)), torch.tensor(text)].detach().numpy()
+        assert row["log_likelihood_inside"] == pytest.approx(by_word[text % 2 == 1].sum(), abs=1e-5)
+
+
+def test_a_score_does_not_depend_on_the_other_instances(lstm):
+    latent = Mentioning(V, {})
+    together = list(score_beside(latent, lstm, instances()))
+    alone = [row for one in instances() for row in score_beside(latent, lstm, [one])]
+    assert together == alone
+
+
+def test_trees_have_no_words_inside_mentions_and_classes_are_unknown(lstm):
+    latent = Parsing(V + 2, {})
+    odd = Instance(1, {"tokens": np.array([4, V, V + 1]), "bits": np.array([0, 1, 0])})
+    plain = Instance(1, {"tokens": np.array([4, 2, 2]), "bits": np.array([0, 1, 0])})
+    (found,), (expected,) = (list(score_beside(latent, lstm, [one])) for one in (odd, plain))
+    assert found["n_inside"] is None
+    assert found["log_likelihood_inside"] is None
+    assert found["log_likelihood"] == expected["log_likelihood"]
+
+
+def test_an_odd_count_of_tokens_is_an_error(lstm):
+    latent = Mentioning(V, {})
+    latent.end = 2
+    with pytest.raises(InputError, match="instance 7: the latent model counts 7 tokens of 5"):
+        list(score_beside(latent, lstm, instances()))
+
+
+def test_sentences_are_of_their_document_and_documents_of_their_page(tmp_path):
+    assert document_of(3 * 65_536 + 2, "sentence") == 3
+    assert document_of(3, "document") == 3
+    path = str(tmp_path / "documents.parquet")
+    titles = {3: "Ant", 4: "Ant", 5: "", 6: "", 7: "Bee"}
+    columns = {"doc_id": list(titles), "title": list(titles.values()), "split": ["test"] * 5}
+    columns |= {"text": ["a"] * 5, "n_tokens": [1] * 5}
+    pq.write_table(pa.table({name: columns[name] for name in DOCUMENTS.names}, DOCUMENTS), path)
+    pages = group_instances("entitynlm", titles, path, "page")
+    assert pages[3] == pages[4]
+    assert len(set(pages.values())) == 4  # a document without a title is a page of its own
+    assert len(set(group_instances("entitynlm", titles, path, "document").values())) == 5
+    sentences = [3 * 65_536, 3 * 65_536 + 1, 4 * 65_536, 7 * 65_536]
+    documents = group_instances("rnng", sentences, path, "document")
+    assert documents[sentences[0]] == documents[sentences[1]] != documents[sentences[2]]
+    assert len(set(group_instances("rnng", sentences, path, "page").values())) == 2
+
+
+# ---- tables ----
+
+BASE = {"aggregation": "instance", "measure": "perplexity", "bound": "stochastic"}
+BASE |= {"ess_median": 5.0}
+SIZES = {"n_instances": 3, "n_tokens": 60, "n_samples": 100, "t_definition": "words"}
+
+
+def bits_estimates(values: dict[tuple, float], model: str = "bits") -> pd.DataFrame:
+    rows = [
+        {"model": model, "proposal": p, "method": m, "temperature": t, "value": v, **BASE, **SIZES}
+        for (p, m, t), v in values.items()
+    ]
+    return pd.DataFrame(rows, columns=ESTIMATES.names)
+
+
+SAMPLING, SMC = "importance_sampling", "smc"
+TEST = {
+    ("q", SAMPLING, 0.5): 90.0,
+    ("q", SAMPLING, 1.0): 95.0,
+    ("q", SMC, 1.0): 93.0,
+    ("q", "mixture", None): 97.0,
+}
+
+
+def test_without_validation_no_temperature_is_chosen():
+    (row,) = choose_estimates(bits_estimates(TEST), None).to_dict("records")
+    assert (row["method"], row["value"]) == (SMC, 93.0)
+    assert row["chosen_by"] == "itself, the lowest of 2"
+    alone = {key: value for key, value in TEST.items() if key[1] != "mixture"}
+    (row,) = choose_estimates(bits_estimates(alone), None).to_dict("records")
+    assert row["chosen_by"] == BY_NOTHING
+
+
+def test_validation_chooses_and_the_test_split_does_not():
+    valid = bits_estimates({**TEST, ("q", SAMPLING, 1.0): 80.0, ("q", SAMPLING, 0.5): 85.0})
+    (row,) = choose_estimates(bits_estimates(TEST), valid).to_dict("records")
+    assert (row["temperature"], row["value"], row["chosen_by"]) == (1.0, 95.0, BY_VALIDATION)
+    other = bits_estimates({("r", SMC, 1.0): 1.0})
+    with pytest.raises(InputError, match="bits: no estimate has a finite bound"):
+        choose_estimates(bits_estimates(TEST), other)
+
+
+def test_what_needs_no_choice_comes_first_then_the_least_strict_bound():
+    table = bits_estimates(TEST)
+    beams = [(1, 120.0), (10, 110.0)]
+    strict = [
+        {**BASE, **SIZES, "model": "bits", "proposal": "q", "method": "beam", "beam_size": size}
+        | {"bound": "strict", "value": value}
+        for size, value in beams
+    ]
+    whole = pd.concat([table, pd.DataFrame(strict, columns=ESTIMATES.names)], ignore_index=True)
+    shown = choice_table(whole, bits_estimates(TEST), Labels())
+    parts = ["Needs no choice", "", "Speaks for the model", "Least strict bound"]
+    assert [row[0] for row in shown.rows] == parts
+    values = [row[6] for row in shown.rows]
+    assert values == ["93.0", "97.0", "90.0", "110.0"]
+    assert shown.rows[2][9] == BY_VALIDATION
+    assert "k = 10" in shown.rows[3][3]
+    assert list(shown.tidy["part"]) == ["no choice", "no choice", "speaks", "strict"]
+
+
+def paired(groups: int, gap: float, spread: float) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Instances of 10 tokens whose difference is `gap` ± `spread`, in turn."""
+    scores, own = [], []
+    for place in range(groups):
+        less = gap + (spread if place % 2 else -spread)
+        common = {"model": "bits", "instance_id": place, "n_tokens": 10}
+        scores.append(
+            {**common, "beside": "lstm", "group": place, "log_likelihood": -50.0, "n_unknown": 2}
+        )
+        method = {"proposal": "q", "method": SMC, "temperature": 1.0}
+        own.append({**common, **method, "log_likelihood": -50.0 - 10 * less})
+    return pd.DataFrame(own, columns=IMPORTANCE_DIAGNOSTICS.names), pd.DataFrame(scores)
+
+
+def test_the_difference_is_paired_and_its_interval_that_of_students_t():
+    """Oracle: the mean of equal groups and its interval in closed form."""
+    own, scores = paired(40, -0.2, 0.1)
+    chosen = bits_estimates({("q", SMC, 1.0): 93.0})
+    (row,) = beside_table(chosen, own, scores, None, Labels()).tidy.to_dict("records")
+    assert row["difference"] == pytest.approx(-0.2)
+    error = 0.1 * math.sqrt(40 / 39) / math.sqrt(40)
+    assert row["standard_error"] == pytest.approx(error)
+    assert row["high"] == pytest.approx(-0.2 + 2.0227 * error, rel=1e-4)  # t of 39 at .975
+    assert row["perplexity_beside"] == pytest.approx(math.exp(5.0))
+    assert row["perplexity"] == pytest.approx(math.exp(4.8))
+    few = beside_table(chosen, *paired(10, -0.2, 0.1), None, Labels())
+    assert few.rows[0][8] == "–"
+
+
+def test_unknown_words_are_charged_on_both_sides():
+    """Oracle: 2 of 10 words are unknown and may be any of 7 types."""
+    own, scores = paired(40, -0.2, 0.1)
+    chosen = bits_estimates({("q", SMC, 1.0): 93.0}).assign(unknown_types=7)
+    measure = {"measure": "unknown_penalized_perplexity", "value": 130.0}
+    whole = pd.concat([chosen, chosen.assign(**measure)], ignore_index=True)
+    (row,) = beside_table(whole, own, scores, None, Labels()).tidy.to_dict("records")
+    assert row["penalized"] == 130.0
+    assert row["penalized_beside"] == pytest.approx(math.exp(5.0 + 0.2 * math.log(7)))
+
+
+def test_other_instances_or_other_tokens_are_an_error():
+    own, scores = paired(5, 0.0, 0.1)
+    chosen = bits_estimates({("q", SMC, 1.0): 93.0})
+    with pytest.raises(InputError, match=r"bits and lstm are of different instances \(4 and 5\)"):
+        beside_table(chosen, own.iloc[1:], scores, None, Labels())
+    own.loc[0, "n_tokens"] = 11
+    with pytest.raises(InputError, match="count different tokens"):
+        beside_table(chosen, own, scores, None, Labels())
+
+
+def test_table_1_ends_with_the_models_without_latent_variables():
+    _, scores = paired(4, 0.0, 0.1)
+    table = sampling_table(bits_estimates(TEST), scores, Labels(names={"lstm": "My LSTM"}))
+    assert list(table.rows[-1][1:]) == ["My LSTM", f"{math.exp(5.0):,.1f}"]
+    assert "same instances" in table.rows[-1][0]

@@ -17,12 +17,13 @@ from pkgutil import resolve_name
 import pytest
 
 from beyond_perplexity.decoding.options import DECODINGS
-from beyond_perplexity.figures import FIGURES, densities
-from beyond_perplexity.figures.effect_sizes import EFFECTS
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures import curves as densities
 from beyond_perplexity.figures.sample_size import PANELS
+from beyond_perplexity.figures.texts import EFFECTS
 from beyond_perplexity.report.comparison_page import FIGURE_TEXTS, MAIN_ROWS
 from beyond_perplexity.report.measured import MEASURED_TABLES
-from beyond_perplexity.report.tables import TEST_SET_ROWS
+from beyond_perplexity.report.sensitivity import TEST_SET_ROWS
 from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES, of_counts, tendencies_of
 from beyond_perplexity.tendencies.statistics import HISTOGRAMS
 from tests.unit.test_measures import (
@@ -53,7 +54,7 @@ def test_a_tendency_is_measured_tabulated_and_drawn(name: str, table) -> None:  
 def test_a_share_has_its_class_its_mean_and_its_figure(name: str) -> None:
     row = SHARES[name]
     assert callable(resolve_name(row.word_class))
-    assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.densities:{name}"
+    assert FIGURES[f"tendencies/{row.figure}"].code == f"figures.curves:{name}"
     assert callable(getattr(densities, name))
     assert row.noun in FIGURE_TEXTS[name][0]
     assert (name, "mean") in [line[:2] for line in TEST_SET_ROWS]
@@ -107,9 +108,9 @@ def shout_test(options: ClassOptions) -> ClassTest:
 PROGRAM = """
 import json, sys
 import pandas as pd, pyarrow as pa
-from beyond_perplexity.figures import FIGURES, draw_figure
-from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.report.measured import table_3
+from beyond_perplexity.figures import (FIGURES, draw_figure)
+from beyond_perplexity.figures.labels import (Labels)
+from beyond_perplexity.report.measured import (table_3)
 from beyond_perplexity.tendencies.curves import curves
 from beyond_perplexity.tendencies.measures import measure_rows, measure_table
 from beyond_perplexity.tendencies.definitions import MeasurementOptions

@@ -39,16 +39,18 @@ from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
 from beyond_perplexity.report.layout import Table, to_html_table
 from beyond_perplexity.report.overview import render_overview
-from beyond_perplexity.report.semantic_evaluators import beaten
-from beyond_perplexity.report.semantic_tables import (
+from beyond_perplexity.report.published import (
     PAPER_MEASURES,
     PAPER_MODELS,
-    PUBLISHED_FAULTS,
     PUBLISHED_SEMANTICS,
-    is_scheduled,
-    paper_model,
     published_lower,
     published_wins,
+)
+from beyond_perplexity.report.semantic_evaluators import beaten
+from beyond_perplexity.report.semantic_tables import (
+    PUBLISHED_FAULTS,
+    is_scheduled,
+    paper_model,
     scheduled_pairs,
 )
 from beyond_perplexity.schemas.relations import RELATION_MEASURES, RELATION_ORDERS
@@ -427,9 +429,7 @@ def test_figures_are_drawn_and_names_are_no_markup(
     assert path.read_bytes() == (tmp_path / "again.svg").read_bytes()
 
 
-def test_a_cell_is_coloured_where_its_interval_leaves_0_out(
-    compared: dict[str, Any],
-) -> None:
+def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
     for axis in figure.axes:
         measures = len(axis.get_yticks())

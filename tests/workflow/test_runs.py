@@ -82,7 +82,7 @@ def test_an_edit_of_a_figure_reruns_no_measurement(finished):
 
 
 def test_an_edit_of_one_figure_draws_only_the_figures_of_its_file(finished):
-    path = finished.path / "beyond_perplexity/figures/densities.py"
+    path = finished.path / "beyond_perplexity/figures/curves.py"
     with edited(path, *EXECUTED):
         assert finished.planned() == {"plot": 2}
 

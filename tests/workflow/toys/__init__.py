@@ -75,17 +75,23 @@ TOYS = {
     "figure": Toy(
         "losses",
         """
-    "tendencies/losses": Exhibit(
-        "figures.losses:losses", ("training",), "Losses", "The last loss of every model."
-    ),
+
+["tendencies/losses"]
+code = "figures.losses:losses"
+inputs = ["training"]
+title = "Losses"
+caption = "The last loss of every model."
 """,
     ),
     "table": Toy(
         "epochs",
         """
-    "tendencies/epochs": Exhibit(
-        "report.epochs:epochs", ("training",), "Epochs", "How long every model was trained."
-    ),
+
+["tendencies/epochs"]
+code = "report.epochs:epochs"
+inputs = ["training"]
+title = "Epochs"
+caption = "How long every model was trained."
 """,
     ),
     "reader": Toy(
@@ -112,8 +118,11 @@ def read_places() -> dict[str, Place]:
 
 
 def insert_row(path: Path, table: str, row: str) -> None:
-    """Write a row before the closing bracket of a table."""
+    """Write a row before the closing bracket of a table, or at the end of a file of rows."""
     text = path.read_text(encoding="utf-8")
+    if path.suffix == ".toml":
+        path.write_text(text + row, encoding="utf-8")
+        return
     for node in ast.parse(text).body:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]

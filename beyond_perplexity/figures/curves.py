@@ -1,8 +1,9 @@
-"""Types against tokens of a document (Heaps' law): Figures 1, 3, 4 and 7."""
+"""Curves of texts: types by length (Figures 1, 3, 4, 7), ranks (6) and shares of tokens (8, 9)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -10,7 +11,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.figures.labels import REFERENCE, Labels, Looks, is_reference, parse_source
+from beyond_perplexity.figures.labels import (
+    NEUTRAL_COLOUR,
+    REFERENCE,
+    Labels,
+    Looks,
+    Style,
+    is_reference,
+    parse_source,
+)
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
     draw_by_decoding,
@@ -23,7 +32,9 @@ from beyond_perplexity.figures.style import (
     select,
     single_panel,
     styled,
+    thin,
 )
+from beyond_perplexity.tendencies.definitions import SHARES, TENDENCIES
 
 CURVE = "type_token_unigrams"
 KS_ROWS = {
@@ -172,4 +183,70 @@ def type_token_ks(table: pd.DataFrame, labels: Labels) -> Figure:
         axis.set_ylim(0, 1.02)
         axis.set_xlim(left=0)
     legend_below(figure, model_handles(sources, labels, looks))
+    return figure
+
+
+FIT_STYLES: tuple[Style, ...] = ((0, (2, 2)), (0, (0.8, 1.6)))
+FIT_COLOURS = (NEUTRAL_COLOUR, "#999999")
+
+
+@styled
+def rank_frequency(table: pd.DataFrame, labels: Labels) -> Figure:
+    """Draw relative frequency against rank, both logarithmic, with the test set's Zipf fit.
+
+    Takes ``rank_frequency`` (x rank, y relative frequency) and ``zipf_fit`` of the reference.
+    """
+    curves = select(table, "rank_frequency")
+    human = table["source"].map(is_reference)
+    drawn = table[(table["curve"] == "zipf_fit") & human].sort_values("x")
+    fits = [(name, drawn[drawn["source"] == name]) for name in labels.sort_sources(drawn["source"])]
+    figure, axes, entries = draw_by_decoding(
+        curves,
+        labels,
+        xlabel="Rank of the type",
+        ylabel="Relative frequency",
+        prepare=partial(thin, log=True),
+    )
+    for axis in axes:
+        axis.set(xscale="log", yscale="log")
+        for place, (_, fit) in enumerate(fits):
+            x, y = (thin(fit, log=True)[name] for name in ("x", "y"))
+            colour, style = FIT_COLOURS[place % 2], FIT_STYLES[place % 2]
+            axis.plot(x, y, color=colour, linestyle=style, linewidth=1, zorder=4)
+    for place, (name, _) in enumerate(fits):
+        title = f"Zipf fit, {labels.human(name)}"
+        entries.append(handle(title, FIT_COLOURS[place % 2], None, FIT_STYLES[place % 2]))
+    legend_below(figure, entries)
+    return figure
+
+
+VISIBLE = 0.005  # of the highest density: below it the axis is cut
+
+
+def __getattr__(tendency: str) -> Callable[[pd.DataFrame, Labels], Figure]:
+    """Return the figure of a share by the name of its tendency."""
+    if tendency in SHARES:
+        return partial(share_density, tendency=tendency)
+    raise AttributeError(f"there is no density of '{tendency}'")
+
+
+@styled
+def share_density(table: pd.DataFrame, labels: Labels, tendency: str) -> Figure:
+    """Draw the density over documents of the share of a class of tokens (paper, Figs. 8 and 9).
+
+    Takes curve ``{tendency}_density`` (x fraction, y density); the test set is black.
+    """
+    curves = select(table, f"{tendency}_density")
+    figure, axes, entries = draw_by_decoding(
+        curves,
+        labels,
+        xlabel=f"Fraction of {TENDENCIES[tendency].noun}",
+        ylabel="Density over documents",
+    )
+    visible = curves[curves["y"] > VISIBLE * curves["y"].max()]
+    right = min(1.0, float(visible["x"].max()) + 0.02)
+    for axis in axes:
+        axis.set_xlim(0, right)
+        axis.set_ylim(bottom=0)
+    legend_below(figure, entries)
     return figure

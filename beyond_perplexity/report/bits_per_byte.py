@@ -1,0 +1,315 @@
+"""Models in bits per byte: Table 1 of the tendencies paper, and the differences of all pairs.
+
+The differences are a table of a run, and the text of the command.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.numbers import MINUS, STAR_NOTE, shown, shown_p, stars
+from beyond_perplexity.report.layout import Column, Table, lay_out, to_text, under
+from beyond_perplexity.report.published import (
+    COLUMN,
+    OWN,
+    PAPER,
+    PARAMETERS,
+    PERPLEXITIES,
+    PUBLISHED_NOTE,
+)
+
+SPELLED = "bits per byte, words spelled"
+RAW_BITS = "bits per byte of raw text"
+BITS_NOTE = (
+    "Bits per byte compare models of any vocabulary on one text. They are of model and speller "
+    "together: a word that a closed vocabulary lacks costs its <unk> and its spelling by a "
+    "character model, blind to the sentence. Of subwords one segmentation is counted, an upper "
+    "bound"
+)
+
+
+class ByteBits(NamedTuple):
+    """Bits per byte of a model on a text, infinite when a document is impossible.
+
+    With the limits of the interval (None: not known), and the documents and bytes of the text.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    size: tuple[int, int]
+
+
+def bits_per_byte(result: Mapping[str, Any] | None, text: str = "cleaned") -> ByteBits | None:
+    """Return the bits per byte of whole texts, ``cleaned`` or ``raw``, with unknown words spelled.
+
+    None where the model was not scored on that text, or the spelling of some words is free.
+    """
+    if result is not None and result.get("text", "cleaned") != text:
+        result = result.get("cleaned") if text == "cleaned" else None
+    if result is None or "byte" not in result.get("bits", {}):
+        return None
+    interval = result.get("interval", {})
+    if "spelled" in result:
+        value, interval = result["spelled"]["bits"]["byte"], interval.get("spelled", {})
+    elif result["unknown"]:
+        return None
+    else:
+        value = result["bits"]["byte"]
+    low, high = interval.get("bits", {}).get("byte", (None, None))
+    size = (int(result["documents"]), int(result["n"]["byte"]))
+    return ByteBits(math.inf if value is None else float(value), low, high, size)
+
+
+def check_one_text(found: Mapping[str, ByteBits | None]) -> None:
+    """Check that the numbers of a column are of as many documents and bytes."""
+    known = {name: bits for name, bits in found.items() if bits}
+    for name, bits in known.items():
+        first = next(iter(known))
+        if bits.size != known[first].size:
+            raise InputError(
+                f"models '{first}' and '{name}' were scored on different texts ("
+                f"{known[first].size[1]:,} and {bits.size[1]:,} bytes): their bits per byte share "
+                "no column; score them on one text"
+            )
+
+
+BITS_HEADINGS = {"cleaned": SPELLED, "raw": RAW_BITS}
+
+
+def model_table(
+    models: Mapping[str, Mapping[str, Any]],
+    perplexities: Mapping[str, Mapping[str, Any]],
+    labels: Labels,
+) -> Table:
+    """Make Table 1: parameters and perplexity of every model.
+
+    Takes ``model.json`` and perplexity results by name; a perplexity of null is infinite.
+    """
+    texts = [text for text in BITS_HEADINGS if _scored(perplexities, text)]
+    records = [
+        _model_record(name, models[name], perplexities.get(name))
+        for name in labels.sort_models(models)
+    ]
+    columns = [
+        Column("Model", text=True, of="model", form=labels.model),
+        Column("Vocabulary", text=True, of="vocabulary"),
+        *under(
+            "Parameters (millions)",
+            Column(OWN, of="parameters", form=lambda n: shown(n / 1e6, 2)),
+            Column(
+                PAPER,
+                published=True,
+                of=f"{COLUMN}_parameters",
+                form=lambda n: shown(n / 1e6 if n else None),
+            ),
+        ),
+        *under(
+            "Perplexity of the test set",
+            *(
+                Column(title, of=f"perplexity_{key}", form=_two_digits)
+                for title, key in (
+                    ("per token", "per_token"),
+                    ("per word", "per_word"),
+                    ("per word, unknown penalized", "per_word_unknown_penalized"),
+                )
+            ),
+            Column(PAPER, published=True, of=f"{COLUMN}_perplexity", form=_two_digits),
+        ),
+        *under(
+            "Bits of the test set",
+            *(Column(BITS_HEADINGS[t], of=f"bits_per_byte_{t}", form=shown) for t in texts),
+        ),
+    ]
+    note = (
+        f"All numbers count the end of a document. {BITS_NOTE}. The penalty for unknown words is "
+        "the published one, ln U nats for one of U training types, which is less than a spelling. "
+        "Caps of length, such as the pieces that a model was trained on, are in the CSV (data)."
+    )
+    title = "Table 1: Parameters and perplexity of the models"
+    return lay_out("table_1", title, note, columns, records, published_note=PUBLISHED_NOTE)
+
+
+def _two_digits(value: object) -> str:
+    return shown(value, 2)
+
+
+def _scored(perplexities: Mapping[str, Mapping[str, Any]], text: str) -> dict[str, ByteBits | None]:
+    """Return the bits per byte of a text of the models that have them; checks that it is one."""
+    found = {name: bits_per_byte(result, text) for name, result in perplexities.items()}
+    check_one_text(found)
+    return {name: bits for name, bits in found.items() if bits}
+
+
+def _model_record(
+    name: str, model: Mapping[str, Any], perplexity: Mapping[str, Any] | None
+) -> dict[str, object]:
+    try:
+        family, size = str(model["family"]), int(model["parameters"])
+        kind = str(model["vocabulary"]["kind"])
+        units = {unit: _perplexity(perplexity, unit) for unit in ("token", "word")}
+        # An open vocabulary has no unknown words to be charged for.
+        charged = (perplexity or {}).get("unknown_penalized", perplexity)
+        penalized = _perplexity(charged, "word")
+        bits = {text: bits_per_byte(perplexity, text) for text in BITS_HEADINGS}
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"the description or perplexity of model '{name}' lacks {error}"
+        ) from error
+    return {
+        "model": name,
+        "family": family,
+        "vocabulary": kind,
+        "parameters": size,
+        f"{COLUMN}_parameters": PARAMETERS.get(family),
+        **{f"perplexity_per_{unit}": value for unit, value in units.items()},
+        "perplexity_per_word_unknown_penalized": penalized,
+        **{f"bits_per_byte_{text}": found and found.value for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_low": found and found.low for text, found in bits.items()},
+        **{f"bits_per_byte_{text}_high": found and found.high for text, found in bits.items()},
+        f"{COLUMN}_perplexity": PERPLEXITIES.get(family),
+    }
+
+
+def _perplexity(result: Mapping[str, Any] | None, unit: str) -> float | None:
+    if result is None:
+        return None
+    value = result["perplexity"][unit]
+    return float("inf") if value is None else float(value)
+
+
+# ---- differences ----
+
+_CLAIM = (
+    "A difference is a claim about these two trained models on texts like these; about two "
+    "architectures only several trainings (seeds) of each can say something."
+)
+_NOTE = (
+    "Bits per byte of UTF-8 with the end of each document; the difference is that of the first "
+    "model less the second, so that below 0 the first is better. Groups are pages (or what the "
+    "scores name so); where none are named, each document is one, and what is said holds for "
+    "further documents of the same pages, not for new pages. Interval: 95%, jackknife over groups, "
+    "Student's t with the effective number of groups. p: sign-flips over groups; adjusted for all "
+    f"pairs (Holm): {STAR_NOTE}. Smallest: the true difference that a test of level .05 finds in "
+    "80% of the cases, from the standard error and Student's t."
+)
+_DIGITS = 4
+
+
+def is_pair(differences: pd.DataFrame) -> pd.Series:
+    """Tell the rows of pairs from those of the models' own bits per byte."""
+    return differences["second"].notna()
+
+
+def _bits(value: float, signed: bool) -> str:
+    if not signed or not math.isfinite(value) or value == 0:
+        return shown(value, _DIGITS)
+    return f"{value:+.{_DIGITS}f}".replace("-", MINUS)
+
+
+def _difference_interval(row: Mapping[Any, Any]) -> str:
+    limits = [_bits(row[end], not pd.isna(row["second"])) for end in ("low", "high")]
+    return "" if pd.isna(row["low"]) else f"[{', '.join(limits)}]"
+
+
+def _groups(row: Mapping[Any, Any]) -> str:
+    if pd.isna(row["groups"]):
+        return ""
+    few = row["groups_effective"] < 0.95 * row["groups"]
+    effective = f" ({row['groups_effective']:.0f} effective)" if few else ""
+    return f"{int(row['groups']):,}{effective}"
+
+
+def sorted_differences(differences: pd.DataFrame, labels: Labels) -> pd.DataFrame:
+    """Sort rows by text, then own ones before pairs, then as the labels do."""
+    names = {*differences["first"], *differences["second"].dropna()}
+    order = {name: place for place, name in enumerate(labels.sort_models(names))}
+    keys = pd.DataFrame(
+        {
+            "text": differences["scored_text"].fillna(""),
+            "pair": is_pair(differences),
+            "first": differences["first"].map(order),
+            "second": differences["second"].map(order).fillna(-1),
+        }
+    )
+    return differences.loc[
+        keys.sort_values(["text", "pair", "first", "second"], kind="stable").index
+    ]
+
+
+def differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
+    """Make the table of bits per byte and their differences: a row a model, then one a pair."""
+    columns = [
+        Column("Text", text=True, of="scored_text", form=_or_nothing),
+        Column("Model", text=True, of="first", form=labels.model),
+        Column(
+            "less model",
+            text=True,
+            of="second",
+            form=lambda n: "" if pd.isna(n) else labels.model(n),
+        ),
+        Column(
+            "bits per byte",
+            of=lambda r: _bits(r["value"], not pd.isna(r["second"])) + stars(r["p_adjusted"]),
+        ),
+        Column("95% interval", of=_difference_interval),
+        Column("p", of="p_value", form=shown_p),
+        Column("p adjusted", of="p_adjusted", form=shown_p),
+        Column("smallest found", of="detectable", form=lambda value: shown(value, _DIGITS)),
+        Column("groups", of=_groups),
+        Column("note", text=True, of="note", form=_or_nothing),
+    ]
+    ordered = sorted_differences(differences, labels).astype({"groups": "Int64"})
+    title = "Differences between models in bits per byte"
+    return lay_out("perplexity_differences", title, f"{_NOTE} {_CLAIM}", columns, ordered)
+
+
+def _or_nothing(text: str | None) -> str:
+    return text or ""
+
+
+def _shorter(table: Table) -> str:
+    """Write a table for a terminal: no column that is empty in all rows, notes beneath."""
+    *rest, _ = range(len(table.columns))
+    kept = [place for place in rest if any(row[place] for row in table.rows)]
+    notes = dict.fromkeys(row[-1] for row in table.rows if row[-1])
+    return "\n".join([to_text(table.chosen(kept)), *notes])
+
+
+def _matrix(pairs: pd.DataFrame, names: Sequence[str], labels: Labels) -> str:
+    """Write differences of row less column, with stars."""
+    cells = {}
+    for row in pairs.to_dict("records"):
+        for sign, *both in ((1, row["first"], row["second"]), (-1, row["second"], row["first"])):
+            cells[tuple(both)] = _bits(sign * row["value"], True) + stars(row["p_adjusted"])
+    columns = [
+        Column("", text=True, of=labels.model),
+        *(
+            Column(labels.model(two), of=lambda one, two=two: cells.get((one, two), ""))
+            for two in names
+        ),
+    ]
+    return to_text(lay_out("matrix", "", "", columns, names))
+
+
+def describe_differences(differences: pd.DataFrame, labels: Labels) -> str:
+    """Say for a terminal how models differ (of many, in a matrix), and what may be claimed."""
+    parts = []
+    for text, held in differences.groupby(differences["scored_text"].fillna(""), sort=False):
+        if text:
+            parts.append(f"On {text} text:")
+        pairs = held[is_pair(held)]
+        both = (held[~is_pair(held)], pairs)
+        unnamed = (rows.assign(scored_text="") for rows in both if len(rows))
+        parts += [_shorter(differences_table(rows, labels)) for rows in unnamed]
+        names = labels.sort_models({*pairs["first"], *pairs["second"]})
+        if len(names) > 2:
+            parts.append("Row less column:\n" + _matrix(pairs, names, labels))
+    return "\n\n".join([*parts, fill(_NOTE, 100), fill(_CLAIM, 100)])

@@ -49,7 +49,7 @@ from beyond_perplexity.inference.weight_diagnostics import (
     diagnose,
     tail_size,
 )
-from beyond_perplexity.report.importance_gaps import gaps_report
+from beyond_perplexity.report.importance_choice import gaps_report
 from beyond_perplexity.schemas.draws import SMC
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import uneven_weights

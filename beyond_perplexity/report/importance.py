@@ -12,14 +12,12 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bidirectional_gaps import (
-    is_above_strict,
-    least_strict,
-    withdraw_claims,
-)
+from beyond_perplexity.importance.bidirectional_gaps import withdraw_claims
 from beyond_perplexity.importance.estimate_wording import (
     interval,
+    is_above_strict,
     k_hat_cell,
+    least_strict,
     method_cell,
     sampling_error,
 )

@@ -137,7 +137,9 @@ rule score_pairs:
         runtime=doubling(60),
         gpu=gpus,
     params:
-        code=code_of("beyond_perplexity/commands/contrast.py", of(RUN.models.code, "model")),
+        code=code_of(
+            "beyond_perplexity/commands/contrast.py", of(RUN.models.code, "model")
+        ),
         folder=subpath(input.model, parent=True),
         tokenized=of(RUN.contrastive.pairs_flag, "pairs"),
     shell:

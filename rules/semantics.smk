@@ -71,7 +71,9 @@ rule score_semantics:
         runtime=minutes("score_semantics"),
         gpu=evaluator_gpus,
     params:
-        code=code_of("scripts/score_semantics.py", of(RUN.semantics.evaluator_code, "evaluator")),
+        code=code_of(
+            "scripts/score_semantics.py", of(RUN.semantics.evaluator_code, "evaluator")
+        ),
         options=of(RUN.semantics.evaluator_options, "evaluator"),
         measures=parameters.as_json(config["semantics"]["measures"]),
     shell:
@@ -173,7 +175,9 @@ rule probe_evaluator:
         runtime=doubling(60),
         gpu=evaluator_gpus,
     params:
-        code=code_of("scripts/probe_evaluator.py", of(RUN.semantics.evaluator_code, "evaluator")),
+        code=code_of(
+            "scripts/probe_evaluator.py", of(RUN.semantics.evaluator_code, "evaluator")
+        ),
         split=config["semantics"]["splits"][-1],
         split_unit=of(RUN.corpora.split_unit, "corpus"),
         whole=of(RUN.semantics.whole_flag, "corpus"),

@@ -10,7 +10,7 @@ from snakemake.logging import logger
 
 sys.path.insert(0, str(workflow.basedir))
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.ways_to_draw import DRAWS

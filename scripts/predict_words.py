@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.formats import SPLITS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.options import json_object, parse_options

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from beyond_perplexity.importance.estimator_registry import estimator_code
-from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
+from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions, estimator_code
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, block_names, block_range, caps

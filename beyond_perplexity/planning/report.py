@@ -12,7 +12,7 @@ from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.exhibit import Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
-from beyond_perplexity.importance.estimator_registry import estimator_code
+from beyond_perplexity.importance.ways_to_draw import estimator_code
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.parameters import as_json, caps
 from beyond_perplexity.report import TABLES

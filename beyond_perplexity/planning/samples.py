@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.decoding.options import DECODINGS, parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL

@@ -107,8 +107,10 @@ def describe_os_error(error: OSError) -> str:
     """Say in one clause which file the system refused, why, and what to do."""
     number = os_error_number(error) or 0
     reason = os.strerror(number) if number else str(error).rstrip(".")
-    name = _unnamed(number) if error.filename is None else error.filename
-    name = os.fsdecode(name) if isinstance(name, bytes) else str(name)
+    name = error.filename
+    if name is None and number in _FULL:
+        name = f"an output, standard output or the temporary folder {tempfile.gettempdir()}"
+    name = os.fsdecode(name) if isinstance(name, bytes) else str(name or "")
     advice = f"; {_ADVICE[number]}" if number in _ADVICE else ""
     return ": ".join(filter(None, [name, reason])) + advice
 
@@ -133,13 +135,6 @@ def extras_named() -> Iterator[None]:
         if (lacking := describe_lacking(error)) is None:
             raise
         raise InputError(lacking) from error
-
-
-def _unnamed(number: int) -> str:
-    """Say what it may be that the system refused."""
-    if number in _FULL:
-        return f"an output, standard output or the temporary folder {tempfile.gettempdir()}"
-    return ""
 
 
 def _ending(error: Exception) -> tuple[str, int]:

@@ -183,8 +183,7 @@ CHECKS = {
         "times",
         "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
         "leaves it out; a tokenizer that adds <s> by itself gives it twice.",
-        0.0,
-        "scoring",
+        needs="scoring",
         implies=("likelihood",),
     ),
     "end": Check(
@@ -192,8 +191,7 @@ CHECKS = {
         1e-3,
         "times",
         "The end of a text is scored once: without it P is that of all texts that begin so.",
-        0.0,
-        "scoring",
+        needs="scoring",
         implies=("likelihood",),
     ),
     "windows": Check(
@@ -202,8 +200,7 @@ CHECKS = {
         "times",
         "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
         "last windows that are dropped, break it.",
-        0.0,
-        "scoring",
+        needs="scoring",
     ),
     "denominators": Check(
         f"{_HOME}.scores:check_denominators",
@@ -211,8 +208,7 @@ CHECKS = {
         "share",
         "Tokens, words, characters and bytes are those of the text that was scored. Characters "
         "taken for bytes, and the words of another version of the text, break it.",
-        0.0,
-        "scoring",
+        needs="scoring",
     ),
     "special tokens": Check(
         f"{_HOME}.tokenization:check_special_tokens",
@@ -221,8 +217,7 @@ CHECKS = {
         "A text that says a special token, such as <|endoftext|>, is read as these characters: it "
         "neither ends nor begins there. Tokenizers of transformers read the token unless they are "
         "given split_special_tokens=True.",
-        0.0,
-        "tokenizer",
+        needs="tokenizer",
         implies=("beginning", "round trip"),
     ),
     "round trip": Check(
@@ -231,8 +226,7 @@ CHECKS = {
         "texts",
         "Ids turn back into the text that they are of. Lower-casing, stripped accents, Unicode "
         "normalization and dropped characters give P of another, coarser text.",
-        0.0,
-        "tokenizer",
+        needs="tokenizer",
     ),
 }
 

@@ -140,8 +140,7 @@ class Reader(AnnotatedReader):
                 elif document.sentences[-1]:
                     document.sentences.append([])
             elif line.strip() and not is_comment(line, "\t" in line):
-                detail = OUTSIDE
-                self.problems.report("line outside a document", place, detail)
+                self.problems.report("line outside a document", place, OUTSIDE)
         if document:
             detail = "no '#end document' before the end of the file"
             self.problems.report("document without end", f"{path}: line {number}", detail)

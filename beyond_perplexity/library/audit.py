@@ -15,7 +15,7 @@ from beyond_perplexity.auditing.checks import (
     describe_findings,
     describe_numbers,
 )
-from beyond_perplexity.errors import InputError, extras_named
+from beyond_perplexity.errors import extras_named
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.calls import (
     Unused,
@@ -24,6 +24,7 @@ from beyond_perplexity.library.calls import (
     library_function,
     text_source,
     torch_kept,
+    wrong_type,
 )
 from beyond_perplexity.library.result import Result
 
@@ -116,9 +117,7 @@ def audit(given: AuditOptions) -> Audit:
     if not is_held:
         check_path_or_name("model", model)
     if isinstance(check, bytes) or not isinstance(check, Iterable | None):
-        raise InputError(
-            f"check: is of type {type(check).__name__}; give a name, or a list of them"
-        )
+        raise wrong_type("check", check, "a name, or a list of them")
     texts = text_source(given.texts, "texts", field=given.field)
     with torch_kept(given.threads):
         if is_held:

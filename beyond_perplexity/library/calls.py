@@ -154,10 +154,15 @@ def _refuse(unused: Unused, options: Any) -> None:
         raise InputError(f"{', '.join(wrong)}: {have} no effect {unused.way}; leave {them} out")
 
 
+def wrong_type(name: str, given: Any, give: str) -> InputError:
+    """Say which argument has a type that cannot be used, and what to give instead."""
+    return InputError(f"{name}: is of type {type(given).__name__}; give {give}")
+
+
 def check_path_or_name(name: str, given: Any) -> None:
     """Refuse what is neither a path nor a name."""
     if not isinstance(given, str | os.PathLike):
-        raise InputError(f"{name}: is of type {type(given).__name__}; give a path or a name")
+        raise wrong_type(name, given, "a path or a name")
 
 
 def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
@@ -170,7 +175,7 @@ def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
         text = isinstance(given, str | bytes) and place < 2
         if text or (not isinstance(given, Iterable) and (given is not None or place < 2)):
             give = f"{what}, in an iterable" if place < 2 else "one for each pair"
-            raise InputError(f"{name}: is of type {type(given).__name__}; give {give}")
+            raise wrong_type(name, given, give)
     held = {name: values_of(values) for name, values in columns.items() if values is not None}
     for number, row in enumerate(zip_longest(*held.values(), fillvalue=_MISSING), start=1):
         for name, value in zip(held, row, strict=True):
@@ -206,8 +211,7 @@ def text_source(
             raise InputError(f"{name}: has no column {column!r}; rename one, or give field")
         return table_texts(table, name)
     if groups is not None and (isinstance(groups, Mapping) or not isinstance(groups, Iterable)):
-        kind = type(groups).__name__
-        raise InputError(f"groups: is of type {kind}; give the group of each text, in a list")
+        raise wrong_type("groups", groups, "the group of each text, in a list")
     beside = None if groups is None else values_of(groups)
     return listed_texts(_iterated(given, name), beside, name)
 
@@ -218,8 +222,7 @@ def table_source(given: Any, name: str) -> str | HeldTable:
         return str(Path(given))
     table = arrow_table(given, name)
     if table is None:
-        kind = type(given).__name__
-        raise InputError(f"{name}: is of type {kind}; give a path, a DataFrame or an Arrow table")
+        raise wrong_type(name, given, "a path, a DataFrame or an Arrow table")
     return HeldTable(table, name)
 
 
@@ -288,10 +291,9 @@ def _iterated(given: Any, name: str) -> Iterable[Any]:
         with suppress(pa.ArrowException):  # of a table without the column, told below
             given = pa.chunked_array(given)
     if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
-        raise InputError(
-            f"{name}: is of type {type(given).__name__}; give a path, texts (a list or an iterator "
-            f"of str), a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
-        )
+        texts = "texts (a list or an iterator of str)"
+        tables = f"a DataFrame or an Arrow table with a column {TEXT_COLUMN!r}"
+        raise wrong_type(name, given, f"a path, {texts}, {tables}")
     if (dimensions := getattr(given, "ndim", 1)) != 1:
         raise InputError(f"{name}: has {dimensions} dimensions; give a list of texts")
     return values_of(given)
@@ -302,7 +304,5 @@ def listed(given: Any, name: str) -> Sequence[Any]:
     if isinstance(given, str | os.PathLike) or arrow_table(given, name) is not None:
         return [given]
     if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
-        raise InputError(
-            f"{name}: is of type {type(given).__name__}; give a path, or several in a list"
-        )
+        raise wrong_type(name, given, "a path, or several in a list")
     return list(given)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.library.calls import library_function, listed, table_source
+from beyond_perplexity.library.calls import library_function, listed, table_source, wrong_type
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.perplexities.options import PairOptions
 from beyond_perplexity.perplexities.paired import check_company, compare_scores
@@ -87,11 +87,19 @@ def _draw(frame: pd.DataFrame, labels: Labels) -> Figure:
 def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
     """Return what each model's scores are read from, and its name."""
     if isinstance(scores, Mapping):
+        tables = {
+            name: held.table_of("documents") if isinstance(held, Result) else held
+            for name, held in scores.items()
+        }
         found = [
-            (_source_of(held, f"scores[{name!r}]"), str(name)) for name, held in scores.items()
+            (table_source(held, f"scores[{name!r}]"), str(name)) for name, held in tables.items()
         ]
     else:
-        paths = [_path(one, f"scores[{k}]") for k, one in enumerate(listed(scores, "scores"))]
+        given = listed(scores, "scores")
+        for k, one in enumerate(given):
+            if not isinstance(one, str | os.PathLike):
+                raise wrong_type(f"scores[{k}]", one, "tables as a dict, by model")
+        paths = [str(Path(one)) for one in given]
         stems = [Path(path).name.split(".")[0] for path in paths]
         names = stems if len(set(stems)) == len(stems) else paths  # two have the same name
         found = list(zip(paths, names, strict=True))
@@ -100,13 +108,3 @@ def _sources(scores: Any) -> list[tuple[str | HeldTable, str]]:
         if read.count(path) > 1:
             raise InputError(f"{path}: is given twice; give each model's scores once")
     return found
-
-
-def _source_of(held: Any, name: str) -> str | HeldTable:
-    return table_source(held.table_of("documents") if isinstance(held, Result) else held, name)
-
-
-def _path(one: Any, name: str) -> str:
-    if isinstance(one, str | os.PathLike):
-        return str(Path(one))
-    raise InputError(f"{name}: is of type {type(one).__name__}; give tables as a dict, by model")

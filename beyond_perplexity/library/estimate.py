@@ -27,7 +27,7 @@ from beyond_perplexity.importance.reduction import (
 )
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library.call_options import EstimateOptions
-from beyond_perplexity.library.calls import library_function, table_sources
+from beyond_perplexity.library.calls import library_function, table_sources, wrong_type
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.storage.outputs import atomic_path
@@ -72,7 +72,7 @@ def estimate(given: EstimateOptions) -> Result:
         if path is not None and Path(path).suffix not in _SUFFIXES:
             raise InputError(f"{name} {path}: expected a name that ends in .csv or .parquet")
     if not isinstance(given.options, Mapping | None):
-        raise InputError(f"options: is of type {type(given.options).__name__}; give a dict")
+        raise wrong_type("options", given.options, "a dict")
     options = parse_options(ReductionOptions, dict(given.options or {}), "options")
     if given.no_bracket:
         options = replace(options, bracket=False)

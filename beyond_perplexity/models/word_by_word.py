@@ -163,6 +163,7 @@ class OptimalProposal(BeamedProposal):
 
     family = "optimal"
     word_draws: ClassVar[int]
+    model: LatentModel
 
     def __init__(self, model: LatentModel) -> None:
         nn.Module.__init__(self)
@@ -191,23 +192,18 @@ class OptimalProposal(BeamedProposal):
     @property
     def support(self) -> dict[str, Any]:
         """That of the model."""
-        return self._model.support
+        return self.model.support
 
     @property
     def device(self) -> torch.device:
         """Where the model is."""
-        return self._model.device
-
-    @property
-    def _model(self) -> LatentModel:
-        model: LatentModel = self.__dict__["model"]
-        return model
+        return self.model.device
 
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
         """Read the instances of the model."""
-        return self._model.instances(corpus, split, vocabulary)
+        return self.model.instances(corpus, split, vocabulary)
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, D random numbers a word."""

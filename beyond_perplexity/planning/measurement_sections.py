@@ -15,8 +15,15 @@ from beyond_perplexity.importance.ways_to_draw import (
     SMCOptions,
 )
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
-from beyond_perplexity.planning.sections import NO_NAMES, Late, Name, SectionModel
-from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
+from beyond_perplexity.planning.sections import (
+    NO_NAMES,
+    Late,
+    Location,
+    Name,
+    Names,
+    SectionModel,
+    Temperatures,
+)
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
 from beyond_perplexity.tendencies.definitions import (
     EmbeddingOptions,

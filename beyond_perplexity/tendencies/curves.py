@@ -43,6 +43,7 @@ from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
@@ -143,25 +144,21 @@ def _ks_curves(
     statistics: Statistics, reference: Statistics, options: MeasurementOptions
 ) -> Iterator[tuple[str, Points]]:
     for tendency, name in type_token.HISTOGRAM_OF.items():
-        paired = type_token.pair_by_length(
-            reference, statistics, tendency, options.heaps_maximum_length
-        )
+        paired = type_token.pair_by_length(reference, statistics, tendency, HEAPS_MAXIMUM_LENGTH)
         if paired is None:
             continue
         cells = paired.cells
         n, n_reference = cells.totals(paired.samples), cells.totals(paired.reference)
+        found = {"empirical": type_token.ks_between(cells, paired.reference, paired.samples)}
         for suffix, body in (("model", statistics), ("reference", reference)):
             law = type_token.fit(body.histograms[name])
-            if math.isnan(law.beta):
-                continue
-            y = type_token.ks_to_heaps(cells, paired.samples, law)
-            kept = n > 0
-            points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
-            yield f"ks_{name}_{suffix}", points
-        y = type_token.ks_between(cells, paired.reference, paired.samples)
-        kept = (n > 0) & (n_reference > 0)
-        points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
-        yield f"ks_{name}_empirical", points
+            if not math.isnan(law.beta):
+                found[suffix] = type_token.ks_to_heaps(cells, paired.samples, law)
+        for suffix in ("model", "reference", "empirical"):
+            if (y := found.get(suffix)) is not None:
+                kept = (n > 0) & ((n_reference > 0) | (suffix != "empirical"))
+                points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
+                yield f"ks_{name}_{suffix}", points
 
 
 def curves(

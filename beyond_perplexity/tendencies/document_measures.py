@@ -30,12 +30,12 @@ from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     LENGTH,
     TENDENCIES,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
-    TendencyKind,
     compares_texts,
     tendencies_of,
 )
@@ -80,18 +80,6 @@ def compare_histograms(
             "mean_difference": mean - mean_reference,
             "ks": ks(reference, samples),
         }
-
-
-def value_places(
-    lengths: np.ndarray, values: np.ndarray, support: np.ndarray, kind: TendencyKind
-) -> np.ndarray:
-    """Return the place of each document in a support (C,); -1 for no value."""
-    if kind == "length":
-        return np.searchsorted(support, lengths)
-    filled = lengths > 0
-    places = np.full(len(lengths), -1)
-    places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
-    return places
 
 
 _TESTED = "ks_empirical"
@@ -146,7 +134,7 @@ def _by_length(
     pair: BodyPair, tendency: str, options: MeasurementOptions, laws: Mapping[str, Heaps]
 ) -> CellComparison | None:
     """Compare types by length, also with laws; None where the samples have none."""
-    found = type_token.pair_by_length(*pair.bodies, tendency, options.heaps_maximum_length)
+    found = type_token.pair_by_length(*pair.bodies, tendency, HEAPS_MAXIMUM_LENGTH)
     if found is None or found.samples.sum() == 0:
         return None
     place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], found.cells)
@@ -167,7 +155,12 @@ def by_value(pair: BodyPair, tendency: str) -> CellComparison | None:
         return None
 
     def place(body: int) -> np.ndarray:
-        return value_places(*_values(pair, body, row.histogram), support, row.kind)
+        lengths, values = _values(pair, body, row.histogram)
+        if row.kind == "length":
+            return np.searchsorted(support, lengths)
+        filled, places = lengths > 0, np.full(len(lengths), -1)
+        places[filled] = np.searchsorted(support, values[filled] / lengths[filled])
+        return places
 
     evaluate = partial(compare_histograms, support)
     return CellComparison(pair, tendency, support, (first, second), place, evaluate)

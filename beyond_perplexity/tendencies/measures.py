@@ -2,8 +2,8 @@
 
 Rows of schema ``tendencies``. `value` is the measure; `low` and `high` its interval or limits
 (`inference.intervals`); `p_value` the test named below, one-sided for a distance and two-sided for
-a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the body
-(`tested_rows`), each of so many `draws`; `verdict` says what was found. Where there is no sound
+a signed difference; `p_adjusted` is adjusted for the `family` of all tests of the body,
+each of so many `draws`; `verdict` says what was found. Where there is no sound
 test, `reason` has a code of `verdicts.REASON_TEXTS` and its numbers; `exchanged` says what a test
 exchanged in the place of documents, `note` what else is to be known of the value. `p_value_law` is
 the Monte Carlo test of a fitted law, which says nothing of the reference; `floor`, `floor_low` and

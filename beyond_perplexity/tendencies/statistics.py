@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
-from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, histogram_names
+from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, TENDENCIES
 from beyond_perplexity.tendencies.tokens import (
     WHOLE_TEXT,
     TextView,
@@ -123,7 +123,7 @@ def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.
     return count
 
 
-HISTOGRAMS = histogram_names()
+HISTOGRAMS = tuple(sorted(row.histogram for row in TENDENCIES.values() if row.histogram))
 COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
 _HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogram
@@ -237,16 +237,11 @@ class StatisticsCounter:
         _write(path, self._histograms(), types, {**record, **self._description})
 
 
-def _rows(name: str, histogram: Histogram) -> dict[str, object]:
-    n = len(histogram.counts)
-    values = None if name == LENGTH else histogram.values
-    return {
-        "statistic": pa.array([name] * n, pa.string()),
-        "type": pa.nulls(n, pa.string()),
-        "length": pa.array(histogram.lengths, pa.int32()),
-        "value": pa.nulls(n, pa.int32()) if values is None else pa.array(values, pa.int32()),
-        "count": pa.array(histogram.counts, pa.int64()),
-    }
+def _rows(name: str, **columns: object) -> dict[str, object]:
+    """Fill the columns of a statistic; those that it does not have are null."""
+    n = len(columns["count"])  # type: ignore[arg-type]
+    empty = {column: pa.nulls(n, STATISTICS.field(column).type) for column in STATISTICS.names}
+    return {**empty, "statistic": pa.array([name] * n, pa.string()), **columns}
 
 
 def _write(
@@ -257,18 +252,13 @@ def _write(
 ) -> None:
     with ShardWriter(path, STATISTICS, record) as writer:
         for name in HISTOGRAMS:
-            writer.write(_rows(name, histograms[name]))
+            held = histograms[name]
+            values = {} if name == LENGTH else {"value": pa.array(held.values, pa.int32())}
+            lengths = pa.array(held.lengths, pa.int32())
+            counts = pa.array(held.counts, pa.int64())
+            writer.write(_rows(name, length=lengths, count=counts, **values))
         for table in unigrams:
-            n = table.num_rows
-            writer.write(
-                {
-                    "statistic": pa.array(["unigram"] * n, pa.string()),
-                    "type": table["type"],
-                    "length": pa.nulls(n, pa.int32()),
-                    "value": pa.nulls(n, pa.int32()),
-                    "count": table["count"],
-                }
-            )
+            writer.write(_rows("unigram", type=table["type"], count=table["count"]))
 
 
 def _filtered(path: str | Path, unigrams: bool) -> Iterator[pa.Table]:

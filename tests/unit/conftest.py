@@ -42,3 +42,11 @@ def one_thread() -> Iterator[None]:
     """Small tensors gain nothing from threads."""
     with set_threads(1):
         yield
+
+
+@pytest.fixture(scope="session")
+def treebank(tmp_path_factory: pytest.TempPathFactory) -> object:
+    """Write the tiny treebank of `rnng_corpus`, once; nobody changes it."""
+    from tests.unit.rnng_corpus import write_corpus
+
+    return write_corpus(tmp_path_factory.mktemp("trees"))

@@ -74,13 +74,13 @@ def rows_of(trees, width=None):
     return torch.tensor([[*tree, *[FILLING] * (width - len(tree))] for tree in trees])
 
 
-def fit(model, corpus, folder, epochs):
+def fit(model, corpus, folder, epochs, vocabulary=VOCABULARY):
     """Train a model and check that the training tells its loss of the validation split.
 
     Returns that loss before and after, summed, in nats, and the batches of the split.
     """
     stores = [
-        InstanceStore.write(folder, name, model.instances(corpus, name, VOCABULARY))
+        InstanceStore.write(folder, name, model.instances(corpus, name, vocabulary))
         for name in ("train", "valid")
     ]
     sources = tuple(WholeInstances(store, 256) for store in stores)

@@ -17,7 +17,7 @@ import pytest
 from matplotlib.text import Text
 
 from beyond_perplexity.arguments import COUNT
-from beyond_perplexity.commands import provenance, run
+from beyond_perplexity.commands import provenance
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError, describe_os_error
 from beyond_perplexity.figures import draw_figure
@@ -26,7 +26,6 @@ from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.inputs import unreadable
 from beyond_perplexity.storage.outputs import atomic_path
@@ -70,25 +69,6 @@ def test_sizes_have_limits(size: int) -> None:
         COUNT(str(size))
     with pytest.raises(InputError, match="'meta' is not supported; use auto, cpu or cuda"):
         choose_device("meta")
-
-
-def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
-    """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
-    lines = ["a0: &a0 {x: 1}"]
-    lines += [
-        f"a{level}: &a{level} {{{', '.join(f'k{k}: *a{level - 1}' for k in range(9))}}}"
-        for level in range(1, 10)
-    ]
-    path = tmp_path / "config.yaml"
-    path.write_text("\n".join(lines), encoding="utf-8")
-    for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
-        with pytest.raises(InputError, match=r"more than 100,000 values; let aliases not repeat"):
-            read(str(path))
-    path.write_text("a: &a [*a]", encoding="utf-8")
-    with pytest.raises(InputError, match="nested more than 100 deep"):
-        read_configuration(path)
-    path.write_text("a: &a {x: 1}\nb: *a", encoding="utf-8")
-    assert read_configuration(path)["b"] == {"x": 1}
 
 
 # ---- places and addresses ----

@@ -107,17 +107,13 @@ def write_scores(folder, scorer, units, *, blocks=1, draws=100, options=HALVES, 
     """Write the shards of a scoring: so many blocks of units, each by blocks of so many draws."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
+    most = {level: n for level, (_, n) in versions.items()}
     for number, part in enumerate(np.array_split(np.arange(len(units)), blocks)):
         held = [units[place] for place in part]
-        for block in range(-(-max(n for _, n in versions.values()) // draws)):
-            first = block * draws
-            cut = {
-                level: (first, min(draws, n - first))
-                for level, (_, n) in versions.items()
-                if n > first
-            }
+        for first in range(0, max(most.values()), draws):
+            cut = {level: (first, min(draws, n - first)) for level, n in most.items() if n > first}
             rows = scoring.score_versions(scorer, held, SUBSTITUTES, cut, options, seed=7)
-            paths.append(str(folder / f"{number:05d}-{block:05d}.parquet"))
+            paths.append(str(folder / f"{number:05d}-{first:05d}.parquet"))
             write_shard(paths[-1], CONTRAST_SCORES, rows, {})
     return paths
 

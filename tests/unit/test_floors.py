@@ -365,14 +365,11 @@ def test_whole_groups_come_in_their_order(beyond):
         assert np.array_equal(whole_groups(groups, order, n, beyond), expected)
 
 
-def test_samples_equal_to_the_first_documents_are_not_at_distance_0():
+def test_distances_are_of_random_documents_in_any_order():
     reference = TEXT.documents(np.random.default_rng(4), 100)
     samples = reference.take(np.arange(2), np.arange(2))
     assert rows_of(reference, samples)["unigram", "tvd"].value > 0.1
-
-
-def test_the_order_of_the_reference_makes_no_difference():
-    """Oracle: a shuffled file, of whose first documents nothing is special."""
+    # Oracle: a shuffled file, of whose first documents nothing is special.
     rng = np.random.default_rng(5)
     pages = TEXT.documents(rng, 200)
     last = TEXT.documents(rng, 200)
@@ -385,7 +382,7 @@ def test_the_order_of_the_reference_makes_no_difference():
         assert values[0] == pytest.approx(values[1], rel=0.35)
 
 
-def test_a_document_that_does_not_fit_is_skipped():
+def test_documents_that_do_not_fit_are_skipped_or_leave_no_verdict():
     rng = np.random.default_rng(6)
     long = Drawn(TEXT.types, np.zeros(5_000, np.int32), np.array([0, 5_000]), np.zeros(1, np.int32))
     reference, samples = joined(long, TEXT.documents(rng, 60)), TEXT.documents(rng, 30)
@@ -394,9 +391,6 @@ def test_a_document_that_does_not_fit_is_skipped():
         if key[0] in WORDS and row.p_value == row.p_value:
             assert row.value == row.value
     assert rows["unigram", "tvd"].p_value > 0
-
-
-def test_no_verdict_where_no_document_fits():
     rng = np.random.default_rng(7)
     long = TEXT.documents(rng, 40, factor=30)
     short = TEXT.documents(rng, 2, factor=0.2)

@@ -446,7 +446,7 @@ def test_few_ranks_have_no_split_fit():
         assert "of the split fit" in rows["rank_frequency", name].note
 
 
-def test_groups_of_samples_count_by_their_effective_number():
+def test_groups_of_samples_count_by_their_effective_number(monkeypatch):
     """Oracle: the formula of the module; groups of 1 and 9 tokens count less than two."""
     y, t = np.array([3.0, 4, 2]), np.array([6.0, 6, 6])
     n, m = np.array([1.0, 1, 4]), np.array([2.0, 2, 16])
@@ -458,9 +458,6 @@ def test_groups_of_samples_count_by_their_effective_number():
         found = held_out.combine(y, t, n, m, sample_groups=grouped)
         df = (v_h + v_m) ** 2 / (v_h**2 / 2 + v_m**2 / (number - 1))
         assert found == pytest.approx((0.2, math.sqrt(v_h + v_m), df))
-
-
-def test_both_sides_groups_reach_the_held_out_distance(monkeypatch):
     asked = []
     plain = held_out.combine
 

@@ -481,17 +481,12 @@ def test_modules_are_rebuilt_from_their_tensors():
     model, proposal, documents = larger()
     batch, owner = batch_of(*documents), torch.arange(3)
     rows = torch.zeros(3, 60, dtype=torch.int64)
-    for module in (model, proposal):
+    for module, score in ((model, "log_joint"), (proposal, "log_prob")):
         family = registry.find(module.config["family"])
         again = family.from_tensors(module.config, module.state_dict()).eval()
-        fresh = batch_of(*documents)
-        if module is model:
-            assert torch.equal(
-                again.log_joint(fresh, owner, rows), model.log_joint(batch, owner, rows)
-            )
-        else:
-            found = again.log_prob(fresh, owner, rows, [2.0])
-            assert torch.equal(found, proposal.log_prob(batch, owner, rows, [2.0]))
+        given = owner, rows, *([[2.0]] if module is proposal else [])
+        found = getattr(again, score)(batch_of(*documents), *given)
+        assert torch.equal(found, getattr(module, score)(batch, *given))
     assert model.n_tokens(batch).tolist() == [61, 36, 2]
 
 
@@ -499,22 +494,10 @@ def test_latents_are_described():
     model = make().double()
     instance = instance_of(3, [3, 4, 2, 3])
     described = model.readable(instance, torch.tensor([2, 5, 1, 0, -1]))["mentions"]
-    assert described[0] == {
-        "start": 0,
-        "end": 1,
-        "entity": "A",
-        "kind": "new",
-        "relation": None,
-        "parent": None,
-    }
-    assert {**described[1], "relation": "?"} == {
-        "start": 1,
-        "end": 3,
-        "entity": "B",
-        "kind": "related",
-        "relation": "?",
-        "parent": "A",
-    }
+    names = ("start", "end", "entity", "kind", "relation", "parent")
+    assert described[0] == dict(zip(names, (0, 1, "A", "new", None, None), strict=True))
+    held = dict(zip(names, (1, 3, "B", "related", "?", "A"), strict=True))
+    assert {**described[1], "relation": "?"} == held
     heads, vectors = model.heads, reference.hidden_vectors(model, [3, 4, 2, 3])
     edges = reference.edge_log_probs(heads, vectors[1], [0], reference.graph_of(model), 1.0)
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"

@@ -102,9 +102,6 @@ def test_the_error_of_a_mean_of_documents_is_the_textbook_one():
     assert error.df == pytest.approx(min(50, few) - 1)
     margin = student.ppf(0.975, error.df) * math.sqrt(error.variance)
     assert error.limits(10.0, 0.95) == pytest.approx((10 - margin, 10 + margin))
-
-
-def test_documents_of_a_cell_count_as_often_as_they_are():
     values, counts = np.array([1.0, 4.0, 6.0]), np.array([3, 0, 5])
     everything = np.ones(3, bool)
     cells = sums_by_unit(counts, values[:, None], everything, lambda: np.zeros(0, int), None)

@@ -527,20 +527,17 @@ FUNCTIONS = sorted(set(beyond_perplexity.__all__) - {"__version__", "load_result
 
 
 @pytest.fixture(scope="module")
-def given(tmp_path_factory):
+def given(folder, tmp_path_factory):
     """Give what the functions are called with, by the names of the cases below."""
-    folder = tmp_path_factory.mktemp("given")
-    vocabulary = ClosedVocabulary(["a", "b"], 0)
-    config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
-    network = registry.build(config, vocabulary.size)
-    save_model(folder / "lstm", network, vocabulary, {})
+    lstm, folder = folder, tmp_path_factory.mktemp("given")
+    network, vocabulary, _ = registry.load_model(lstm)
     (folder / "model.arpa").write_text(ARPA)
     (folder / "pairs.tsv").write_text("good\tbad\na b\tb a\n")
     (folder / "vectors.txt").write_text("cat 1 0\ndog 1 1\n")
     (folder / "similar.tsv").write_text("x\ty\tscore\ncat\tdog\t1\ndog\tdog\t2\ncat\tcat\t3\n")
     frame = pd.DataFrame({"text": HUMAN})
     return {
-        "lstm": folder / "lstm", "arpa": folder / "model.arpa", "texts": TEXTS, "human": HUMAN,
+        "lstm": lstm, "arpa": folder / "model.arpa", "texts": TEXTS, "human": HUMAN,
         "generated": MODEL, "good": [-1.0, -2.0], "bad": [-2.0, -1.0], "first": ["a", "b a"],
         "second": ["b", "a"], "pairs": folder / "pairs.tsv", "vectors": folder / "vectors.txt",
         "similar": folder / "similar.tsv", "frame": frame, "network": network,

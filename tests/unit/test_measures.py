@@ -83,13 +83,47 @@ def table(bodies):
         yield run(bodies)
 
 
-def test_table_has_its_schema_and_each_measure_once(table):
+def test_each_measure_stands_once_tested_where_it_is_defined(table):
     assert table.schema == TENDENCY_MEASURES
     rows = as_dict(table)
     assert len(rows) == table.num_rows == 46
     assert set(table["source"].to_pylist()) == {"model/nucleus"}
     assert set(table["n_reference"].to_pylist()) == {150}
     assert set(table["n_samples"].to_pylist()) == {120}
+    rows = as_dict(table)
+    tested = {key for key, row in rows.items() if row["p_value"] is not None}
+    of_laws = {key for key, row in rows.items() if row["p_value_law"] is not None}
+    kinds = ("type_token_unigrams", "type_token_bigrams")
+    assert of_laws == {
+        *(("rank_frequency", f"ks_zipf_{name}") for name in ("model", "reference")),
+        *((kind, f"ks_heaps_{name}") for kind in kinds for name in ("model", "reference")),
+    }
+    assert tested == {
+        ("rank_frequency", "ks_empirical"),
+        *((kind, "ks_empirical") for kind in kinds),
+        *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
+        *(
+            (tendency, name)
+            for tendency in ("length", "stop_words", "symbols")
+            for name in ("mean_difference", "ks")
+        ),
+    }
+    for (tendency, name), row in as_dict(table).items():
+        if name == "tvd":
+            assert 0 <= row["low"] < row["value"] < row["high"]
+        elif name.startswith(("ks", "tvd", "max_difference")):  # norms overestimate
+            assert row["low"] is None
+            if tendency == "symbols":  # no text has one, so no resample differs
+                assert row["high"] is None
+            else:
+                assert row["value"] <= row["high"]
+        elif tendency == "vocabulary" or name in NOT_ESTIMATED:
+            assert row["low"] is None
+            assert row["high"] is None
+        else:
+            assert row["low"] <= row["value"] + 1e-12
+            assert row["high"] >= row["value"] - 1e-12
+    assert as_dict(table)["length", "mean_difference"]["p_value"] < 0.05
 
 
 def first_types(counts: Counter[str], both: Counter[str], ranks: int) -> set[str]:
@@ -133,44 +167,7 @@ def test_values_are_those_of_plain_programs(table):
     assert rows["vocabulary", "tokens_reference"]["value"] == n[0]
 
 
-def test_tests_and_intervals_are_where_they_are_defined(table):
-    rows = as_dict(table)
-    tested = {key for key, row in rows.items() if row["p_value"] is not None}
-    of_laws = {key for key, row in rows.items() if row["p_value_law"] is not None}
-    kinds = ("type_token_unigrams", "type_token_bigrams")
-    assert of_laws == {
-        *(("rank_frequency", f"ks_zipf_{name}") for name in ("model", "reference")),
-        *((kind, f"ks_heaps_{name}") for kind in kinds for name in ("model", "reference")),
-    }
-    assert tested == {
-        ("rank_frequency", "ks_empirical"),
-        *((kind, "ks_empirical") for kind in kinds),
-        *(("unigram", name) for name in ("tvd", "tvd_1000", "max_difference")),
-        *(
-            (tendency, name)
-            for tendency in ("length", "stop_words", "symbols")
-            for name in ("mean_difference", "ks")
-        ),
-    }
-    for (tendency, name), row in as_dict(table).items():
-        if name == "tvd":
-            assert 0 <= row["low"] < row["value"] < row["high"]
-        elif name.startswith(("ks", "tvd", "max_difference")):  # norms overestimate
-            assert row["low"] is None
-            if tendency == "symbols":  # no text has one, so no resample differs
-                assert row["high"] is None
-            else:
-                assert row["value"] <= row["high"]
-        elif tendency == "vocabulary" or name in NOT_ESTIMATED:
-            assert row["low"] is None
-            assert row["high"] is None
-        else:
-            assert row["low"] <= row["value"] + 1e-12
-            assert row["high"] >= row["value"] - 1e-12
-    assert as_dict(table)["length", "mean_difference"]["p_value"] < 0.05
-
-
-def test_a_body_against_itself_has_no_distance(bodies):
+def test_a_body_against_itself_has_no_distance_and_batches_do_not_matter(bodies, table):
     rows = as_dict(run((bodies[0], bodies[0]), texts=(REFERENCE, REFERENCE)))
     for (_, name), row in rows.items():
         if name in (
@@ -184,9 +181,6 @@ def test_a_body_against_itself_has_no_distance(bodies):
             assert row["value"] == 0
             assert name == "novel_types" or row["p_value"] == 1
     assert rows["vocabulary", "coverage"]["value"] == 1
-
-
-def test_batches_do_not_matter_but_the_seed_does(bodies, table):
     assert run(bodies, cut=7).equals(table)
     assert not run(bodies, seed=4).equals(table)
 

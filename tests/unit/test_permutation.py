@@ -210,7 +210,7 @@ def test_labels_do_not_depend_on_batches_and_split_over_blocks(monkeypatch):
     assert found[0].sum() > 0
 
 
-def test_blocks_of_labels_are_one_random_subset(monkeypatch):
+def test_labels_are_one_random_subset_and_resamples_multinomial(monkeypatch):
     """Each document is as likely, and each pair, within and across blocks, as in one draw."""
     n, ones, trials = 12, 5, 6000
     drawn = np.zeros((trials, n))
@@ -222,9 +222,6 @@ def test_blocks_of_labels_are_one_random_subset(monkeypatch):
     expected = np.full((n, n), ones * (ones - 1) / (n * (n - 1)))
     np.fill_diagonal(expected, ones / n)
     assert np.abs(pairs - expected).max() < 5 * np.sqrt(0.25 / trials)
-
-
-def test_resampled_documents_have_multinomial_moments():
     n, trials = 8, 6000
     drawn = np.zeros((trials, n))
     for r in range(trials):

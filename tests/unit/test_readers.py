@@ -61,10 +61,9 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentences,
 )
 from beyond_perplexity.options import choices_of
-from beyond_perplexity.planning.configuration import Configuration
+from beyond_perplexity.planning.configuration import Configuration, External, Source
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.sections import keys_of, variants
-from beyond_perplexity.planning.text_sections import External, Source
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report.comparison_input import CompareOptions
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES

@@ -22,7 +22,7 @@ from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_reference as reference
-from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along, write_corpus
+from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 CATALAN = {1: 1, 2: 1, 3: 2, 4: 5, 5: 14, 6: 42}
@@ -281,18 +281,12 @@ def test_validation_of_the_bound_is_not_random_and_depends_on_no_neighbour():
     torch.manual_seed(1)
     together = float(model.loss(batch_of(*SENTENCES)))
     assert together == float(model.loss(batch_of(*SENTENCES)))
-    padded = InstanceBatch.of(
-        [*(Instance(n, {"tokens": np.array(w), "actions": np.zeros(1)}) for n, w in [(2, [7, 2])])]
+    one, other = (
+        Instance(number, {"tokens": np.array(words), "actions": np.zeros(1)})
+        for number, words in ((2, [7, 2]), (9, [7, 2, 3, 4, 5]))
     )
-    both = InstanceBatch.of(
-        [
-            Instance(2, {"tokens": np.array([7, 2]), "actions": np.zeros(1)}),
-            Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": np.zeros(1)}),
-        ]
-    )
-    other = InstanceBatch.of([Instance(9, {"tokens": np.array([7, 2, 3, 4, 5]), "actions": []})])
-    expected = float(model.loss(padded)) + float(model.loss(other))
-    assert float(model.loss(both)) == pytest.approx(expected, rel=1e-6)
+    expected = sum(float(model.loss(InstanceBatch.of([alone]))) for alone in (one, other))
+    assert float(model.loss(InstanceBatch.of([one, other]))) == pytest.approx(expected, rel=1e-6)
 
 
 # ---- data ----
@@ -317,42 +311,39 @@ def test_malformed_trees_are_errors(tree):
         parse(tree) if tree != "(S the)" else parse("(S (NP (DT the cat)))")
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("trees"))
-
-
-def test_instances_of_a_split(corpus):
-    model = RNNG.create({"maximum_words": 8}, VOCABULARY, corpus)
-    test = list(model.instances(corpus, "test", VOCABULARY))
+def test_instances_of_a_split(treebank):
+    model = RNNG.create({"maximum_words": 8}, VOCABULARY, treebank)
+    test = list(model.instances(treebank, "test", VOCABULARY))
     assert [one.instance_id for one in test[:4]] == [105 * 65536 + i for i in (0, 1, 2)] + [
         106 * 65536
     ]
     assert len(test) == 45
     assert max(len(one.arrays["tokens"]) for one in test) > 8
-    valid = list(model.instances(corpus, "valid", VOCABULARY))
+    valid = list(model.instances(treebank, "valid", VOCABULARY))
     assert 0 < max(len(one.arrays["tokens"]) for one in valid) <= 8
     for one in test:
         assert len(one.arrays["actions"]) == 2 * len(one.arrays["tokens"]) - 1
-    assert find_labels(corpus) == ("NP", "PP", "S", "VP", "X")
+    assert find_labels(treebank) == ("NP", "PP", "S", "VP", "X")
 
 
-def test_unknown_words_get_classes(corpus):
+def test_unknown_words_get_classes(treebank):
     options = {"unknown_classes": True}
-    model = RNNG.create(options, VOCABULARY, corpus)
+    model = RNNG.create(options, VOCABULARY, treebank)
     assert model.unknown_classes == ("<unk-digit>",)
     ids = {
-        int(i) for one in model.instances(corpus, "test", VOCABULARY) for i in one.arrays["tokens"]
+        int(i)
+        for one in model.instances(treebank, "test", VOCABULARY)
+        for i in one.arrays["tokens"]
     }
     assert VOCABULARY.size in ids
     assert 2 not in ids
     assert model.embedding.weight.shape[0] == VOCABULARY.size + 1
 
 
-def test_trees_of_a_missing_document_are_an_error(corpus, tmp_path):
+def test_trees_of_a_missing_document_are_an_error(treebank, tmp_path):
     rows = {"doc_id": [500], "sentence": [0], "tree": ["(S (DT a))"]}
     write_shard(tmp_path / "trees.parquet", TREES, rows, {})
-    files = corpus._replace(trees=tmp_path / "trees.parquet")
+    files = treebank._replace(trees=tmp_path / "trees.parquet")
     with pytest.raises(InputError, match="document 500"):
         list(make().instances(files, "train", VOCABULARY))
     rows = {"doc_id": [3], "sentence": [7], "tree": ["(S (DT a)"]}
@@ -378,14 +369,14 @@ def test_wrong_options_are_errors(options):
 
 
 @pytest.mark.parametrize("kind", ["supervised", "unsupervised", "crf"])
-def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
+def test_training_beats_an_untrained_model(treebank, kind, tmp_path):
     torch.manual_seed(0)
     if kind == "crf":
-        model = SpanCRF.create({"embedding_size": 8, "hidden_size": 8}, VOCABULARY, corpus)
+        model = SpanCRF.create({"embedding_size": 8, "hidden_size": 8}, VOCABULARY, treebank)
     else:
         widths = {"size": 16, "proposal_size": 8, "dropout": 0.1, "samples": 4}
-        model = RNNG.create({**widths, "training": kind}, VOCABULARY, corpus)
-    before, after, batches = fit(model, corpus, tmp_path, epochs=3)
+        model = RNNG.create({**widths, "training": kind}, VOCABULARY, treebank)
+    before, after, batches = fit(model, treebank, tmp_path, epochs=3)
     assert after < (0.3 if kind == "crf" else 0.75) * before
     rebuilt = type(model).from_tensors(model.config, model.state_dict()).eval()
     with torch.no_grad():

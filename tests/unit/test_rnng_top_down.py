@@ -21,7 +21,7 @@ from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 from beyond_perplexity.schemas.corpora import TREES
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit import rnng_top_down_reference as reference
-from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along, write_corpus
+from tests.unit.rnng_corpus import VOCABULARY, fit, make_batch, rows_of, slope_along
 
 TEMPERATURES = [0.5, 1.0, 2.0]
 # (labels, phrases opened in a row): trees over 1, 2, ... words
@@ -32,11 +32,6 @@ COUNTS = {
     (2, 2): [6, 70, 1386, 33754],
 }
 SENTENCES = ([4, 3, 8], [6], [7, 2])
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("trees"))
 
 
 def make(kind=TopDownRNNG, vocabulary=9, labels=("A", "B"), double=True, **architecture):
@@ -162,12 +157,12 @@ def test_wrong_options_are_errors(kind, options):
 
 
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
-def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
+def test_training_beats_an_untrained_model(treebank, kind, tmp_path):
     torch.manual_seed(0)
     options = {"size": 16, "dropout": 0.1, "unknown_classes": True}
-    model = kind.create(options, VOCABULARY, corpus)
+    model = kind.create(options, VOCABULARY, treebank)
     assert model.labels == ("NP", "PP", "S", "VP", "X")
-    before, after, batches = fit(model, corpus, tmp_path, epochs=2)
+    before, after, batches = fit(model, treebank, tmp_path, epochs=2)
     assert after < 0.75 * before
     rebuilt = kind.from_tensors(model.config, model.state_dict()).eval()
     with torch.no_grad():
@@ -175,14 +170,14 @@ def test_training_beats_an_untrained_model(corpus, kind, tmp_path):
         assert float(rebuilt.loss(batches[0])) == float(model.loss(batches[0]))
 
 
-def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, corpus):
+def test_trees_beyond_the_limits_are_left_out_of_training(tmp_path, treebank):
     rows = {
         "doc_id": [0, 0, 119],
         "sentence": [0, 1, 0],
         "tree": ["(S (NP (NN a)) (VP (VB b)))", "(S (NN a))", "(S (NP (NP (NN a))))"],
     }
     write_shard(tmp_path / "trees.parquet", TREES, rows, {})
-    files = corpus._replace(trees=tmp_path / "trees.parquet")
+    files = treebank._replace(trees=tmp_path / "trees.parquet")
     model = make(labels=("NP", "S", "VP"), maximum_run=1)
     assert [one.instance_id for one in model.instances(files, "train", VOCABULARY)] == [1]
     (test,) = model.instances(files, "test", VOCABULARY)

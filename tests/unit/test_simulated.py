@@ -33,7 +33,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import Simulated
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TREES
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.vocabulary import ClosedVocabulary
@@ -44,37 +43,16 @@ ANCESTRAL = parse_decoding({"kind": "ancestral"})
 WORDS = ClosedVocabulary(["a", "b", "c"], 0)
 
 
-class WritingBits(ToyModel):
-    """It can be simulated."""
-
-    def simulate(self, seed, purpose, numbers, maximum_words, vocabulary):
-        return [
-            self._one(stream(seed, purpose, number), number, maximum_words) for number in numbers
-        ]
-
-    def _one(self, random: np.random.Generator, number: int, most: int) -> Simulated:
-        move, emit = (table.softmax(1).detach().numpy() for table in (self.bits, self.words))
-        last, bits, ids, stopped = 2, [], [], False
-        while not stopped and len(ids) < most:
-            stopped = random.random() < STOP
-            if not stopped:
-                last = int(random.choice(2, p=move[last]))
-                bits.append(last)
-                ids.append(int(random.choice(self.vocabulary_size, p=emit[last])))
-        held = Instance(number, {"tokens": np.array(ids, int), "bits": np.array(bits, int)})
-        return Simulated([f"w{one}" for one in ids], held, torch.tensor(bits), not stopped)
-
-
 def draw(first: int, count: int, most: int = 3) -> list[Simulated]:
     torch.manual_seed(2)
-    model = WritingBits(2, {}).eval()
+    model = ToyModel(2, {}).eval()
     given = {"seed": 1, "first": first, "count": count, "maximum_length": most}
     return list(simulate_texts(model, WORDS, ANCESTRAL, "p", **given))
 
 
 def test_texts_are_as_probable_as_the_sum_over_their_latents():
     torch.manual_seed(2)
-    model = WritingBits(2, {}).eval()
+    model = ToyModel(2, {}).eval()
     probability = {"w": STOP}  # of the empty text
     for length in (1, 2):
         for ids in product(range(2), repeat=length):
@@ -124,7 +102,7 @@ def test_only_the_models_own_distribution_can_be_drawn_from(change):
     with pytest.raises(InputError, match="ancestral sampling alone"):
         list(
             simulate_texts(
-                WritingBits(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
+                ToyModel(2, {}), WORDS, options, "p", seed=1, first=0, count=1, maximum_length=2
             )
         )
 

@@ -179,9 +179,6 @@ def test_lists_of_stop_words_are_read_or_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("\n")
     with pytest.raises(InputError, match="holds no word"):
         load_stop_words(str(tmp_path / "empty.txt"))
-
-
-def test_nltk_words_or_a_message_that_says_how_to_get_them():
     try:
         words = load_stop_words("nltk").words
     except InputError as error:
@@ -202,9 +199,6 @@ def test_the_list_is_recorded_and_different_lists_do_not_merge(tmp_path):
         merge_statistics([first, second], tmp_path / "m.parquet", {})
     with pytest.raises(InputError, match="no statistics files"):
         merge_statistics([], tmp_path / "m.parquet", {})
-
-
-def test_read_statistics(tmp_path):
     statistics = read_statistics(count(tmp_path / "s.parquet", ["b a b", "", "c"]))
     assert (statistics.n_documents, statistics.n_tokens) == (3, 4)
     assert statistics.types.to_pylist() == ["a", "b", "c"]

@@ -31,10 +31,9 @@ from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.registry import load_any, save_model
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.schemas import corpora
 from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import ProposalTrainingOptions, TrainingOptions
@@ -275,12 +274,7 @@ def data(tmp_path_factory):
         split = "train" if number < 30 else "valid"
         documents.append((number, split, "", " ".join(words), len(words)))
         mentions += [(number, place, place + 1, words[place], "gold") for place in range(0, 3, 2)]
-    for kind, rows, names in (
-        ("documents", documents, ("doc_id", "split", "title", "text", "n_tokens")),
-        ("mentions", mentions, ("doc_id", "start", "end", "entity", "source")),
-    ):
-        columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        write_shard(folder / f"{kind}.parquet", getattr(corpora, kind.upper()), columns, {})
+    test_entitynlm.write_corpus(folder, documents, mentions)
     vocabulary = ClosedVocabulary([f"w{i}" for i in range(8)], 1)
     vocabulary.save(folder / "vocabulary.json")
     for name, caps in (("model", {}), ("other", {"maximum_entities": 2})):

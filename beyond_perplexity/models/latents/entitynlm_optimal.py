@@ -24,7 +24,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.entitynlm import EntityNLM, MentionParticles
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Steps,
@@ -65,16 +64,12 @@ class OptimalEntities(OptimalProposal):
 
     word_draws = 2  # for t and e, and for l
 
-    def __init__(self, model: LatentModel) -> None:
-        super().__init__(model)
-        assert isinstance(model, EntityNLM)
-        self._of: tuple[EntityNLM, ...] = (model,)  # in a tuple: not a part of this module
+    model: EntityNLM
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> NamedParticles:
         """Return the state of rows; see `OptimalProposal.start`."""
-        (model,) = self._of
-        particles = model.start(batch, owner)
-        caps = model.entities.maximum_entities
+        particles = self.model.start(batch, owner)
+        caps = self.model.entities.maximum_entities
         names = torch.full((len(owner), 1 + caps), _NEW, device=owner.device)  # (K, 1 + E)
         names[:, 0] = 0
         return NamedParticles(particles, names, {})
@@ -83,8 +78,7 @@ class OptimalEntities(OptimalProposal):
         self, state: NamedParticles, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, NamedParticles]:
         """Draw the codes of a word; see `OptimalProposal.propose`."""
-        (model,) = self._of
-        heads, choices = model.entities, state.particles.choices
+        heads, choices = self.model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
         scaled = self.weigh_choices(state, time) / temperature  # (K, S)
         slot = draw_category(scaled, uniforms[:, 0])  # (K,)
@@ -103,8 +97,7 @@ class OptimalEntities(OptimalProposal):
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, NamedParticles]:
         """Take codes for a word; see `OptimalProposal.follow`."""
-        (model,) = self._of
-        heads, choices = model.entities, state.particles.choices
+        heads, choices = self.model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
         log_joint = self.weigh_choices(state, time)  # (K, S)
         mention, entity, remaining = split_mention_codes(choice)  # (K,)
@@ -127,8 +120,7 @@ class OptimalEntities(OptimalProposal):
         self, state: NamedParticles, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses; see `OptimalProposal.continuations`."""
-        (model,) = self._of
-        heads, choices = model.entities, state.particles.choices
+        heads, choices = self.model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
         slots = (self.weigh_choices(state, time) / temperature).log_softmax(1)  # (K, S)
         return list_codes(heads, at, choices, slots[:, :1], slots[:, 1:], 0.0, temperature)
@@ -147,8 +139,7 @@ class OptimalEntities(OptimalProposal):
         return state.weighed[time]
 
     def _weigh(self, state: NamedParticles, time: int) -> Tensor:
-        (model,) = self._of
-        particles, heads = state.particles, model.entities
+        particles, heads = state.particles, self.model.entities
         choices, owner = particles.choices, particles.choices.owner  # (K,)
         times = torch.full_like(owner, time)  # (K,)
         at = choices.steps.at(owner, times)
@@ -165,8 +156,7 @@ class OptimalEntities(OptimalProposal):
 
     def _words(self, state: NamedParticles, time: int, row: Tensor, slot: Tensor) -> Tensor:
         """Return log p(x_t) under choices (N,) of particles, each distinct vector scored once."""
-        (model,) = self._of
-        particles, heads = state.particles, model.entities
+        particles, heads = state.particles, self.model.entities
         choices, owner = particles.choices, particles.choices.owner
         _, held, _ = split_mention_codes(choices.last)  # (K,)
         inside = choices.running[row] & (slot == 0)  # (N,)
@@ -186,14 +176,13 @@ class OptimalEntities(OptimalProposal):
         vectors = torch.where((entity == -2)[:, None], choices.context[row], vectors)  # (G, D)
         features = (
             particles.encoded.states[owner[row], time]
-            + model.context(to_rows(vectors))[: len(vectors)]
+            + self.model.context(to_rows(vectors))[: len(vectors)]
         )  # (G, D)
-        log_probs = model.words.log_probs(features, particles.tokens[owner[row], time], starts)
+        log_probs = self.model.words.log_probs(features, particles.tokens[owner[row], time], starts)
         return log_probs[place]
 
     def _read(self, state: NamedParticles, at: Steps, time: int, code: Tensor) -> NamedParticles:
         """Let particles take a word with possible codes, (K,)."""
-        (model,) = self._of
         mention, entity, _ = split_mention_codes(code)  # (K,)
         place = (1 + entity)[:, None]  # (K, 1)
         choices = state.particles.choices
@@ -204,7 +193,7 @@ class OptimalEntities(OptimalProposal):
         here = mention[:, None]  # (K, 1)
         names = state.names.scatter(1, place, torch.where(here, after, name))
         names[:, :1] = torch.where(here, name, state.names[:, :1])
-        read: EntityState = take_code(model.entities, choices, at, time, code)
+        read: EntityState = take_code(self.model.entities, choices, at, time, code)
         return NamedParticles(state.particles._replace(choices=read), names, {})
 
 

@@ -24,7 +24,6 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
@@ -82,22 +81,18 @@ class OptimalLinks(OptimalProposal):
 
     word_draws = 2  # which kind of choice, and which one
 
-    def __init__(self, model: LatentModel) -> None:
-        super().__init__(model)
-        assert isinstance(model, KGLM)
-        self._of: tuple[KGLM, ...] = (model,)  # in a tuple: it is not a part of this module
-        self._index: AliasIndex | None = None
+    model: KGLM
+    _index: AliasIndex | None = None
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkWalk:
         """Return the state of rows; see `OptimalProposal.start`."""
-        (model,) = self._of
         if self._index is None:
-            self._index = AliasIndex.of(model)
-        encoded = model.prepare(batch)
+            self._index = AliasIndex.of(self.model)
+        encoded = self.model.prepare(batch)
         if self not in batch.cache:
-            batch.cache[self] = look_ahead(model, self._index, encoded)
-        latents = LatentState.of(model.graph, encoded.streams, owner)
+            batch.cache[self] = look_ahead(self.model, self._index, encoded)
+        latents = LatentState.of(self.model.graph, encoded.streams, owner)
         return LinkWalk(latents, batch.cache[self], {})
 
     @torch.no_grad()
@@ -141,14 +136,13 @@ class OptimalLinks(OptimalProposal):
         self, state: LinkWalk, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LinkWalk]:
         """Take codes for a word; see `OptimalProposal.follow`."""
-        (model,) = self._of
         listed = self._list(state, time, temperature)
         kinds, entities = split_link_codes(choice)  # (K,), (K,)
         item = kinds.new_tensor([_NONE, _ONGOING, _COPIED, _RELATED])[kinds]  # (K,)
         worth = listed.sums[listed.group, item]  # (K,)
         rows = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
         if len(rows):
-            count = model.graph.n_entities
+            count = self.model.graph.n_entities
             wanted = listed.group[rows] * count + entities[rows]  # (Q,)
             worth[rows] = _look_up(listed.row * count + listed.entity, listed.related, wanted)
         rows = (kinds == NEW).nonzero()[:, 0]  # (Q,)
@@ -206,8 +200,7 @@ class OptimalLinks(OptimalProposal):
         self, state: LinkWalk, place: int, item: int, size: int, temperature: float
     ) -> tuple[Tensor, Tensor]:
         """List the new entities of an item at a flat position, the `size` best, with log shares."""
-        (model,) = self._of
-        ahead, count = state.ahead, model.graph.n_entities
+        ahead, count = state.ahead, self.model.graph.n_entities
         if item == _REST:
             logits = self._rest_logits(state, place).log_softmax(0)  # (N,)
             best = logits.topk(min(size, int((logits > -torch.inf).sum())))
@@ -227,9 +220,8 @@ class OptimalLinks(OptimalProposal):
         return state.listed[time, temperature]
 
     def _weigh(self, state: LinkWalk, time: int, temperature: float) -> Listed:
-        (model,) = self._of
         streams, memory = state.latents.streams, state.latents.memory
-        ahead, count = state.ahead, model.graph.n_entities
+        ahead, count = state.ahead, self.model.graph.n_entities
         signs = torch.cat(
             [state.latents.owner[:, None], memory.current[:, None], memory.recent], 1
         )  # (K, 2 + C)
@@ -237,7 +229,7 @@ class OptimalLinks(OptimalProposal):
         owner, current, recent = distinct[:, 0], distinct[:, 1], distinct[:, 2:]
         places = owner * streams.positions + time  # (G,)
         masks = (current >= 0) + 2 * (recent >= 0).any(1)  # (G,)
-        kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
+        kinds = self.model.heads.kind_log_probs(streams, 1.0)[owner, time, masks]  # (G, kinds)
         keys, gains = self._promises(ahead, owner, recent, time, streams.positions)  # (Q,), (Q,)
         promise = gains.new_zeros(len(distinct)).index_add(0, keys // count, gains)  # (G,)
 
@@ -247,7 +239,7 @@ class OptimalLinks(OptimalProposal):
             return found - there * _look_up(keys, gains, row * count + entity, 0.0)
 
         going = worth(torch.arange(len(distinct), device=places.device), current.clamp_min(0))
-        row, entity, related = linked_entities(model.heads, streams, places, recent, 1.0)
+        row, entity, related = linked_entities(self.model.heads, streams, places, recent, 1.0)
         related = related + worth(row, entity)  # (X,)
         related = (related + kinds[row, RELATED]) / temperature  # (X,)
         sums = [
@@ -267,8 +259,7 @@ class OptimalLinks(OptimalProposal):
 
         Keys, row · N + entity, rising, and logarithms, (Q,) each.
         """
-        (model,) = self._of
-        count, cutoff = model.graph.n_entities, recent.shape[1]
+        count, cutoff = self.model.graph.n_entities, recent.shape[1]
         row, slot = (recent >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
         entity = recent[row, slot]  # (Q,)
         since = (time - 1 - slot) % cutoff  # (Q,): 0 of the word before
@@ -280,9 +271,8 @@ class OptimalLinks(OptimalProposal):
 
     def _copied_total(self, ahead: LookAhead, places: Tensor, temperature: float) -> Tensor:
         """Return the sum over all new entities that are looked at, float64, for places (G,)."""
-        (model,) = self._of
         distinct, back = places.unique(return_inverse=True)  # (B',), (G,)
-        count = model.graph.n_entities
+        count = self.model.graph.n_entities
         start, end = (torch.searchsorted(ahead.keys, (distinct + i) * count) for i in (0, 1))
         owner, pair = ranges(start, end)  # (X',), (X',)
         scaled = ahead.as_new[pair, None] / temperature  # (X', 1)
@@ -298,12 +288,13 @@ class OptimalLinks(OptimalProposal):
         temperature: float,
     ) -> Tensor:
         """Return the worth of new entities of some rows, (Q,)."""
-        (model,) = self._of
         ahead, streams = state.ahead, state.latents.streams
         owner, places = state.latents.owner[rows], state.latents.places(time)[rows]  # (Q,), (Q,)
-        keys = places * model.graph.n_entities + entities  # (Q,)
+        keys = places * self.model.graph.n_entities + entities  # (Q,)
         mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
-        logits = (mixed * model.graph.entities[entities]).sum(1) + model.heads.entity_bias[entities]
+        logits = (mixed * self.model.graph.entities[entities]).sum(
+            1
+        ) + self.model.heads.entity_bias[entities]
         far = find_key(ahead.far_keys, keys)[1]  # (Q,)
         total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
         item = torch.where(far, _FAR, _REST)  # (Q,)
@@ -312,23 +303,21 @@ class OptimalLinks(OptimalProposal):
         if not len(ahead.keys):
             return other
         masks = state.latents.memory.mask[rows]  # (Q,)
-        kinds = model.heads.kind_log_probs(streams, 1.0)[owner, time, masks, NEW]  # (Q,)
+        kinds = self.model.heads.kind_log_probs(streams, 1.0)[owner, time, masks, NEW]  # (Q,)
         return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
 
     # ---- draws among what is listed ----
 
     def _draw_key(self, keys: Tensor, logits: Tensor, places: Tensor, uniforms: Tensor) -> Tensor:
         """Draw entities, (Q,), among keys (X,) of flat positions (Q,), by logits (X,)."""
-        (model,) = self._of
-        count = model.graph.n_entities
+        count = self.model.graph.n_entities
         drawn = _draw_in_segments(logits, keys // count, places, uniforms[:, 1])  # (Q,)
         return keys[drawn] % count
 
     def _rest_logits(self, state: LinkWalk, place: int) -> Tensor:
         """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
-        (model,) = self._of
-        count = model.graph.n_entities
-        logits = model.heads.entity_logits_at(state.latents.streams, place)[0].double().clone()
+        count = self.model.graph.n_entities
+        logits = self.model.heads.entity_logits_at(state.latents.streams, place)[0].double().clone()
         for keys in (state.ahead.keys, state.ahead.far_keys):
             ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
             logits[keys[slice(*ends)] % count] = -math.inf

@@ -38,7 +38,6 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     read_end,
     read_word,
     readable_tree,
-    stack_contexts,
     trace,
 )
 from beyond_perplexity.models.latents.rnng_instances import REDUCE, SHIFT, SentenceOptions, left_out
@@ -283,8 +282,6 @@ class RNNG(BinaryTreeModule, LatentModel):
         self, tokens: Tensor, owner: Tensor, latents: Tensor, traced: Traced, prefixes: Prefixes
     ) -> Tensor:
         """Run the stack: the top layer's output at every node, (M, D)."""
-        if not torch.is_grad_enabled() and not self.training:
-            return stack_contexts(self._network, tokens, owner, latents, traced, prefixes)
         sizes = prefixes.sizes
         row, step = prefixes.rows, prefixes.steps  # (M,)
         before = (step - 1).clamp(min=0)  # (M,)

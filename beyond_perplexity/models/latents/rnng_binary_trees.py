@@ -32,7 +32,7 @@ from beyond_perplexity.models.latents.rnng_instances import (
     binary_instances,
     find_unknown_classes,
 )
-from beyond_perplexity.models.latents.rnng_stack_memory import Prefixes, StackLSTM
+from beyond_perplexity.models.latents.rnng_stack_memory import StackLSTM
 from beyond_perplexity.models.word_softmax import Words, word_log_probs
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
@@ -350,51 +350,3 @@ def next_word_log_probs(
     weight, bias = network.embedding.weight, network.word_bias
     goal = Words(asked % many, may_end)
     return word_log_probs(course.contexts(nodes), weight, bias, goal)[place]
-
-
-def stack_contexts(
-    network: BinaryNetwork,
-    tokens: Tensor,
-    owner: Tensor,
-    latents: Tensor,
-    traced: Traced,
-    prefixes: Prefixes,
-) -> Tensor:
-    """Run the stack: the top layer's output at every node, (M, D).
-
-    All numbers of nodes are found beforehand, and words lie in their places from the start, so
-    that a step is little more than its matrix products.
-
-    `network`: in evaluation mode; `tokens`: int64, (B, T); `owner`: int64, (R,); `latents`: int64,
-    (R, W).
-    """
-    row, step = prefixes.rows, prefixes.steps  # (M,)
-    before = (step - 1).clamp(min=0)  # (M,)
-    nodes = prefixes.nodes
-    below = nodes[row, traced.below[row, step]].split(prefixes.sizes)  # (P,) at each step
-    last = (traced.words[row, step] - 1).clamp(0, tokens.shape[1] - 1)  # (M,)
-    embedded = network.embedding(tokens[owner[row], last])  # (M, D)
-    size = embedded.shape[1]
-    items = functional.pad(embedded, (0, size))  # (M, 2 D)
-    items[: prefixes.sizes[0]] = 0.0
-    joined = ((latents[row, before] == REDUCE) & (step > 0)).nonzero()[:, 0]  # (J of all,)
-    left = nodes[row[joined], traced.below[row[joined], before[joined]]]  # (J of all,)
-    right = nodes[row[joined], before[joined]]  # (J of all,)
-    counts = torch.bincount(step[joined], minlength=len(prefixes.sizes)).tolist()
-    parts = zip(*(part.split(counts) for part in (joined, left, right)), strict=True)
-    start = network.embedding(torch.full_like(row[: prefixes.sizes[0]], BOS))  # (P, D)
-    contexts, states, end = torch.empty_like(embedded), None, 0
-    for place, (many, (here, first, second)) in enumerate(zip(prefixes.sizes, parts, strict=True)):
-        if len(here):
-            children = items[round_up(first)], items[round_up(second)]  # (J', 2 D) each
-            items[here] = network.compose(*children)[: len(here)]
-        if many:
-            rows = slice(end, end + many)
-            known = None if states is None else states[below[place]]  # (P, S)
-            entry = start if states is None else items[rows, :size]  # (P, D)
-            contexts[rows], state = network.stack(entry, known)
-            if states is None:
-                states = state.new_empty(len(row), state.shape[1])  # (M, S)
-            states[rows] = state
-            end += many
-    return contexts

@@ -32,7 +32,7 @@ rule score_contrast:
         runtime=minutes("score_contrast"),
         gpu=gpus,
     params:
-        code=code_of("scripts/score_contrast.py", of(RUN.models.code, "model")),
+        code=code_of("score_contrast", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["contrastive"]["split"],
         split_unit=of(RUN.models.split_unit, "model"),
@@ -137,7 +137,7 @@ rule score_pairs:
         runtime=doubling(60),
         gpu=gpus,
     params:
-        code=code_of("beyond_perplexity/commands/contrast.py", of(RUN.models.code, "model")),
+        code=code_of("contrast", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         tokenized=of(RUN.contrastive.pairs_flag, "pairs"),
     shell:

@@ -66,7 +66,7 @@ rule extract_corpus:
         mem_mb=memory("extract_corpus"),
         runtime=minutes("extract_corpus"),
     params:
-        code=code_of("scripts/extract_corpus.py", of(RUN.corpora.code, "corpus")),
+        code=code_of("extract_corpus", of(RUN.corpora.code, "corpus")),
         config=of(RUN.corpora.options, "corpus"),
         seed=config["seed"],
     shell:

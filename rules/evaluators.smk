@@ -28,7 +28,7 @@ rule train_evaluator:
         runtime=doubling(720),
         gpu=judge_gpus,
     params:
-        code=code_of("scripts/train_evaluator.py", of(JUDGES.training_code, "evaluator")),
+        code=code_of("train_evaluator", of(JUDGES.training_code, "evaluator")),
         options=of(JUDGES.training_options, "evaluator"),
         preprocessing=of(JUDGES.preprocessing, "evaluator"),
         seed=config["seed"],

@@ -27,7 +27,7 @@ rule generate:
         runtime=minutes("generate"),
         gpu=gpus,
     params:
-        code=code_of("scripts/generate.py", of(RUN.samples.generating_code, "model", "decoding")),
+        code=code_of("generate", of(RUN.samples.generating_code, "model", "decoding")),
         folder=subpath(input.model, parent=True),
         decoding=of(RUN.samples.decoding_options, "decoding"),
         seed=config["seed"],
@@ -66,7 +66,7 @@ rule import_samples:
         mem_mb=doubling(1000),
         runtime=doubling(60),
     params:
-        code=code_of("scripts/import_samples.py", of(RUN.corpora.external_code, "external")),
+        code=code_of("import_samples", of(RUN.corpora.external_code, "external")),
         format=of(RUN.corpora.external_format, "external"),
         field=of(RUN.corpora.external_field, "external"),
         preprocessing=option_of("external_samples", "external", "preprocessing"),

@@ -70,7 +70,7 @@ rule draw:
         runtime=minutes("draw"),
         gpu=1,
     params:
-        code=code_of("scripts/draw.py", pair_code),
+        code=code_of("draw", pair_code),
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),
@@ -117,7 +117,7 @@ rule reduce_weights:
         runtime=minutes("reduce_weights"),
     params:
         **all_in_ranges(REDUCED),
-        code=code_of("scripts/reduce_weights.py", of(PLAN.reduction_code, "proposal")),
+        code=code_of("reduce_weights", of(PLAN.reduction_code, "proposal")),
         options=parameters.as_json(config["importance"]["reduction"]),
         seed=config["seed"],
     shell:
@@ -156,7 +156,7 @@ rule score_beside:
         gpu=beside_gpus,
     params:
         code=code_of(
-            "scripts/score_beside.py",
+            "score_beside",
             of(RUN.models.code, "model"),
             of(RUN.models.code, "beside"),
         ),
@@ -197,7 +197,7 @@ rule describe_latents:
         mem_mb=memory("describe_latents"),
         runtime=doubling(20),
     params:
-        code=code_of("scripts/describe_latents.py", pair_code),
+        code=code_of("describe_latents", pair_code),
         model=subpath(input.model, parent=True),
         proposal=subpath(input.proposal, parent=True),
         corpus=subpath(input.documents, parent=True),

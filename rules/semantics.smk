@@ -30,7 +30,7 @@ rule predict_words:
         runtime=minutes("predict_words"),
         gpu=gpus,
     params:
-        code=code_of("scripts/predict_words.py", of(RUN.models.code, "model")),
+        code=code_of("predict_words", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         splits=config["semantics"]["splits"],
         split_unit=of(RUN.models.split_unit, "model"),
@@ -71,7 +71,7 @@ rule score_semantics:
         runtime=minutes("score_semantics"),
         gpu=evaluator_gpus,
     params:
-        code=code_of("scripts/score_semantics.py", of(RUN.semantics.evaluator_code, "evaluator")),
+        code=code_of("score_semantics", of(RUN.semantics.evaluator_code, "evaluator")),
         options=of(RUN.semantics.evaluator_options, "evaluator"),
         measures=parameters.as_json(config["semantics"]["measures"]),
     shell:
@@ -173,7 +173,7 @@ rule probe_evaluator:
         runtime=doubling(60),
         gpu=evaluator_gpus,
     params:
-        code=code_of("scripts/probe_evaluator.py", of(RUN.semantics.evaluator_code, "evaluator")),
+        code=code_of("probe_evaluator", of(RUN.semantics.evaluator_code, "evaluator")),
         split=config["semantics"]["splits"][-1],
         split_unit=of(RUN.corpora.split_unit, "corpus"),
         whole=of(RUN.semantics.whole_flag, "corpus"),

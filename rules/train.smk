@@ -35,7 +35,7 @@ rule train:
         runtime=minutes("train"),
         gpu=gpus,
     params:
-        code=code_of("scripts/train.py", of(RUN.models.training_code, "model")),
+        code=code_of("train", of(RUN.models.training_code, "model")),
         config=of(RUN.models.options, "model"),
         preprocessing=of(RUN.models.preprocessing, "model"),
         seed=config["seed"],
@@ -77,7 +77,7 @@ rule measure_perplexity:
         runtime=minutes("measure_perplexity"),
         gpu=gpus,
     params:
-        code=code_of("scripts/measure_perplexity.py", of(RUN.models.code, "model")),
+        code=code_of("measure_perplexity", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
         split_unit=of(RUN.models.split_unit, "model"),

@@ -1,31 +1,37 @@
 """Embed documents of the samples that are compared with a corpus, and of its human text."""
 
+
 from __future__ import annotations
-
 from argparse import Namespace
-from collections.abc import Iterator
-from pathlib import Path
-
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
+from beyond_perplexity.arguments import COUNT
+from beyond_perplexity.arguments import CommandParser
+from beyond_perplexity.arguments import ITEM
+from beyond_perplexity.arguments import SEED
+from beyond_perplexity.arguments import output_file
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
-from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
+from beyond_perplexity.semantics.evaluators.contract import encoder_of
+from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges, ShardWriter
+from beyond_perplexity.storage.shards import FileRanges
+from beyond_perplexity.storage.shards import ShardWriter
 from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.embedded_documents import (
-    FURTHER,
-    HUMAN,
-    EmbeddedText,
-    TextEncoder,
-    TextKey,
-    chosen_documents,
-    embedded_documents,
-    further_documents,
-    vectors_table,
-)
-from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
+from beyond_perplexity.tendencies.embedded_documents import EmbeddedText
+from beyond_perplexity.tendencies.embedded_documents import FURTHER
+from beyond_perplexity.tendencies.embedded_documents import HUMAN
+from beyond_perplexity.tendencies.embedded_documents import TextEncoder
+from beyond_perplexity.tendencies.embedded_documents import TextKey
+from beyond_perplexity.tendencies.embedded_documents import chosen_documents
+from beyond_perplexity.tendencies.embedded_documents import embedded_documents
+from beyond_perplexity.tendencies.embedded_documents import further_documents
+from beyond_perplexity.tendencies.embedded_documents import vectors_table
+from beyond_perplexity.tendencies.tokens import RAW_TEXT
+from beyond_perplexity.tendencies.tokens import TextView
+from beyond_perplexity.tendencies.tokens import vocabulary_words
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 
 def main() -> None:
@@ -59,7 +65,7 @@ def main() -> None:
 def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     paths = {Path(path).stem: path for path in given.vocabularies}
-    views = {name: TextView(vocabulary_words(path), *_ends(raw)) for name, path in paths.items()}
+    views = {name: replace(raw, words=vocabulary_words(path)) for name, path in paths.items()}
     views[RAW_TEXT] = raw
     files = DocumentFiles(
         given.reference_documents, given.reference_split, given.first, raw, given.group_column
@@ -85,10 +91,6 @@ def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, Em
         read = views[read_in[source]].batch
         text = embedded_documents(samples, chosen, m, None, read, encoder)
         yield (source, read_in[source]), text
-
-
-def _ends(view: TextView) -> tuple[int | None, int]:
-    return view.maximum_tokens, view.minimum_tokens
 
 
 def _sources(shards: list[str]) -> dict[str, list[str]]:

@@ -181,10 +181,6 @@ DASHED = ("mean_difference", "max_difference")
 SOLID, DASH = "-", "--"
 
 
-def _percent(value: float, _place: object = None) -> str:
-    return f"{100 * value:g}%"
-
-
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the smallest detectable shift (``relative``) against documents, both logarithmic.
@@ -217,7 +213,7 @@ def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
     axis.set(xscale="log", yscale="log")
     axis.set_xlabel(label if grouped else "Documents in each of two samples")
     axis.set_ylabel(f"Smallest detectable shift\n(relative to the {labels.reference.lower()})")
-    axis.yaxis.set_major_formatter(FuncFormatter(_percent))
+    axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:g}%"))
     axis.set_xticks(np.unique(found["n"]))
     axis.minorticks_off()
     entries.append(handle("KS, total variation", NEUTRAL_COLOUR, None, SOLID))

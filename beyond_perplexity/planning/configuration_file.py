@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,8 @@ def _locations(config: Config) -> Iterator[tuple[str, Any]]:
         paths = source["paths"]
         given = paths.items() if isinstance(paths, Mapping) else [("", paths)]
         for split, held in given:
-            yield from _numbered(f"{key}.paths.{split}".rstrip("."), held)
+            place = f"{key}.paths.{split}".rstrip(".")
+            yield from ((f"{place}.{number}", location) for number, location in enumerate(held))
         yield from (
             (f"{key}.{option}", source[option]) for option in SIDE_FILES if source.get(option)
         )
@@ -138,7 +139,3 @@ def _locations(config: Config) -> Iterator[tuple[str, Any]]:
         for location in evaluator_locations(evaluator):
             yield f"evaluators.{name}", location
     yield "tendencies.stop_words", config["tendencies"]["stop_words"]
-
-
-def _numbered(key: str, held: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    return ((f"{key}.{number}", location) for number, location in enumerate(held))

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.formats import SPLITS
 from beyond_perplexity.importance.ways_to_draw import (
     PosteriorOptions,
     ReductionOptions,

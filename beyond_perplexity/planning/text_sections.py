@@ -12,9 +12,14 @@ from beyond_perplexity.corpus.extraction_options import (
     DocumentOptions,
     SourceOptions,
 )
-from beyond_perplexity.corpus.formats import AUTOMATIC, SIDE_FILES, TEXT_FORMATS, options_of_formats
+from beyond_perplexity.corpus.formats import (
+    AUTOMATIC,
+    SIDE_FILES,
+    TEXT_FORMATS,
+    SplitOptions,
+    options_of_formats,
+)
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.split import SplitOptions
 from beyond_perplexity.models.families import FAMILIES, Family
 from beyond_perplexity.options import (
     OMITTED,

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
-from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SENTENCES, SIDE_FILES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL

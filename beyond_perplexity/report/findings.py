@@ -47,10 +47,6 @@ class Answer(NamedTuple):
     first_page: bool = False
 
 
-def _share(count: float | None, of: float | None) -> str:
-    return " of ".join(f"{int(one):,}" for one in (count, of) if one is not None)
-
-
 def findings_table(
     name: str,
     title: str,
@@ -67,7 +63,8 @@ def findings_table(
     for one in findings:
         asked = [one.question] if paper is None else [one.question, paper.get(one.question, "")]
         asked = [""] * len(asked) if one.question == before else asked
-        numbers = [shown(one.value), shown_interval(one.low, one.high), _share(one.found, one.of)]
+        share = " of ".join(f"{int(n):,}" for n in (one.found, one.of) if n is not None)
+        numbers = [shown(one.value), shown_interval(one.low, one.high), share]
         body.append([*asked, one.about, one.quantity, *numbers, one.verdict])
         before = one.question
     tidy = pd.DataFrame(findings, columns=Answer._fields).astype({"found": "Int64", "of": "Int64"})

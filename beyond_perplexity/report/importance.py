@@ -11,16 +11,18 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.bidirectional_gaps import withdraw_claims
 from beyond_perplexity.importance.estimate_wording import (
     interval,
+    is_above_strict,
     k_hat_cell,
+    least_strict,
     method_cell,
     sampling_error,
     temperature_cell,
 )
 from beyond_perplexity.importance.estimator import STRICT
-from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
+from beyond_perplexity.importance.ways_to_draw import find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,
@@ -93,7 +95,8 @@ def _note(estimates: pd.DataFrame, labels: Labels) -> str:
     parts = []
     for name in _families(estimates, labels):
         instances, tokens = (float(value) for value in sizes.loc[name].to_numpy())
-        counted = _t_definition(estimates, name)
+        own = estimates.loc[estimates["model"] == name, "t_definition"].dropna()
+        counted = str(own.iloc[0]) if len(own) else "what the weights say"
         data = f"{labels.data[name]}, " if name in labels.data else ""
         parts.append(
             f"{name}: {data}{instances:,.0f} instances, {tokens:,.0f} tokens (T counts {counted})"
@@ -111,11 +114,6 @@ def _sizes_note(estimates: pd.DataFrame) -> str:
     same = len(set(said.values())) == 1
     parts = list(said.values())[:1] if same else [f"{k} ({name})" for name, k in said.items()]
     return f"K = {', '.join(parts)} samples of an instance; bounds fall as K rises."
-
-
-def _t_definition(estimates: pd.DataFrame, model: str) -> str:
-    found = estimates.loc[estimates["model"] == model, "t_definition"].dropna()
-    return str(found.iloc[0]) if len(found) else "what the weights say"
 
 
 def _rows(

@@ -10,7 +10,7 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
-from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.report.layout import Column, Table
 
 _COLUMNS = (
@@ -45,6 +45,8 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         if missed
         else "No proposal gave q = 0 to the latents of a document. "
     )
+    kept = set(held["model"])
+    empty = ", ".join(str(name) for name in dict.fromkeys(gaps["model"]) if name not in kept)
     return Table(
         "importance-gaps",
         "Gaps on documents that the models generated (bidirectional Monte Carlo)",
@@ -56,20 +58,13 @@ def gaps_report(gaps: pd.DataFrame, labels: Labels) -> Table:
         "draws alone, as on real documents; the last column says what the others show of it. "
         f"{support}Behind /: documents that were empty, or cut at "
         "importance.bidirectional.maximum_words, and do not count."
-        f"{_without(gaps, held)}",
+        + (f" Every document of {empty} was cut or empty." if empty else ""),
         _COLUMNS,
         [_cells(row, beside) for row, beside in zip(rows, ranges, strict=True)],
         held.assign(
             lacks_least=[one.least for one in ranges], lacks_most=[one.most for one in ranges]
         ),
     )
-
-
-def _without(gaps: pd.DataFrame, held: pd.DataFrame) -> str:
-    """Name the models of which nothing could be estimated."""
-    names = [name for name in dict.fromkeys(gaps["model"]) if name not in set(held["model"])]
-    listed = ", ".join(map(str, names))
-    return f" Every document of {listed} was cut or empty." if names else ""
 
 
 def _cells(row: Mapping[Hashable, Any], beside: GapRange) -> list[str]:

@@ -82,12 +82,6 @@ def _agreement(rows: pd.DataFrame, unit: str) -> dict[str, Any]:
     }
 
 
-def _unit(model: str, labels: Labels) -> str:
-    """Return what an instance of a model is, a document where its family is not known."""
-    family = labels.families.get(model, model)
-    return FAMILIES[family].unit if family in FAMILIES else "document"
-
-
 def _percent(value: float) -> str:
     return "–" if math.isnan(value) else f"{100 * value:.1f}"
 
@@ -99,7 +93,8 @@ def latents_table(posteriors: pd.DataFrame, labels: Labels) -> Table:
     records, rows = [], []
     keys = ["model", "proposal", "source"]
     for (model, proposal, source), group in posteriors.groupby(keys, sort=False):
-        unit = _unit(str(model), labels)
+        family = labels.families.get(str(model), str(model))
+        unit = FAMILIES[family].unit if family in FAMILIES else "document"
         method = _METHODS[group["method"].iloc[0]]
         found: dict[str, Any] = {
             "model": model,

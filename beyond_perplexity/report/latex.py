@@ -222,7 +222,8 @@ def _float(parts: Sequence[Table], place: int, turned: bool) -> Iterator[str]:
     """Write the lines of one float."""
     table = parts[place]
     environment = "sidewaystable*" if turned else "table*"
-    title = breakable_latex(_title(table))
+    plain = _NUMBERED.sub("", table.title, count=1)
+    title = breakable_latex((plain[:1].upper() + plain[1:]).rstrip("."))
     yield rf"\begin{{{environment}}}"
     yield r"\centering"
     if place == 0:
@@ -244,11 +245,6 @@ def _float(parts: Sequence[Table], place: int, turned: bool) -> Iterator[str]:
     yield rf"\end{{{environment}}}"
     if (place + 1) % _MOST_FLOATS == 0:
         yield r"\clearpage"
-
-
-def _title(table: Table) -> str:
-    plain = _NUMBERED.sub("", table.title, count=1)
-    return (plain[:1].upper() + plain[1:]).rstrip(".")
 
 
 def _tabular(table: Table, letters: Sequence[int]) -> Iterator[str]:

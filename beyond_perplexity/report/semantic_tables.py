@@ -264,12 +264,6 @@ def _paper_tidy(
 # ---- all measures ----
 
 
-def _range(measure: str) -> str:
-    row = MEASURES[measure]
-    high = "∞" if math.isinf(row.high) else shown(row.high, 2)
-    return f"{shown(row.low, 2) or '0'} to {high}"
-
-
 def _with_interval(row: Mapping[Any, Any] | None, name: str = "value") -> str:
     if row is None or pd.isna(row[name]):
         return ""
@@ -313,7 +307,8 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
         row, floors = MEASURES[measure], rows.loc[rows["measure"] == measure, "floor"]
         equation = f" (equation {row.equation})" if row.equation else ""
         better = "higher" if row.higher else "lower"
-        cells = [row.title, f"{row.words}{equation}", ", ".join(held), _range(measure), better]
+        ends = shown(row.low, 2) or "0", "∞" if math.isinf(row.high) else shown(row.high, 2)
+        cells = [row.title, f"{row.words}{equation}", ", ".join(held), " to ".join(ends), better]
         body.append([*cells, shown_range(floors) or "none", row.caution])
         tidy.append({"measure": measure, "words": row.words, "low": row.low, "high": row.high})
         tidy[-1] |= {"higher": row.higher, "floor_low": floors.min(), "floor_high": floors.max()}

@@ -98,9 +98,10 @@ def reference_table(
     records, body = [], []
     measures = _largest_first(measures)
     for row in TEST_SET_ROWS:
-        value = _first(measures, row.tendency, f"{row.measure}_reference")
-        if value is None:
+        values = _select(measures, row.tendency, f"{row.measure}_reference")
+        if values.empty:
             continue
+        value = float(values.iloc[0])
         deviation, n = _deviation(resamples, row)
         paper = TEST_SET.get((row.tendency, row.measure))
         cells = [shown(value, row.digits), shown(deviation, 4), shown(paper, row.digits)]
@@ -144,11 +145,6 @@ def _select(table: pd.DataFrame, tendency: str, measure: str) -> pd.Series:
     return table.loc[chosen, "value"].dropna()
 
 
-def _first(table: pd.DataFrame, tendency: str, measure: str) -> float | None:
-    values = _select(table, tendency, measure)
-    return None if values.empty else float(values.iloc[0])
-
-
 def _deviation(resamples: pd.DataFrame | None, row: Measured) -> tuple[float | None, int]:
     if resamples is None:
         return None, 0
@@ -175,7 +171,7 @@ def model_table(
             [
                 labels.model(name),
                 str(record["vocabulary"]),
-                _millions(record["parameters"]),
+                shown(float(str(record["parameters"])) / MILLION, 2),
                 shown(paper_size / MILLION if paper_size else None),
                 *(shown(record[f"perplexity_per_{unit}"], 2) for unit in ("token", "word")),
                 shown(record["perplexity_per_word_unknown_penalized"], 2),
@@ -247,7 +243,3 @@ def _perplexity(result: Mapping[str, Any] | None, unit: str) -> float | None:
         return None
     value = result["perplexity"][unit]
     return float("inf") if value is None else float(value)
-
-
-def _millions(parameters: object) -> str:
-    return shown(float(str(parameters)) / MILLION, 2)

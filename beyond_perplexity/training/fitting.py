@@ -23,7 +23,7 @@ from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import WEIGHTS, save_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, note_read, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard

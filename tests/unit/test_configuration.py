@@ -21,7 +21,7 @@ import torch
 import yaml
 from pydantic.json_schema import PydanticJsonSchemaWarning
 
-from beyond_perplexity.corpus.split import SplitOptions
+from beyond_perplexity.corpus.formats import SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.exhibit import with_data
 from beyond_perplexity.figures.labels import Labels

@@ -19,8 +19,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.importance import SMALLEST_GAP, gap_by_cost
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.importance.drawing_job import Costs, clock_of
-from beyond_perplexity.importance.equal_cost import bounds_with_costs
+from beyond_perplexity.importance.estimate_wording import bounds_with_costs
+from beyond_perplexity.importance.model_pair import Costs, clock_of
 from beyond_perplexity.report.importance_choice import advice_table, costs_table
 from beyond_perplexity.schemas.draws import DRAW_COSTS
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_CURVES

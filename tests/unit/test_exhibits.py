@@ -27,7 +27,7 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.inputs import INPUTS, read_input, read_inputs
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot, tabulate
 from tests.unit.synthetic_tables import make_training

@@ -13,44 +13,49 @@ B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors
 entities.
 """
 
+
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
-
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
-
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import Instance
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latent import (
-    FILLING,
-    LatentModel,
-    Simulated,
-    check_ends,
-    counted_units,
-)
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    RADIX,
-    Codes,
-    DynamicEntities,
-    EntityModule,
-    Steps,
-    read_codes,
-    split_mention_codes,
-)
-from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
-from beyond_perplexity.models.latents.entitynlm_simulation import simulate_documents
-from beyond_perplexity.models.latents.entitynlm_walks import (
-    EntityState,
-    TextStates,
-    advance_mentions,
-)
-from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
-from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
-from beyond_perplexity.vocabulary import EOS, Vocabulary
+from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.models.latent import LatentModel
+from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.models.latent import check_ends
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import Codes
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import EntityModule
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import Steps
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import documents_of
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import split_mention_codes
+from beyond_perplexity.models.latents.entitynlm_scores import Scores
+from beyond_perplexity.models.latents.entitynlm_scores import score
+from beyond_perplexity.models.latents.entitynlm_walks import EntityState
+from beyond_perplexity.models.latents.entitynlm_walks import TextStates
+from beyond_perplexity.models.latents.entitynlm_walks import advance_mentions
+from beyond_perplexity.models.latents.entitynlm_walks import simulate_documents
+from beyond_perplexity.models.word_softmax import ClassSoftmax
+from beyond_perplexity.models.word_softmax import to_rows
+from beyond_perplexity.options import Amount
+from beyond_perplexity.options import Count
+from beyond_perplexity.options import Dropout
+from beyond_perplexity.options import Layers
+from beyond_perplexity.options import Limit
+from beyond_perplexity.options import Limited
+from beyond_perplexity.options import Width
+from beyond_perplexity.vocabulary import EOS
+from beyond_perplexity.vocabulary import Vocabulary
+from dataclasses import dataclass
+from torch import Tensor
+from torch import nn
+from torch.nn import functional
+from typing import Annotated
+from typing import Any
+from typing import NamedTuple
+import math
+import torch
+
 
 # Words whose features are held at once.
 WORDS_AT_ONCE = 1 << 15
@@ -146,9 +151,7 @@ class EntityNLM(EntityModule, LatentModel):
         options = self.options
         size = options.size
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
-        self.entities = DynamicEntities(
-            size, options.maximum_entities, options.maximum_length, options.noise
-        )
+        self.entities = self.make_entities()
         self.context = nn.Linear(size, size, bias=False)
         tied = self.text.embedding.weight if options.tie_weights else None
         assert tied is None or isinstance(tied, nn.Parameter)
@@ -159,19 +162,6 @@ class EntityNLM(EntityModule, LatentModel):
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         ended = self.options.train_eos
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
-
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words."""
-        return counted_units(self.options.count_eos)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the codes of the annotated mentions, int64, (B, T)."""
-        return batch.filled(LATENTS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
@@ -193,8 +183,7 @@ class EntityNLM(EntityModule, LatentModel):
     def _log_joint(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
     ) -> Tensor:
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        codes = self._read(batch, lengths, latents)
+        codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
@@ -203,7 +192,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         encoded = self.encode(batch)
         return MentionParticles(
             EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
@@ -212,7 +201,7 @@ class EntityNLM(EntityModule, LatentModel):
     def extend(
         self, state: MentionParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, MentionParticles]:
-        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
+        """Read a word with its code; see `SequentialModel`."""
         log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
@@ -220,7 +209,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_prob + words, state._replace(choices=choices)
 
     def finish(self, state: MentionParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
         choices, owner = state.choices, state.choices.owner
@@ -241,10 +230,7 @@ class EntityNLM(EntityModule, LatentModel):
         if torch.is_grad_enabled():
             return self._encode(batch.tokens, batch.lengths[TOKENS])
         if self not in batch.cache:
-            parts = []
-            for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-                one = slice(row, row + 1)
-                parts.append(self._encode(batch.tokens[one, :length], batch.lengths[TOKENS][one]))
+            parts = [self._encode(*document) for document in documents_of(batch)]
             states = [part.states[0] for part in parts]
             batch.cache[self] = EncodedMentions(
                 nn.utils.rnn.pad_sequence(states, batch_first=True),
@@ -259,10 +245,6 @@ class EntityNLM(EntityModule, LatentModel):
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
-
-    def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
-        options, width = self.options, batch.tokens.shape[1]
-        return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
         self,

@@ -1,37 +1,32 @@
 """Embed documents of the samples that are compared with a corpus, and of its human text."""
 
-
 from __future__ import annotations
+
 from argparse import Namespace
-from beyond_perplexity.arguments import COUNT
-from beyond_perplexity.arguments import CommandParser
-from beyond_perplexity.arguments import ITEM
-from beyond_perplexity.arguments import SEED
-from beyond_perplexity.arguments import output_file
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.options import json_object
-from beyond_perplexity.schemas.tendencies import EMBEDDINGS
-from beyond_perplexity.semantics.evaluators.contract import encoder_of
-from beyond_perplexity.semantics.evaluators.contract import load_evaluator
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import FileRanges
-from beyond_perplexity.storage.shards import ShardWriter
-from beyond_perplexity.tendencies.document_files import DocumentFiles
-from beyond_perplexity.tendencies.embedded_documents import EmbeddedText
-from beyond_perplexity.tendencies.embedded_documents import FURTHER
-from beyond_perplexity.tendencies.embedded_documents import HUMAN
-from beyond_perplexity.tendencies.embedded_documents import TextEncoder
-from beyond_perplexity.tendencies.embedded_documents import TextKey
-from beyond_perplexity.tendencies.embedded_documents import chosen_documents
-from beyond_perplexity.tendencies.embedded_documents import embedded_documents
-from beyond_perplexity.tendencies.embedded_documents import further_documents
-from beyond_perplexity.tendencies.embedded_documents import vectors_table
-from beyond_perplexity.tendencies.tokens import RAW_TEXT
-from beyond_perplexity.tendencies.tokens import TextView
-from beyond_perplexity.tendencies.tokens import vocabulary_words
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.tendencies import EMBEDDINGS
+from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import FileRanges, ShardWriter
+from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.embedded_documents import (
+    FURTHER,
+    HUMAN,
+    EmbeddedText,
+    TextEncoder,
+    TextKey,
+    chosen_documents,
+    embedded_documents,
+    further_documents,
+    vectors_table,
+)
+from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 
 
 def main() -> None:

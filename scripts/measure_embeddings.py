@@ -1,39 +1,42 @@
 """Compare samples with human text in the space of an encoder; join the rows to other measures."""
 
-
 from __future__ import annotations
+
 from argparse import Namespace
-from beyond_perplexity.arguments import COUNT
-from beyond_perplexity.arguments import CommandParser
-from beyond_perplexity.arguments import SEED
-from beyond_perplexity.arguments import output_file
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.options import json_object
-from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.storage.provenance import run_record
-from beyond_perplexity.storage.shards import read_batches
-from beyond_perplexity.storage.shards import write_shard
-from beyond_perplexity.tendencies.definitions import MeasureRow
-from beyond_perplexity.tendencies.definitions import MeasurementOptions
-from beyond_perplexity.tendencies.definitions import SensitivityOptions
-from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair
-from beyond_perplexity.tendencies.embedded_documents import EmbeddedText
-from beyond_perplexity.tendencies.embedded_documents import FURTHER
-from beyond_perplexity.tendencies.embedded_documents import HUMAN
-from beyond_perplexity.tendencies.embedded_documents import read_embeddings
-from beyond_perplexity.tendencies.embedding_measures import embedding_rows
-from beyond_perplexity.tendencies.embedding_measures import further_floor
-from beyond_perplexity.tendencies.embedding_measures import human_shift
-from beyond_perplexity.tendencies.embedding_measures import joined_measures
-from beyond_perplexity.tendencies.embedding_measures import of_source
-from beyond_perplexity.tendencies.embedding_measures import smallest_topic_share
-from beyond_perplexity.tendencies.embedding_measures import without_vectors
-from beyond_perplexity.tendencies.sensitivity import shift_table
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+
 import pyarrow as pa
+
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
+from beyond_perplexity.errors import run_command
+from beyond_perplexity.options import json_object
+from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
+from beyond_perplexity.storage.provenance import run_record
+from beyond_perplexity.storage.shards import read_batches, write_shard
+from beyond_perplexity.tendencies.definitions import (
+    MeasurementOptions,
+    MeasureRow,
+    SensitivityOptions,
+)
+from beyond_perplexity.tendencies.embedded_documents import (
+    FURTHER,
+    HUMAN,
+    EmbeddedPair,
+    EmbeddedText,
+    read_embeddings,
+)
+from beyond_perplexity.tendencies.embedding_measures import (
+    embedding_rows,
+    further_floor,
+    human_shift,
+    joined_measures,
+    of_source,
+    smallest_topic_share,
+    without_vectors,
+)
+from beyond_perplexity.tendencies.sensitivity import shift_table
 
 
 def main() -> None:

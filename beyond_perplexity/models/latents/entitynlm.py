@@ -13,49 +13,37 @@ B instances, R rows, W entries of a row of z, T words, D width, V ids, G vectors
 entities.
 """
 
-
 from __future__ import annotations
-from beyond_perplexity.corpus.latent_instances import Instance
-from beyond_perplexity.corpus.latent_instances import InstanceBatch
-from beyond_perplexity.corpus.latent_instances import TOKENS
-from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.latent import LatentModel
-from beyond_perplexity.models.latent import Simulated
-from beyond_perplexity.models.latent import check_ends
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import Codes
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import EntityModule
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import Steps
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import documents_of
-from beyond_perplexity.models.latents.entitynlm_dynamic_entities import split_mention_codes
-from beyond_perplexity.models.latents.entitynlm_scores import Scores
-from beyond_perplexity.models.latents.entitynlm_scores import score
-from beyond_perplexity.models.latents.entitynlm_walks import EntityState
-from beyond_perplexity.models.latents.entitynlm_walks import TextStates
-from beyond_perplexity.models.latents.entitynlm_walks import advance_mentions
-from beyond_perplexity.models.latents.entitynlm_walks import simulate_documents
-from beyond_perplexity.models.word_softmax import ClassSoftmax
-from beyond_perplexity.models.word_softmax import to_rows
-from beyond_perplexity.options import Amount
-from beyond_perplexity.options import Count
-from beyond_perplexity.options import Dropout
-from beyond_perplexity.options import Layers
-from beyond_perplexity.options import Limit
-from beyond_perplexity.options import Limited
-from beyond_perplexity.options import Width
-from beyond_perplexity.vocabulary import EOS
-from beyond_perplexity.vocabulary import Vocabulary
-from dataclasses import dataclass
-from torch import Tensor
-from torch import nn
-from torch.nn import functional
-from typing import Annotated
-from typing import Any
-from typing import NamedTuple
-import math
-import torch
 
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
+from beyond_perplexity.invariant_tensors import sum_rows
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
+from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
+    RADIX,
+    Codes,
+    EntityModule,
+    Steps,
+    documents_of,
+    split_mention_codes,
+)
+from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
+from beyond_perplexity.models.latents.entitynlm_walks import (
+    EntityState,
+    TextStates,
+    advance_mentions,
+    simulate_documents,
+)
+from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
+from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
+from beyond_perplexity.vocabulary import EOS, Vocabulary
 
 # Words whose features are held at once.
 WORDS_AT_ONCE = 1 << 15

@@ -99,7 +99,8 @@ class SamplingEngine(TableEngine, sampling.SamplingEngine):
         """All of a step is."""
         return True
 
-    def _next(self) -> TokenDraw:
+    def next_tokens(self) -> TokenDraw:
+        """Draw the next token of every slot from the table."""
         low, high = self._advance_model()  # (S,), (S,)
         uniform, table = self._numbers()[:, 0], self._table  # (S,)
         entry = find_entry(table, low + uniform * (high - low), high)  # (S,)

@@ -89,9 +89,13 @@ class SamplingEngine(Engine):
             "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
         }
 
-    def _extend(self) -> Tensor:
+    def next_tokens(self) -> TokenDraw:
+        """Draw the next token of every slot; engines of counted models draw from their tables."""
         numbers = self._numbers()[:, 0]  # (S,)
-        drawn = draw_tokens(self._step_model(), numbers, self.options)
+        return draw_tokens(self._step_model(), numbers, self.options)
+
+    def _extend(self) -> Tensor:
+        drawn = self.next_tokens()
         slots, fields = self.slots, self._held.fields
         room, length, token = slots["room"], slots["length"], drawn.token  # 3 x (S,)
         fields["token"][room, length] = token.int()

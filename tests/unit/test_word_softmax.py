@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from beyond_perplexity.models import word_softmax as word_scores
+from beyond_perplexity.models import word_softmax
 from beyond_perplexity.models.word_softmax import Words, summed_word_log_probs, word_log_probs
 from beyond_perplexity.vocabulary import BOS, EOS
 
@@ -32,7 +32,7 @@ def plain(features, weight, bias, words):
 
 @pytest.fixture(params=[(128, 1024), (16, 4), (32, 1)])
 def tiles(request, monkeypatch):
-    monkeypatch.setitem(word_scores.TILES, "cpu", request.param)
+    monkeypatch.setitem(word_softmax.TILES, "cpu", request.param)
 
 
 @pytest.mark.usefixtures("tiles")

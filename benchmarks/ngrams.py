@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from beyond_perplexity.ngrams.arpa import ArpaModel, read_arpa
-from beyond_perplexity.ngrams.backoff import score_tokens
+from beyond_perplexity.ngrams.kneser_ney import score_tokens
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, WordIds, read_sentences
 from beyond_perplexity.vocabulary import N_SPECIAL
 

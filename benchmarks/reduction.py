@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.special import logsumexp
 
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.importance_sampling import subset_sizes
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, temperature_column, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter

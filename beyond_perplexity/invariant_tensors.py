@@ -6,7 +6,9 @@ an item, K particles of a filter; Q rows, X places, Y draws of a row.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from torch.nn import functional
 
 from beyond_perplexity.random_streams import stream_key
 
+_HELD = 64  # steps whose numbers are held
 _MASK = 0xFFFFFFFF
 _MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)
 _WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
@@ -107,6 +110,15 @@ def uniforms(
     if device.type == "cpu":
         return _by_numpy(key, items, starts, count)
     return by_tensors(key, items.to(device), starts.to(device), count)
+
+
+def uniforms_by_step(
+    seed: int, purpose: str, items: Tensor, draws: int, device: torch.device
+) -> Iterator[Tensor]:
+    """Give `uniforms` without end, so many at a step, (B, draws); few steps are held at once."""
+    for step in itertools.count():
+        window = step * _HELD * draws, _HELD * draws
+        yield from uniforms(seed, purpose, items, *window, device).split(draws, 1)
 
 
 def goals(totals: Tensor, uniforms: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ from snakemake.logging import logger
 
 sys.path.insert(0, str(workflow.basedir))
 
-from beyond_perplexity.corpus.split import SENTENCES
-from beyond_perplexity.figures import (FIGURES)
-from beyond_perplexity.figures.labels import (EXTERNAL, reference_in)
+from beyond_perplexity.corpus.formats import SENTENCES
+from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.planning import parameters
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
@@ -27,8 +27,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
     watch,
 )
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.planning.job_costs import Work
-from beyond_perplexity.report import (TABLES)
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.errors import SHELL_PREFIX
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -48,7 +47,7 @@ except InputError as error:
 
 RUN = Run(config)
 watch(workflow, RUN.results)
-COSTS = JobCosts(Work(RUN), read_plan(Path(RUN.results, PLAN_FILE)))
+COSTS = JobCosts(RUN, read_plan(Path(RUN.results, PLAN_FILE)))
 PLAN = RUN.importance
 JUDGES = RUN.evaluators
 READING = {

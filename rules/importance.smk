@@ -36,7 +36,7 @@ rule embed_graph:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
         options=parameters.as_json(config["importance"]["graph"]),
-        preprocessing=of(RUN.corpora.preprocessing, "corpus"),
+        preprocessing=option_of("corpora", "corpus", "preprocessing"),
         seed=config["seed"],
     shell:
         """

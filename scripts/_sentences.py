@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 
 from beyond_perplexity.arguments import ITEM, CommandParser
 from beyond_perplexity.corpus.sentences import CutDocument, take_units
@@ -27,14 +28,13 @@ def add_sentences(parser: CommandParser) -> None:
 
 
 def take_shard(
-    given: argparse.Namespace, split: str, first: int, number: int, limit: int | None
+    given: argparse.Namespace, split: str, sentences: Sequence[int], limit: int | None
 ) -> list[CutDocument]:
-    """Return so many sentences of a split from the first on, in the random order."""
+    """Return sentences of a split: from a first on so many, in the random order."""
     return take_units(
         given.documents,
         split,
-        first,
-        number,
+        *sentences,
         seed=given.seed,
         limit=limit,
         grouped=given.split_unit == "page",

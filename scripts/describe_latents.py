@@ -6,7 +6,7 @@ from beyond_perplexity.arguments import CommandParser, output_file
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.model_pair import load_pair
-from beyond_perplexity.importance.readable_latents import describe
+from beyond_perplexity.importance.posterior_latents import describe
 from beyond_perplexity.storage.outputs import write_json
 
 

@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.arguments import ITEM, SEED, THREADS, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.drawing_job import Costs, open_job
+from beyond_perplexity.importance.model_pair import Costs, open_job
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.columns import with_columns

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
@@ -59,7 +60,7 @@ def main() -> None:
 def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     paths = {Path(path).stem: path for path in given.vocabularies}
-    views = {name: TextView(vocabulary_words(path), *_ends(raw)) for name, path in paths.items()}
+    views = {name: replace(raw, words=vocabulary_words(path)) for name, path in paths.items()}
     views[RAW_TEXT] = raw
     files = DocumentFiles(
         given.reference_documents, given.reference_split, given.first, raw, given.group_column
@@ -85,10 +86,6 @@ def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, Em
         read = views[read_in[source]].batch
         text = embedded_documents(samples, chosen, m, None, read, encoder)
         yield (source, read_in[source]), text
-
-
-def _ends(view: TextView) -> tuple[int | None, int]:
-    return view.maximum_tokens, view.minimum_tokens
 
 
 def _sources(shards: list[str]) -> dict[str, list[str]]:

@@ -109,7 +109,7 @@ def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterabl
             unit
             for first in range(0, given.sentences, AT_ONCE)
             for unit in take_shard(
-                given, given.split, first, min(AT_ONCE, given.sentences - first), given.sentences
+                given, given.split, (first, min(AT_ONCE, given.sentences - first)), given.sentences
             )
         )
     cleaning = WHITE_SPACE_ONLY

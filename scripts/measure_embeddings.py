@@ -55,7 +55,9 @@ def main() -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
-    joined = [measured.joined(of_source(tables, name)) for name in _sources(tables)]
+    joined = [
+        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
+    ]
     write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
     if given.output_sensitivity:
         found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []
@@ -65,10 +67,6 @@ def main() -> None:
 
 def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(list(read_batches(paths, schema, schema.names)), schema)
-
-
-def _sources(tables: pa.Table) -> list[str]:
-    return list(dict.fromkeys(tables["source"].to_pylist()))
 
 
 class _Comparisons:

@@ -13,7 +13,7 @@ import torch
 from tqdm import tqdm
 
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.formats import SPLITS
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.registry import WEIGHTS, load_model
 from beyond_perplexity.options import json_object, parse_options
@@ -67,7 +67,7 @@ def main() -> None:
     )
     with ShardWriter(given.output, PREDICTIONS, record) as writer:
         for split in given.splits:
-            units = take_shard(given, split, *given.sentences, next(iter(given.limit), None))
+            units = take_shard(given, split, given.sentences, next(iter(given.limit), None))
             place = {"seed": given.seed, "whole": given.whole}
             partners = find_partners(units, given.documents, split, **place)
             with tqdm(desc=split, unit=" sentences", mininterval=1) as progress:

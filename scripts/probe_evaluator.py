@@ -57,7 +57,7 @@ def _parser() -> CommandParser:
 
 
 def _probe(given: argparse.Namespace, evaluator: Evaluator, record: dict[str, object]) -> None:
-    units = take_shard(given, given.split, 0, given.sentences, given.sentences)
+    units = take_shard(given, given.split, (0, given.sentences), given.sentences)
     arguments = given.documents, given.split
     partners = find_partners(units, *arguments, seed=given.seed, whole=given.whole)
     sentences = probe_sentences(units, partners, given.seed)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from beyond_perplexity.arguments import SEED, CommandParser, output_file
 from beyond_perplexity.errors import run_command
-from beyond_perplexity.importance.draw_files import add_draw_flags
+from beyond_perplexity.importance.draw_files import WeightLabels, add_draw_flags
 from beyond_perplexity.importance.reduction import REDUCED_TABLES, gaps_table, reduce_files
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.estimates import IMPORTANCE_GAPS
 from beyond_perplexity.storage.provenance import run_record

@@ -65,7 +65,7 @@ def main() -> None:
     versions = read_versions(given.versions)
     model, vocabulary, _ = load_any(given.model, given.device)
     scorer = make_scorer(model, vocabulary, given.model)
-    units = take_shard(given, given.split, *given.sentences, next(iter(given.limit), None))
+    units = take_shard(given, given.split, given.sentences, next(iter(given.limit), None))
     substitutes = _substitutes(given, distortion.substitutes)
     if units:
         substitutes.check(units)

@@ -55,18 +55,22 @@ LIMITS = {
 }
 
 
-class Place(NamedTuple):
-    """An object of the configuration: where it is, under which condition, its keys.
+class Branch(NamedTuple):
+    """What a key is (without a name: the object itself) under a condition, `own` to a place."""
 
-    `variants` are what it is under the value of its key ``told_by``; `shared` the other conditions
-    under which it stands there.
-    """
+    name: str
+    condition: str
+    kind: type
+    own: str = ""
+
+
+class Place(NamedTuple):
+    """An object of the configuration: where it is, under which conditions, its keys."""
 
     path: str
     condition: str
     keys: Mapping[str, SectionKey]
-    told_by: str
-    variants: Mapping[str, type]
+    branches: list[Branch]
     shared: list[str]
 
     @property
@@ -100,7 +104,7 @@ def _shown(value: object) -> str:
 
 
 def _joined(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
+    return ".".join(filter(None, [path, key]))
 
 
 def _real(hint: Any) -> Any:
@@ -109,19 +113,18 @@ def _real(hint: Any) -> Any:
     return resolve_name(late[0].options) if late else hint
 
 
-def _dependent(key: SectionKey) -> Iterator[tuple[str, type, str]]:
-    """List the conditions that the keys of an object depend on, and what has these keys.
-
-    With a condition that it is on the page for alone: each architecture has a place of its own.
-    """
-    for mark in getattr(key.hint, "__metadata__", ()):
-        if isinstance(mark, DependsOn):
-            for value, kind in mark.choices.items():
-                condition = f"{mark.key}: {value}"
-                if isinstance(kind, str):
-                    yield condition, resolve_name(kind), condition
+def _place(path: str, condition: str, kind: type) -> Place:
+    """Return the place of a section or of options; each architecture has a place of its own."""
+    keys, branches = keys_of(kind), []
+    for name, key in keys.items():
+        for mark in getattr(key.hint, "__metadata__", ()):
+            for value, held in mark.choices.items() if isinstance(mark, DependsOn) else ():
+                when = f"{mark.key}: {value}"
+                if isinstance(held, str):
+                    branches.append(Branch(name, when, resolve_name(held), when))
                 else:
-                    yield condition, kind or Nothing, ""
+                    branches.append(Branch(name, when, held or Nothing))
+    return Place(path, condition, keys, branches, [])
 
 
 class Reference:
@@ -130,7 +133,7 @@ class Reference:
     def __init__(self, kind: type) -> None:
         self._found: dict[tuple[type, str], Place] = {}
         self.places: list[Place] = []
-        waiting = deque([Place("", "", keys_of(kind), "", {}, [])])
+        waiting = deque([_place("", "", kind)])
         while waiting:
             place = waiting.popleft()
             self.places.append(place)
@@ -138,15 +141,10 @@ class Reference:
 
     def _below(self, place: Place) -> Iterator[Place]:
         """Find the objects that an object holds and that were not found before."""
-        for value, kind in place.variants.items():
-            yield from self._objects(place.path, f"{place.told_by}: {value}", kind)
-        if place.variants:
-            return
         for name, key in place.keys.items():
             yield from self._objects(_joined(place.path, name), place.condition, key.hint)
-        for name, key in place.keys.items():
-            for condition, kind, own in _dependent(key):
-                yield from self._objects(_joined(place.path, name), condition, kind, own)
+        for name, condition, kind, own in place.branches:
+            yield from self._objects(_joined(place.path, name), condition, kind, own)
 
     def _objects(self, path: str, condition: str, hint: Any, own: str = "") -> Iterator[Place]:
         hint = _real(hint)
@@ -154,12 +152,12 @@ class Reference:
             key, kinds = told
             words = (f"{value}: {keys_of(kind)[key].words}" for value, kind in kinds.items())
             held = SectionKey(Literal[tuple(kinds)], MISSING, " ".join(words))
-            yield Place(path, condition, {key: held}, key, kinds, [])
+            branches = [Branch("", f"{key}: {value}", kind) for value, kind in kinds.items()]
+            yield Place(path, condition, {key: held}, branches, [])
         elif is_section(hint):
             found = self._found.get((hint, own))
             if found is None:
-                found = Place(path, condition, keys_of(hint), "", {}, [])
-                self._found[hint, own] = found
+                found = self._found[hint, own] = _place(path, condition, hint)
                 yield found
             elif found.path == path and condition != found.condition:
                 found.shared.append(condition.rpartition(": ")[2])
@@ -209,21 +207,13 @@ class Reference:
                 default = "" if key.default is OMITTED else _shown(plain(key.default))
             rows.append(f"| `{name}` | {value} | {default} | {_escaped(key.words)} |")
         yield "\n".join(rows)
-        if lines := self._conditions(place):
-            said = (f"- {', '.join(held)}: {what}" for what, held in lines.items())
-            yield "\n".join(said)
-
-    def _conditions(self, place: Place) -> dict[str, list[str]]:
-        """Return the conditions of all that is said under some."""
-        found: dict[str, list[str]] = {}
-        for value, kind in place.variants.items():
-            said = self.value(place.path, kind)
-            found.setdefault(said, []).append(f"`{place.told_by}: {value}`")
-        for name, key in place.keys.items():
-            for condition, kind, own in _dependent(key):
-                said = f"`{name}` is {self.value(_joined(place.path, name), kind, own)}"
-                found.setdefault(said, []).append(f"`{condition}`")
-        return found
+        conditions: dict[str, list[str]] = {}  # by what is said under them
+        for name, condition, kind, own in place.branches:
+            said = self.value(_joined(place.path, name), kind, own)
+            said = f"`{name}` is {said}" if name else said
+            conditions.setdefault(said, []).append(f"`{condition}`")
+        if conditions:
+            yield "\n".join(f"- {', '.join(held)}: {said}" for said, held in conditions.items())
 
 
 def render(kind: type) -> str:

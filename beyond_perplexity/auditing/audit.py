@@ -1,18 +1,40 @@
-"""All checks of a subject, in the order of their table."""
+"""All checks of a subject, in the order of their table, and of a model that a user names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from pkgutil import resolve_name
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from beyond_perplexity.auditing.checks import CHECKS, Check, Evidence, Finding, is_within
+from beyond_perplexity.auditing.checks import (
+    CHECKS,
+    PRECISION_NAMES,
+    Check,
+    Evidence,
+    Finding,
+    PrintedNumber,
+    is_within,
+    translate,
+)
+from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.corpus.external import read_cleaned
+from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.families import is_taken_as_it_is
+from beyond_perplexity.models.registry import open_scorer
+from beyond_perplexity.perplexities.summary import TextKind
+from beyond_perplexity.random_streams import stream
+from beyond_perplexity.storage.accounts import NO_TOKEN, Account
+from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, Vocabulary
 
 # What a model that is not what it should be may raise within a check.
 _BROKEN = (InputError, ValueError, RuntimeError, IndexError, TypeError, AssertionError)
@@ -60,7 +82,8 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
     except torch.OutOfMemoryError as error:
         raise MemoryError(str(error)) from error
     except _BROKEN as error:
-        found = Evidence(math.nan, 1, f"the model failed: {_reason(error)}")
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        found = Evidence(math.nan, 1, f"the model failed: {reason:.200}")
     sound = is_within(found.worst, tolerance)
     return Finding(name, sound, found.worst, tolerance, found.places, found.detail, row.explanation)
 
@@ -76,10 +99,6 @@ def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
     if math.isnan(closer.worst) and closer.detail.startswith("the model failed"):
         return native._replace(detail=f"{native.detail} (not tried in float32: {closer.detail})")
     return closer._replace(detail=f"{closer.detail} (in float32, with the same weights)")
-
-
-def _reason(error: Exception) -> str:
-    return f"{(str(error).strip() or repr(error)).splitlines()[0]:.200}"
 
 
 @contextmanager
@@ -103,3 +122,100 @@ def _narrow_parts(model: nn.Module) -> list[Tensor]:
     """Return parameters and buffers of 16 bits; one that is shared comes once."""
     parts = [*model.parameters(), *model.buffers()]
     return [part for part in parts if part.dtype in _NARROW]
+
+
+CUT_AT = 1000  # characters of a document: enough for a window or two
+
+
+class AuditedModel(NamedTuple):
+    """A model and how it reads; `cleaning` is None where it reads any text as it is."""
+
+    model: LanguageModel
+    vocabulary: Vocabulary
+    cleaning: Preprocessing | None
+
+    @property
+    def kind(self) -> TextKind:
+        """Which string is scored."""
+        return "cleaned" if self.cleaning else "raw"
+
+    def read(self, path: Path | HeldTexts, field: str | None, account: Account) -> Iterator[str]:
+        """Stream the documents of a file as the model reads them; empty ones are left out."""
+        for batch in read_cleaned(path, self.cleaning, field=field, account=account):
+            filled = [text for text in batch if text.strip()]
+            account.left_out[NO_TOKEN] += len(batch) - len(filled)
+            yield from filled
+
+
+def load_audited(
+    name: str | Path, device: str = "auto", precision: str = "float32"
+) -> AuditedModel:
+    """Load a model (see `models.registry`), its weights rounded to a precision."""
+    if precision not in PRECISION_NAMES:
+        known = ", ".join(PRECISION_NAMES)
+        raise InputError(f"precision: is {precision!r:.40}, expected one of {known}")
+    model, opened = open_scorer(str(name), device)
+    description = opened.description
+    plain = is_taken_as_it_is(description["config"]["family"], description.get("training"))
+    cleaning = None if plain else Preprocessing.from_config(description.get("preprocessing", {}))
+    return AuditedModel(model.to(getattr(torch, precision)), opened.vocabulary, cleaning)
+
+
+def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
+    """Take a model in memory with its vocabulary.
+
+    One of this package reads words joined by one blank, and texts are split at white space for it.
+    """
+    if vocabulary is None:
+        raise InputError("vocabulary: is missing; give that of the model in memory")
+    words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)
+    return AuditedModel(model, vocabulary, WHITE_SPACE_ONLY if words else None)
+
+
+def sample_texts(texts: Iterable[str], documents: int, seed: int) -> list[str]:
+    """Draw documents from a stream that is not held, each cut at the last blank within `CUT_AT`.
+
+    A reservoir: each document with a character that is no white space is as likely as any other.
+    They come in the order of the stream.
+    """
+    kept: list[tuple[int, str]] = []
+    generator = stream(seed, "audit/sample")
+    for number, text in enumerate(text for text in texts if text.strip()):
+        if number < documents:
+            kept.append((number, _cut(text)))
+            continue
+        place = int(generator.integers(number + 1))
+        if place < documents:
+            kept[place] = (number, _cut(text))
+    if not kept:
+        raise InputError("the text has no document to audit with; give one with some words")
+    return [text for _, text in sorted(kept)]
+
+
+def _cut(text: str) -> str:
+    if len(text) <= CUT_AT:
+        return text
+    return text[:CUT_AT].rpartition(" ")[0] or text[:CUT_AT]
+
+
+def audit_texts(
+    held: AuditedModel,
+    path: Path | HeldTexts,
+    *,
+    field: str | None,
+    documents: int,
+    check: Iterable[str] | None,
+    rosetta: bool,
+    seed: int,
+) -> tuple[list[Finding], list[PrintedNumber]]:
+    """Make the checks, and with `rosetta` the numbers of other programs, of the whole text."""
+    account = Account(path, "documents")
+    texts: Iterable[str] = held.read(path, field, account)
+    texts = list(texts) if rosetta else texts
+    sample = sample_texts(texts, documents, seed)
+    subject = Subject(held.model, held.vocabulary, sample, held.kind, seed=seed)
+    findings = audit_subject(subject, None if check is None else list(check))
+    if not isinstance(texts, list):
+        account.left_out["not drawn for the checks"] = account.used - len(sample)
+        return findings, []
+    return findings, translate(Speech(held.model, held.vocabulary, texts, held.kind))

@@ -1,13 +1,20 @@
 """The table of checks, what a check finds, and what is said of it in words.
 
-A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here.
+A new check is a function of a `subject.Subject` that returns `Evidence`, and a row here; likewise a
+program whose numbers would stand beside ours, a function of a `rosetta.Speech`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
+
+from beyond_perplexity import __version__
+
+if TYPE_CHECKING:
+    from beyond_perplexity.auditing.rosetta import Speech
 
 PRECISION_NAMES = ("float32", "bfloat16", "float16")
 _HOME = "beyond_perplexity.auditing"
@@ -56,7 +63,7 @@ class Check(NamedTuple):
 
 CHECKS = {
     "numbers": Check(
-        f"{_HOME}.possible:check_logits",
+        f"{_HOME}.probabilities:check_logits",
         0.0,
         "numbers that are none",
         "Logits are finite numbers or −∞, and no probability is above 1. Overflow in half "
@@ -68,7 +75,7 @@ CHECKS = {
         ),
     ),
     "normalization": Check(
-        f"{_HOME}.normalization:check_normalization",
+        f"{_HOME}.probabilities:check_normalization",
         1e-4,
         "distance of the sum from 1",
         "After every prefix the scores of all next tokens add up to 1. A softmax over the wrong "
@@ -77,7 +84,7 @@ CHECKS = {
         implies=("continuations", *_SCORED),
     ),
     "continuations": Check(
-        f"{_HOME}.normalization:check_continuations",
+        f"{_HOME}.probabilities:check_continuations",
         1e-3,
         "distance of the share from 1",
         "What may follow a prefix, its end included, has the prefix' probability together, from "
@@ -85,14 +92,14 @@ CHECKS = {
         16.0,
     ),
     "possible": Check(
-        f"{_HOME}.possible:check_possible",
+        f"{_HOME}.probabilities:check_possible",
         0.0,
         "models",
         "Some text has a probability above 0. An end that cannot be (its logit masked, or never "
         "trained) leaves none to any: the perplexity of every text is infinite.",
     ),
     "reserved": Check(
-        f"{_HOME}.normalization:check_reserved",
+        f"{_HOME}.probabilities:check_reserved",
         1e-3,
         "probability",
         "Ids that no text has (<s>, rows that fill a vocabulary up) have no probability; what they "
@@ -100,7 +107,7 @@ CHECKS = {
         implies=("continuations",),
     ),
     "future": Check(
-        f"{_HOME}.apart:check_future",
+        f"{_HOME}.predictions:check_future",
         1e-4,
         "total variation or nats",
         "What comes later changes no prediction. A missing causal mask, an encoder that reads both "
@@ -109,7 +116,7 @@ CHECKS = {
         implies=("continuations", "padding", "steps", *_SCORED),
     ),
     "alignment": Check(
-        f"{_HOME}.alignment:check_alignment",
+        f"{_HOME}.predictions:check_alignment",
         0.0,
         "rows",
         "A row of logits is for the token after it. Logits that are not shifted against their "
@@ -117,7 +124,7 @@ CHECKS = {
         implies=("continuations", "future", "padding", "steps", *_SCORED),
     ),
     "batch": Check(
-        f"{_HOME}.apart:check_batch",
+        f"{_HOME}.predictions:check_batch",
         1e-3,
         "total variation or nats",
         "A text has the same predictions alone and among others. Statistics over a batch break it.",
@@ -125,7 +132,7 @@ CHECKS = {
         implies=("normalization", "continuations", "padding", "steps", *_SCORED),
     ),
     "padding": Check(
-        f"{_HOME}.apart:check_padding",
+        f"{_HOME}.predictions:check_padding",
         1e-3,
         "total variation or nats",
         "Filling a text up at its end changes nothing in it. Positions that are counted from the "
@@ -134,7 +141,7 @@ CHECKS = {
         implies=("continuations", "steps", *_SCORED),
     ),
     "order": Check(
-        f"{_HOME}.ordering:check_order",
+        f"{_HOME}.scores:check_order",
         1e-3,
         "nats a prediction",
         "Each text has its own score, in whatever order texts come and with whatever others. "
@@ -145,7 +152,7 @@ CHECKS = {
         implies=("likelihood", "denominators"),
     ),
     "repetition": Check(
-        f"{_HOME}.apart:check_repetition",
+        f"{_HOME}.predictions:check_repetition",
         1e-4,
         "total variation or nats",
         "A text that is scored twice has the same score twice. Dropout that is on, and a state "
@@ -154,7 +161,7 @@ CHECKS = {
         implies=("normalization", "continuations", "alignment", *_COMPARED, *_SCORED),
     ),
     "steps": Check(
-        f"{_HOME}.apart:check_steps",
+        f"{_HOME}.predictions:check_steps",
         1e-3,
         "total variation or nats",
         "Generation by steps, with rows that start anew and change places, has the distributions "
@@ -162,7 +169,7 @@ CHECKS = {
         64.0,
     ),
     "likelihood": Check(
-        f"{_HOME}.likelihood:check_likelihood",
+        f"{_HOME}.probabilities:check_likelihood",
         1e-3,
         "nats a prediction",
         "ln P of a text is the sum over its predictions, </s> included, of the softmax of the "
@@ -171,7 +178,7 @@ CHECKS = {
         "scoring",
     ),
     "beginning": Check(
-        f"{_HOME}.coverage:check_beginning",
+        f"{_HOME}.scores:check_beginning",
         1e-3,
         "times",
         "The first token is scored once, after <s> and nothing else. Shifting labels without <s> "
@@ -181,7 +188,7 @@ CHECKS = {
         implies=("likelihood",),
     ),
     "end": Check(
-        f"{_HOME}.coverage:check_end",
+        f"{_HOME}.scores:check_end",
         1e-3,
         "times",
         "The end of a text is scored once: without it P is that of all texts that begin so.",
@@ -190,7 +197,7 @@ CHECKS = {
         implies=("likelihood",),
     ),
     "windows": Check(
-        f"{_HOME}.coverage:check_windows",
+        f"{_HOME}.scores:check_windows",
         1e-3,
         "times",
         "Windows over a long text score each of its tokens once. Overlaps that count twice, and "
@@ -199,7 +206,7 @@ CHECKS = {
         "scoring",
     ),
     "denominators": Check(
-        f"{_HOME}.denominators:check_denominators",
+        f"{_HOME}.scores:check_denominators",
         0.0,
         "share",
         "Tokens, words, characters and bytes are those of the text that was scored. Characters "
@@ -250,3 +257,74 @@ def describe_findings(findings: Sequence[Finding]) -> Iterator[str]:
     follow = f" ({rest} more follow from them)" if rest else ""
     done = f"no alarm in {len(findings)} checks"
     yield f"alarms: {', '.join(alarms)}{follow}" if alarms else done
+
+
+_TOLD = f"{_HOME}.rosetta"
+
+
+class Program(NamedTuple):
+    """What is known of a program.
+
+    Attributes
+    ----------
+    reference : str
+        ``module:function`` that gives its numbers.
+    version : str
+        The version that the numbers were compared with.
+    reads_special : bool
+        Special tokens that a text says are those tokens to it, not characters.
+    """
+
+    reference: str
+    version: str
+    reads_special: bool = False
+
+
+class PrintedNumber(NamedTuple):
+    """One number that a program of `PROGRAMS` would print, and what makes it differ from others.
+
+    `value` is NaN where the program would refuse the text; `predictions` tells how many tokens it
+    scores.
+    """
+
+    program: str
+    name: str
+    value: float
+    predictions: int
+    definition: str
+
+
+PROGRAMS = {
+    "beyond-perplexity": Program(f"{_TOLD}:translate_own", __version__),
+    "lm-evaluation-harness": Program(f"{_TOLD}:translate_rolling", "0.4.13", reads_special=True),
+    "stride recipe": Program(f"{_TOLD}:translate_stride", "transformers 5.23", reads_special=True),
+    "evaluate": Program(f"{_TOLD}:translate_metric", "0.4.6", reads_special=True),
+    "llama.cpp": Program(f"{_TOLD}:translate_chunks", "b11549"),
+    "KenLM": Program(f"{_TOLD}:translate_query", "0.3.0"),
+}
+
+
+def describe_numbers(numbers: Sequence[PrintedNumber]) -> Iterator[str]:
+    """Yield the lines of the numbers of programs."""
+    for one in numbers:
+        value = "none" if math.isnan(one.value) else f"{one.value:.6g}"
+        yield f"{one.program}: {one.name} {value} ({one.predictions:,} predictions)"
+        yield f"{'':6}{one.definition}"
+
+
+def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[PrintedNumber]:
+    """Return the numbers that the programs, or some of them, would print.
+
+    A definition also names special tokens that the text says, where the program reads them as
+    tokens: ours does not.
+    """
+    numbers: list[PrintedNumber] = []
+    for name, row in PROGRAMS.items():
+        if programs is not None and name not in programs:
+            continue
+        function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
+        cause = ""
+        if speech.said and row.reads_special:
+            cause = f"; the text says {speech.said}: a token to this program, characters to ours"
+        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
+    return numbers

@@ -284,16 +284,14 @@ class GivenLength:
         self.log_z = log_mean_exp(log_weights, 0)
         self.debiased = np.array([jackknife(column) for column in log_weights.T])
         self.diagnostics: list[Diagnostics] = [diagnose(column) for column in log_weights.T]
-        replicates = self._bootstrap(log_weights, stream(seed, f"{purpose}/bootstrap"))
+        random, size = stream(seed, f"{purpose}/bootstrap"), self.samples
+        drawn = (random.integers(0, size, size) for _ in range(REPLICATES))
+        # all lengths share samples: log Ẑ_n of each resample, (REPLICATES, N)
+        replicates = np.stack([log_mean_exp(log_weights[rows], 0) for rows in drawn])
         known = self.samples > 1
         self.errors = replicates.std(0, ddof=1) if known else np.full(len(self.lengths), np.nan)
         totals = replicates @ self.counts / sentences.lengths.sum()  # (REPLICATES,)
         self._error_of_draws = float(totals.std(ddof=1)) if known else math.nan
-
-    def _bootstrap(self, log_weights: np.ndarray, random: np.random.Generator) -> np.ndarray:
-        """Resample samples, which all lengths share: log Ẑ_n of each resample, (REPLICATES, N)."""
-        drawn = (random.integers(0, self.samples, self.samples) for _ in range(REPLICATES))
-        return np.stack([log_mean_exp(log_weights[rows], 0) for rows in drawn])
 
     def columns(self, model: str, proposal: str) -> dict[str, Any]:
         """Return the columns of schema ``partitions``."""

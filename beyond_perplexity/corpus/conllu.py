@@ -108,10 +108,10 @@ def find_layout(lines: Sequence[NumberedLine], word_column: int | None = None) -
 
 def column_of_form(comment: str) -> int | None:
     """Return the column of the word, from 0, that ``# global.columns = ID FORM ...`` names."""
-    match = re.match(r"#\s*global\.columns\s*=(.*)", comment)
+    match = _NAMES.match(comment)
     if not match:
         return None
-    names = match[1].split()
+    names = match["names"].split()
     return names.index("FORM") if "FORM" in names else WORD_CONLLU
 
 
@@ -141,7 +141,6 @@ def _is_conllu(columns: Sequence[str]) -> bool:
 
 FORM, MISC = 1, 9
 COLUMNS = ["ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC"]
-_NO_WORD = re.compile(r"\d+[-.]\d+")
 ENTITY_PARTS = ("eid", "GRP")  # what the part of an entity is called that identifies it
 
 _COMMENT = re.compile(r"#\s*(newdoc|newpar|sent_id|text|global\.Entity)\b")
@@ -253,7 +252,7 @@ class _ConlluFile:
         document = self._document = self._document or OpenDocument(
             self._path, place, document_name(self._path)
         )
-        words = 0 if _NO_WORD.fullmatch(columns[0]) else 1
+        words = 0 if _PART_OF_WORD_NUMBER.fullmatch(columns[0]) else 1
         if not words:
             self._problems.skips.add("row of several words or of none", place)
         elif not columns[0].isdecimal():

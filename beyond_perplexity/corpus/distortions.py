@@ -158,7 +158,8 @@ def distort(
     substitution, transposition, deletion, insertion = (hit & (lots == lot) for lot in range(4))
     transposition &= lengths[:, None] > 1
     drawn = candidates[(numbers[..., 2] * len(candidates)).astype(np.int64)]  # (B, T)
-    partners = _partners(numbers[..., 2], lengths)  # (B, T)
+    others = (numbers[..., 2] * (lengths[:, None] - 1)).astype(np.int64)
+    partners = others + (others >= np.arange(numbers.shape[1]))  # (B, T): other places
     done = _in_place(tokens, drawn, partners, substitution, transposition)
     if not options.keeps_length:
         emptied = (deletion.sum(1) == lengths) & (lengths > 0)
@@ -166,12 +167,6 @@ def distort(
         done, lengths = _cut_and_fill(done, drawn, held & ~deletion, insertion)
     events = (substitution, transposition, deletion, insertion)
     return done, lengths.copy(), DistortionCounts(*(event.sum(1) for event in events))
-
-
-def _partners(numbers: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Return for each place another one of its sentence, (B, T); of one word, nonsense."""
-    others = (numbers * (lengths[:, None] - 1)).astype(np.int64)
-    return others + (others >= np.arange(numbers.shape[1]))
 
 
 def _in_place(

@@ -19,7 +19,6 @@ from beyond_perplexity.corpus.formats import (
     guess_format,
     has_named_fields,
 )
-from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import (
     NumberedLine,
@@ -28,6 +27,7 @@ from beyond_perplexity.corpus.readers import (
     close_account,
     read_lines,
 )
+from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES

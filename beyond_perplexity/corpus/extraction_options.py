@@ -10,11 +10,12 @@ from beyond_perplexity.corpus.formats import (
     ANNOTATED_FORMATS,
     FORMATS,
     PARSERS,
+    SPLITS,
+    SplitOptions,
     formats_with,
     options_of_formats,
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.split import SPLITS, SplitOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import Count, Limit, Section, add_fields, parse_options
 

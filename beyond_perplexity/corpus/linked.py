@@ -10,6 +10,7 @@ The format is that of Logan, Liu, Peters, Gardner and Singh 2019.
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +19,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, outermost, single_word
 from beyond_perplexity.corpus.readers import read_lines, resolve_path
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.storage.inputs import JSONTextError, brief_repr, parse_json
+from beyond_perplexity.storage.inputs import (
+    JSONTextError,
+    brief_repr,
+    check_input,
+    parse_json,
+    unreadable,
+)
 
 RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
@@ -289,7 +295,7 @@ class Reader(AnnotatedReader):
 
 
 def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
-    found = restricted_pickle.load(path)
+    found = load_pickle(path)
     if not isinstance(found, dict):
         raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
     for entity in found:
@@ -297,13 +303,6 @@ def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
             raise InputError(
                 f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
             )
-    # An object takes a byte of the file at least, so more come of lists that stand in many places.
-    total, most = sum(len(held) for held in found.values() if _is_list(held)), path.stat().st_size
-    if total > most:
-        raise InputError(
-            f"{path}: has {total:,} entries in a file of {most:,} bytes: it names the same lists "
-            "again and again, so it is no such file"
-        )
     return found.items()
 
 
@@ -331,3 +330,33 @@ def _edge(place: str, edge: object) -> tuple[str, str]:
             if not any(_UNUSABLE.search(part) for part in pair):
                 return pair
     raise InputError(f"{place}: holds {brief_repr(edge)}, expected pairs (relation, entity)")
+
+
+_SETS: dict[str, type] = {"set": set, "frozenset": frozenset}
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        """Give a set, whose pickles name its class (all other containers have opcodes)."""
+        if module in ("builtins", "__builtin__") and name in _SETS:
+            return _SETS[name]
+        raise InputError(f"holds an object of class {module}.{name}")
+
+
+def load_pickle(path: Path) -> object:
+    """Read the one object of a pickle file: containers, strings and numbers, else `InputError`."""
+    check_input(path, again=True)
+    try:
+        with open(path, "rb") as file:
+            found: object = _Unpickler(file, encoding="utf-8").load()
+            if file.read(1):
+                raise InputError("goes on after its first object")
+    except InputError as error:
+        advice = "only dictionaries, lists, strings and numbers are read from a pickle"
+        raise InputError(f"{path}: {error}; {advice}") from error
+    except Exception as error:  # malformed opcodes raise anything
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from error
+        detail = f"{type(error).__name__}: {brief_repr(str(error))}"
+        raise InputError(f"{path}: not a readable pickle ({detail}); fetch it again") from error
+    return found

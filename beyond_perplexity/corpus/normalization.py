@@ -34,46 +34,26 @@ _WIDE_STOP = re.compile(r"[。．][^\S\n]*")
 _Step = tuple[str, re.Pattern[str] | None, str]
 _BLANKS: _Step = ("  ", re.compile("  +"), " ")
 _NO_BREAK = "\u00a0"
+
+
+def _literals(*replacements: tuple[str, str]) -> tuple[_Step, ...]:
+    """Make the steps that replace a literal; a ``~`` in it is a no-break space."""
+    return tuple((old.replace("~", _NO_BREAK), None, new) for old, new in replacements)
+
+
 _PUNCTUATION: tuple[_Step, ...] = (
-    ("\r", None, ""),
-    ("(", None, " ("),
-    (")", None, ") "),
+    *_literals(("\r", ""), ("(", " ("), (")", ") ")),
     _BLANKS,
     (") ", re.compile(r" (?<=\) )(?=[.!:?;,])"), ""),
-    ("( ", None, "("),
-    (" )", None, ")"),
+    *_literals(("( ", "("), (" )", ")")),
     (" %", re.compile(r" (?<=\d )(?=%)"), ""),
-    (" :", None, ":"),
-    (" ;", None, ";"),
-    ("`", None, "'"),
-    ("''", None, ' " '),
-    ("„", None, '"'),
-    ("“", None, '"'),
-    ("”", None, '"'),
-    ("–", None, "-"),
-    ("—", None, " - "),
+    *_literals((" :", ":"), (" ;", ";"), ("`", "'"), ("''", ' " '), ("„", '"'), ("“", '"')),
+    *_literals(("”", '"'), ("–", "-"), ("—", " - ")),
     _BLANKS,
-    ("´", None, "'"),
-    ("‘", None, "'"),
-    ("‚", None, "'"),
-    ("’", None, "'"),
-    ("''", None, '"'),
-    ("…", None, "..."),
-    (f"{_NO_BREAK}«{_NO_BREAK}", None, '"'),
-    (f"«{_NO_BREAK}", None, '"'),
-    ("«", None, '"'),
-    (f"{_NO_BREAK}»{_NO_BREAK}", None, '"'),
-    (f"{_NO_BREAK}»", None, '"'),
-    ("»", None, '"'),
-    (f"{_NO_BREAK}%", None, "%"),
-    (f"nº{_NO_BREAK}", None, "nº "),
-    (f"{_NO_BREAK}:", None, ":"),
-    (f"{_NO_BREAK}ºC", None, " ºC"),
-    (f"{_NO_BREAK}cm", None, " cm"),
-    (f"{_NO_BREAK}?", None, "?"),
-    (f"{_NO_BREAK}!", None, "!"),
-    (f"{_NO_BREAK};", None, ";"),
-    (f",{_NO_BREAK}", None, ", "),
+    *_literals(("´", "'"), ("‘", "'"), ("‚", "'"), ("’", "'"), ("''", '"'), ("…", "...")),
+    *_literals(("~«~", '"'), ("«~", '"'), ("«", '"'), ("~»~", '"'), ("~»", '"'), ("»", '"')),
+    *_literals(("~%", "%"), ("nº~", "nº "), ("~:", ":"), ("~ºC", " ºC"), ("~cm", " cm")),
+    *_literals(("~?", "?"), ("~!", "!"), ("~;", ";"), (",~", ", ")),
     _BLANKS,
 )
 _ENGLISH_QUOTES: tuple[_Step, ...] = (('"', re.compile(r'"([,.]+)'), r'\1"'),)
@@ -226,12 +206,6 @@ class Preprocessing(Section):
         return [" ".join(line.split()) for line in lines.split("\n")]
 
 
-WHITE_SPACE_ONLY = Preprocessing(
-    replace_unicode_punctuation=False,
-    normalize_punctuation=False,
-    remove_non_printing=False,
-    tokenizer="none",
-    lower_case=False,
-    remove_accents=False,
-)
+_STEPS = [one.name for one in fields(Preprocessing) if one.default is True]
+WHITE_SPACE_ONLY = Preprocessing.from_config({"tokenizer": "none", **dict.fromkeys(_STEPS, False)})
 """For text that is tokens joined by blanks already: white space is collapsed, nothing else."""

@@ -32,7 +32,6 @@ from beyond_perplexity.storage.inputs import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000
 MAXIMUM_DEPTH = 250
-MAXIMUM_STARTS = 10  # trees in a row that do not end: what is left of the last is not tried again
 WRAPPERS = frozenset({"", "ROOT", "TOP", "S1"})
 BARE_PHRASE = "X"
 
@@ -205,12 +204,12 @@ class Reader(AnnotatedReader):
         """Cut a file where as many brackets have been closed as opened at the end of a line."""
         again: list[NumberedLine] = []  # in reverse order
         held: list[NumberedLine] = []
-        depth = size = starts = 0
+        depth = size = 0
         while True:
             item = again.pop() if again else next(lines, None)
             if item is None or size > MAXIMUM_CHARACTERS:
-                following, starts = [item] if item else [], starts + 1
-                again += self._give_up(path, held, depth, following, starts < MAXIMUM_STARTS)
+                again += [item] if item else []
+                again += reversed(self._give_up(path, held, depth))
                 held, depth, size = [], 0, 0
                 if not again:
                     return
@@ -226,38 +225,22 @@ class Reader(AnnotatedReader):
             size += len(line)
             if depth <= 0:
                 yield held
-                held, depth, size, starts = [], 0, 0, 0
+                held, depth, size = [], 0, 0
 
-    def _give_up(
-        self,
-        path: Path,
-        held: list[NumberedLine],
-        depth: int,
-        following: list[NumberedLine],
-        again: bool,
-    ) -> list[NumberedLine]:
-        """Report a tree that does not end; return what to read again, in reverse order.
+    def _give_up(self, path: Path, held: list[NumberedLine], depth: int) -> list[NumberedLine]:
+        """Report a tree that does not end; return its lines to read again.
 
-        Reading goes on at the next line of it that begins with a bracket in the first column, if it
-        shall be read again.
+        They begin at the next one that has a bracket in its first column.
         """
-        if not held:
-            return following
-        detail = f"{depth} not closed by line {held[-1][0]}"
-        self.problems.report("unbalanced brackets", f"{path}: line {held[0][0]}", detail)
+        if held:
+            detail = f"{depth} not closed by line {held[-1][0]}"
+            self.problems.report("unbalanced brackets", f"{path}: line {held[0][0]}", detail)
         starts = (at for at, (_, line) in enumerate(held) if at and line.startswith("("))
-        rest = held[next(starts, len(held)) :] if again else []
-        return [*following, *reversed(rest)]
+        return held[next(starts, len(held)) :]
 
 
-_ESCAPES = {
-    "-LRB-": "(",
-    "-RRB-": ")",
-    "-LSB-": "[",
-    "-RSB-": "]",
-    "-LCB-": "{",
-    "-RCB-": "}",
-}
+_CODES = ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-")
+_ESCAPES = dict(zip(_CODES, "()[]{}", strict=True))
 _ESCAPE = re.compile("|".join(_ESCAPES))
 
 

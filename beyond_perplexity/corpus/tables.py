@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.formats import FORMATS, PARSERS
+from beyond_perplexity.corpus.formats import FORMATS, PARSERS, SPLITS
 from beyond_perplexity.corpus.mediawiki import Mention, Redirects
 from beyond_perplexity.corpus.readers import Skips
-from beyond_perplexity.corpus.split import SPLITS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import (

@@ -3,8 +3,8 @@
 P rooms, S slots that work (S < P), L tokens of a document at most. The host allots ids to free
 rooms, in order, and queues these. A slot whose document has ended takes the next room of the
 queue by itself, on its device; the host looks only now and then. When the queue runs dry in
-between, slots idle. None of this touches a text, which depends on the document's id alone. Steps
-of a GPU are recorded (`Graphs`).
+between, slots idle. None of this touches a text, which depends on the document's id alone. On a GPU
+the steps of slots are recorded (`Graphs`).
 """
 
 from __future__ import annotations

@@ -89,13 +89,9 @@ class SamplingEngine(Engine):
             "result": torch.zeros(rooms, 4, dtype=torch.float64, device=self.device),
         }
 
-    def _next(self) -> TokenDraw:
-        """Draw the next token of every slot."""
-        numbers = self._numbers()[:, 0]  # (S,)
-        return draw_tokens(self._step_model(), numbers, self.options)
-
     def _extend(self) -> Tensor:
-        drawn = self._next()
+        numbers = self._numbers()[:, 0]  # (S,)
+        drawn = draw_tokens(self._step_model(), numbers, self.options)
         slots, fields = self.slots, self._held.fields
         room, length, token = slots["room"], slots["length"], drawn.token  # 3 x (S,)
         fields["token"][room, length] = token.int()

@@ -21,11 +21,10 @@ from beyond_perplexity.figures.style import (
     name_rows,
     styled,
 )
-from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges
-from beyond_perplexity.importance.bound_claims import finite_bounds, withdraw_claims
-from beyond_perplexity.importance.estimate_wording import sampling_error
+from beyond_perplexity.importance.bidirectional_gaps import GapRange, gap_ranges, withdraw_claims
+from beyond_perplexity.importance.estimate_wording import finite_bounds, sampling_error
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT, TWO_SIDED, TWO_SIDED_UNSURE
-from beyond_perplexity.importance.estimator_registry import load_estimators
+from beyond_perplexity.importance.ways_to_draw import load_estimators
 
 MARKS = {STRICT: "s", STOCHASTIC: "o"}  # the bounds that are drawn, from top to bottom
 BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of those with two ends

@@ -22,9 +22,9 @@ from beyond_perplexity.figures.labels import (
     short_proposal,
 )
 from beyond_perplexity.figures.style import PAGE_WIDTH, handle, legend_below, styled
-from beyond_perplexity.importance.equal_cost import bounds_with_costs
+from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.estimator import STOCHASTIC
-from beyond_perplexity.importance.estimator_registry import load_estimators
+from beyond_perplexity.importance.ways_to_draw import load_estimators
 
 AGGREGATIONS = ("instance", "corpus")
 # Axes end at so many times the smallest perplexity, logarithmic ones of curves and linear ones.

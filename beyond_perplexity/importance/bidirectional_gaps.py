@@ -1,14 +1,15 @@
 """What bidirectional Monte Carlo says of each setting on documents that the model generated.
 
-What the columns of schema ``importance_gaps`` mean stands beside it. D documents, F runs.
+What the columns of schema ``importance_gaps`` mean stands beside it. And what it, or a strict
+bound, says of claims: bounds side by side, brackets that are refuted. D documents, F runs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from beyond_perplexity.importance.draw_files import check_pair
 from beyond_perplexity.importance.estimate_notes import share_below
 from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE, Fields
 from beyond_perplexity.importance.two_sided_bounds import CONFIDENCE, PooledTail, doubts, enclose
+from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE, Diagnostics
@@ -26,7 +28,14 @@ from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.storage.shards import check_columns, read_batches
 from beyond_perplexity.storage.table_files import HeldTable, TableFile
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+# By model, proposal, method and temperature: for each refuted number of samples how it fails.
+Refuted = Mapping[tuple[Any, ...], Sequence[tuple[int, str]]]
 SETTING = ("method", "temperature", "n_samples")
+FAILS = "fails"  # a verdict
+_QUANTILE = 1.96  # of the normal distribution, for 97.5%
 
 
 class SimulatedEstimates(NamedTuple):
@@ -116,10 +125,6 @@ def _of_one_setting(setting: dict[str, Any], held: dict[str, np.ndarray]) -> Sim
         table["log_q"][:, 0],
         diagnostics,
     )
-
-
-FAILS = "fails"  # a verdict
-_QUANTILE = 1.96  # of the normal distribution, for 97.5%
 
 
 def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
@@ -215,21 +220,17 @@ def gap_error(gaps: np.ndarray, n_tokens: np.ndarray) -> float:
 def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | float = 0.0) -> float:
     """Return what draws alone lack of log p of all documents at least, as their z show, nats.
 
-    Parameters
-    ----------
-    forward, reverse : ndarray, shape (D,), float64
-        log p̂ of draws alone, and −log of the mean of 1/p̂ with the z of each document, nats.
-    shared : ndarray, shape (D,), or float
-        1 over the effective samples less 1/K, where both sides have K − 1 samples in common; 0
-        where they are independent.
+    Given are log p̂ of draws alone, and −log of the mean of 1/p̂ with the z of each document, (D,);
+    `shared` is 1 over the effective samples less 1/K, where both sides have K − 1 samples in
+    common, and 0 where they are independent.
 
-    Notes ----- It is −D log r, r an upper limit (97.5%) of the mean of exp(forward − reverse) +
-    shared: of Student's t, and not below 1 − 0.025^(1/D), what D times nothing leaves open. 0 where
-    that is negative, and of one document. 1/p̂ with a z from p(z | x) has the mean 1/p, so that
-    given its draws alone the ratio of a document has the mean exp(forward − log p). By Jensen's
-    inequality −log of the mean over documents is not above the mean of what `forward` lacks.
-    Samples in common take from the mean of a ratio the mean share of a sample drawn in proportion
-    to the weights, `shared`.
+    It is −D log r, r an upper limit (97.5%) of the mean of exp(forward − reverse) + shared: of
+    Student's t, and not below 1 − 0.025^(1/D), what D times nothing leaves open. 0 where that is
+    negative, and of one document. 1/p̂ with a z from p(z | x) has the mean 1/p, so that given its
+    draws alone the ratio of a document has the mean exp(forward − log p). By Jensen's inequality
+    −log of the mean over documents is not above the mean of what `forward` lacks. Samples in common
+    take from the mean of a ratio the mean share of a sample drawn in proportion to the weights,
+    `shared`.
     """
     from scipy.special import stdtrit  # most of what starting the command would take
 
@@ -271,7 +272,10 @@ def _bracket(one: SimulatedEstimates) -> Fields:
         with np.errstate(invalid="ignore"):
             between = one.log_forward.var(1, ddof=1)  # (D,)
         if np.isfinite(halves).all():
-            tail_end = _tail_end(one.log_forward)
+            tail = PooledTail(one.log_forward.size)
+            for row in one.log_forward:
+                tail.add(row)
+            tail_end = tail.upper_end()
     if one.setting["n_samples"] < LEAST_SAMPLES or np.isnan(halves).any():
         return {}
     total, count = one.n_tokens.sum(), np.full(len(one.n_tokens), one.setting["n_samples"])
@@ -287,8 +291,63 @@ def _bracket(one: SimulatedEstimates) -> Fields:
     }
 
 
-def _tail_end(log_runs: np.ndarray) -> float:
-    tail = PooledTail(log_runs.size)
-    for row in log_runs:
-        tail.add(row)
-    return tail.upper_end()
+def withdraw_claims(estimates: pd.DataFrame, gaps: pd.DataFrame | None) -> pd.DataFrame:
+    """Take the claim from brackets whose setting fails on documents that the model generated.
+
+    Weights that all miss the same latents agree with each other, and no diagnostic of theirs can
+    tell; latents that are known can. The estimates of a proposal know of its own gaps already
+    (`reduction.estimates_table`); here those of other proposals refute it too. Tables are of
+    schemas ``estimates`` and ``importance_gaps``, of any models and proposals.
+    """
+    refuted = {} if gaps is None else refuted_settings(gaps.to_dict("records"))
+    rows = estimates.reset_index(drop=True)
+    claimed = rows[rows["bound"].isin([TWO_SIDED, TWO_SIDED_UNSURE])]
+    for place, row in zip(claimed.index, claimed.to_dict("records"), strict=True):
+        for name, value in withdrawn(row, refuted).items():
+            rows.loc[place, name] = value
+    return rows
+
+
+def withdrawn(row: Mapping[Any, Any], refuted: Refuted) -> dict[str, str]:
+    """Return what changes in a row of schema ``estimates`` whose setting is refuted, if anything.
+
+    Where brackets of the same setting, of as many samples or more, fail on simulated documents,
+    ``bound`` is ``two-sided?`` and ``note`` begins with what was found. A mixture is refuted where
+    all temperatures are that it is made of: their samples together must be as many.
+    """
+    pair = row["model"], row["proposal"]
+    if pooled := find_estimator(row["basis"]).pools:
+        held = [max(found) for key, found in refuted.items() if key[:3] == (*pair, pooled)]
+        failing = [(sum(size for size, _ in held), held[0][1])] if held else []
+    else:
+        failing = list(refuted.get((*pair, row["basis"], row["temperature"]), ()))
+    for n_samples, found in failing:
+        if n_samples >= row["n_samples"] and not str(row["note"]).startswith(found):
+            return {"bound": TWO_SIDED_UNSURE, "note": f"{found}; {row['note']}"}
+    return {}
+
+
+def refuted_settings(gaps: Iterable[Mapping[Any, Any]]) -> Refuted:
+    """Say of each setting, for which numbers of samples its bracket fails, and how."""
+
+    def known(value: Any) -> bool:
+        return value is not None and value == value
+
+    rows = [row for row in gaps if known(row.get("forward"))]
+    found: dict[tuple[Any, ...], list[tuple[int, str]]] = {}
+    for row, beside in zip(rows, gap_ranges(rows), strict=True):
+        if not known(row.get("bracket_low")):
+            continue
+        low, high = row["bracket_low"], row["bracket_high"]
+        if beside.verdict(low, high) != FAILS:
+            continue
+        least = f"at least {beside.surely_above:.3f}" if high < beside.surely_above else ""
+        most = f"at most {beside.surely_below:.3f}" if low > beside.surely_below else ""
+        said = (
+            f"on {row['n_documents']:.0f} simulated documents the bracket of this setting is "
+            f"{low:.3f} to {high:.3f} nats a token and the truth is {most or least}, so nothing is "
+            "claimed"
+        )
+        key = row["model"], row["proposal"], row["method"], row["temperature"]
+        found.setdefault(key, []).append((int(row["n_samples"]), said))
+    return found

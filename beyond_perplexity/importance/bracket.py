@@ -18,8 +18,8 @@ from beyond_perplexity.importance.estimator import (
     Inputs,
     InstanceEstimate,
 )
-from beyond_perplexity.importance.estimator_registry import find_estimator
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
+from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.inference.log_space import log_half_means
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES
 

@@ -1,22 +1,125 @@
-"""Files beside those of the weights: log q at several temperatures, beams, runs of particles."""
+"""Files of weights and beside them: what they are of, log q, beams, runs of particles."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.estimator_registry import DRAW_READERS
-from beyond_perplexity.importance.weight_labels import WeightLabels, read_labels
+from beyond_perplexity.importance.ways_to_draw import DRAW_READERS
+from beyond_perplexity.options import Limited, Natural, Positive, parse_options
 from beyond_perplexity.schemas.draws import penalized_column
-from beyond_perplexity.storage.shards import FileRanges
-from beyond_perplexity.storage.table_files import TableFile, open_table
+from beyond_perplexity.storage.shards import RECORD_KEY, FileRanges, ParquetInput, parse_record
+from beyond_perplexity.storage.table_files import TableFile, is_csv, open_table
+
+LABELS_KEY = "weights"
+# Columns that may stand in for a footer, which a CSV file has not.
+LABEL_COLUMNS = {"model": pa.string(), "proposal": pa.string(), "temperature": pa.float64()}
+
+
+@dataclass(frozen=True)
+class WeightLabels(Limited):
+    """What the samples of a file are: of which p and q, drawn at which temperature.
+
+    The temperature is None for beams, or when nobody said. ``t_definition`` says what ``n_tokens``
+    counts, e.g. ``"words and </s>"``; ``unknown_types`` are the word types of the training text
+    that are not in the vocabulary and so read ``<unk>``.
+    """
+
+    model: str | None = None
+    proposal: str | None = None
+    temperature: Positive | None = None
+    t_definition: str | None = None
+    unknown_types: Natural | None = None
+
+    def in_record(self, record: Mapping[str, object]) -> dict[str, object]:
+        """Return the run record with these labels in it, for the footer of a shard."""
+        return {**record, LABELS_KEY: asdict(self)}
+
+    def overridden(self, other: WeightLabels) -> WeightLabels:
+        """Return these labels with those that `other` gives in their place."""
+        given = {name: value for name, value in asdict(other).items() if value is not None}
+        return replace(self, **given)
+
+
+def _record(given: str | Path | TableFile) -> dict[str, object]:
+    """Return the run record in the footer of a Parquet file; a CSV file or one of others has none.
+
+    An open file, or a table in memory, has read its footer already.
+    """
+    metadata: Mapping[bytes, bytes] = {}
+    if isinstance(given, TableFile):
+        metadata = given.metadata
+    elif not is_csv(given):
+        with ParquetInput(given) as file:
+            metadata = file.metadata.metadata or {}
+    return parse_record(str(given), metadata.get(RECORD_KEY, b"{}"))
+
+
+def is_of_a_run(given: str | Path | TableFile) -> bool:
+    """Tell whether a file was drawn by this package, which checks the pair of models."""
+    return LABELS_KEY in _record(given)
+
+
+def read_labels(given: str | Path | TableFile) -> WeightLabels:
+    """Read the labels in the footer of a file, which one of others has not."""
+    held = _record(given).get(LABELS_KEY, {})
+    return parse_options(WeightLabels, held, f"{given}: {LABELS_KEY}")
+
+
+def _column_values(file: TableFile) -> dict[str, object]:
+    """Return the one value of each column of `LABEL_COLUMNS` that a file has."""
+    kinds = {name: kind for name, kind in LABEL_COLUMNS.items() if name in file.names}
+    names = list(kinds)
+    found: dict[str, object] = {}
+
+    def shown(value: object) -> str:
+        return "missing" if value is None else repr(value)
+
+    first = 0
+    try:
+        for batch in file.columns(kinds) if names else ():
+            for name in names:
+                values = batch.column(name).cast(LABEL_COLUMNS[name])
+                if name == "temperature":  # pandas writes NaN for what is missing
+                    values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+                for value in values.unique().to_pylist():
+                    if value == found.setdefault(name, value):
+                        continue
+                    row = first + values.to_pylist().index(value)
+                    raise InputError(
+                        f"{file.place(row)}: {name} is {shown(value)}, but {shown(found[name])} "
+                        f"in the first row; give the samples of each {name} in a file of their own"
+                    )
+            first += batch.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(
+            f"{file.path}: columns {', '.join(names)} cannot be read ({error})"
+        ) from error
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def file_labels(file: TableFile) -> WeightLabels:
+    """Read the labels of a file of log weights: its footer, and its columns `LABEL_COLUMNS`."""
+    footer = read_labels(file)
+    columns = _column_values(file)
+    for name, value in columns.items():
+        said = getattr(footer, name)
+        if said not in (None, value):
+            raise InputError(
+                f"{file.path}: column '{name}' says {value!r}, but the footer {said!r}; "
+                "correct the column or leave it out"
+            )
+    return footer.overridden(parse_options(WeightLabels, columns, f"{file.path}: its columns"))
+
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.weight_files import WeightReader

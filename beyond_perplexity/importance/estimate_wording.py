@@ -1,19 +1,35 @@
-"""Estimates in plain words: a table for the terminal and a line for every number."""
+"""Estimates in plain words, a table and a line for every number, and what they cost.
+
+Costs are seconds and evaluations. A latent counts once for p where log p(x, z) is asked of it, and
+once for q for every proposal that log q(z | x) is asked of, whether or not the same latent was
+drawn before: a particle that goes through a text is one of each.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.bound_claims import least_strict
-from beyond_perplexity.importance.estimator import BOUNDS
-from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.errors import InputError, NothingToShowError
+from beyond_perplexity.importance.estimator import (
+    ALL_TEMPERATURES,
+    BOUNDS,
+    SAMPLES,
+    STOCHASTIC,
+    STRICT,
+)
+from beyond_perplexity.importance.ways_to_draw import DRAWS, find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import FEW_EFFECTIVE
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 _Row = Mapping[str, Any]
+Key = tuple[str | None, str]  # model, measure
 
 # Columns of the error over samples, the first that is known first, and how each is found.
 ERRORS = {
@@ -50,11 +66,6 @@ def sampling_error(row: Mapping[Any, Any]) -> tuple[float | None, str]:
     return None, ""
 
 
-def _level(row: _Row) -> str:
-    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
-    return f"{row['aggregation']} level{pairing[row['pairing']]}"
-
-
 def interval(row: Mapping[Any, Any]) -> str:
     """Write the ends of a bracket, such as ``181.20 to 185.03``."""
     return f"{number(row['low'])} to {number(row['high'])}"
@@ -81,7 +92,8 @@ def _what(row: _Row) -> str:
     words = find_estimator(row["method"]).words
     if row["basis"] is not None:
         words += f" of {find_estimator(row['basis']).words}"
-    parts = [words, _level(row)]
+    pairing = {None: "", "sample_id": ", samples paired by id", "random": ", paired at random"}
+    parts = [words, f"{row['aggregation']} level{pairing[row['pairing']]}"]
     if row["temperature"] is not None:
         parts.append(f"temperature {row['temperature']:g}")
     if row["beam_size"] is not None:
@@ -176,7 +188,6 @@ def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
 
 
 def _cells(row: _Row) -> list[str]:
-    temperature = "–" if row["temperature"] is None else f"{row['temperature']:g}"
     level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
     error, source = sampling_error(row)
     units = row["n_instances"] if row["aggregation"] == "instance" else 1
@@ -186,7 +197,7 @@ def _cells(row: _Row) -> list[str]:
         + (f" {row['beam_size']}" if row["beam_size"] else "")
         + (f" of {row['basis']}" if row["basis"] else ""),
         level,
-        temperature,
+        temperature_cell(row),
         "–" if row["n_samples"] is None else str(row["n_samples"]),
         _value(row),
         number(error),
@@ -226,3 +237,137 @@ def report(estimates: pa.Table) -> str:
         for (_, measure), least in least_strict(rows).items()
     ]
     return "\n\n".join([table, *(describe_estimate(row) for row in rows), *strict])
+
+
+TARGET = 0.01  # standard error, nats a token
+
+
+def finite_bounds(
+    estimates: pd.DataFrame, kinds: Collection[str] = (STOCHASTIC, STRICT)
+) -> pd.DataFrame:
+    """Keep the bounds, of `BOUNDS`, of perplexity at instance level that are finite.
+
+    Rows of a method that is not known are left out.
+    """
+    return estimates[
+        (estimates["aggregation"] == "instance")
+        & (estimates["measure"] == "perplexity")
+        & estimates["bound"].isin(list(kinds))
+        & estimates["method"].isin(load_estimators())
+        & np.isfinite(estimates["value"].astype(float))
+    ]
+
+
+class LeastBound(NamedTuple):
+    """The least strict bound of a measure of a model: a perplexity, and whose beam it is."""
+
+    value: float
+    proposal: str | None
+    beam_size: int
+
+    @property
+    def words(self) -> str:
+        """Say where it is from."""
+        of = f" of {self.proposal}" if self.proposal else ""
+        return f"the beam of {self.beam_size}{of}"
+
+
+def least_strict(rows: Iterable[Mapping[Any, Any]]) -> dict[Key, LeastBound]:
+    """Find the least strict bound of each model and measure in rows of schema ``estimates``.
+
+    The least of strict bounds is one: no sample takes part in the choice.
+    """
+    found: dict[Key, LeastBound] = {}
+    for row in rows:
+        value, key = row["value"], (row["model"], row["measure"])
+        if row["bound"] != STRICT or not isinstance(value, float) or not math.isfinite(value):
+            continue
+        if key not in found or value < found[key].value:
+            found[key] = LeastBound(value, row["proposal"], int(row["beam_size"]))
+    return found
+
+
+def is_above_strict(row: Mapping[Any, Any], least: Mapping[Key, LeastBound]) -> LeastBound | None:
+    """Return the strict bound that a stochastic bound of the same model and measure lies above."""
+    strict = least.get((row["model"], row["measure"]))
+    if strict is None or row["bound"] != STOCHASTIC or row["value"] is None:
+        return None
+    return strict if row["value"] > strict.value else None
+
+
+def bounds_with_costs(estimates: pd.DataFrame, costs: pd.DataFrame) -> pd.DataFrame:
+    """Put gap, cost and error beside the finite bounds of perplexity at instance level.
+
+    Costs are of schema ``draw_costs``, of all jobs that the estimates are made of. Added are
+    ``gap`` (nats a token above the best bound of the model), ``seconds`` (of an instance),
+    ``seconds_of``, ``evaluations_p`` and ``evaluations_q`` (of an instance), ``error`` (nats a
+    token; NaN: not known), ``error_by``, and ``needed`` (K, or runs of sequential Monte Carlo, for
+    an error of `TARGET`: as the error of a mean falls with the root of their number).
+    """
+    import pandas as pd  # the command that says estimates starts without
+
+    held = finite_bounds(estimates)
+    if held.empty:
+        raise NothingToShowError("the estimates hold no finite bound; draw more samples")
+    tables = dict(list(costs.groupby(["model", "proposal"], sort=False)))
+    best = held.groupby("model")["log_likelihood"].transform("max")
+    added = [
+        _costs(row, tables.get((row["model"], row["proposal"]))) for row in held.to_dict("records")
+    ]
+    found = held.assign(gap=(best - held["log_likelihood"]) / held["n_tokens"])
+    return pd.concat([found.reset_index(drop=True), pd.DataFrame(added)], axis=1)
+
+
+def _costs(row: dict[Any, Any], costs: pd.DataFrame | None) -> dict[str, Any]:
+    if costs is None:
+        raise InputError(f"{row['proposal']}: what its draws cost is missing; give --costs of it")
+    p, q = evaluations(row, costs)
+    error, source = sampling_error(row)
+    known = error is not None and math.isfinite(error) and error > 0
+    relative = error / row["value"] if known and error is not None else math.nan
+    runs = row["replicates"]
+    drawn = row["n_samples"] if runs is None or math.isnan(runs) else runs
+    needed = math.ceil(drawn * (relative / TARGET) ** 2) if known and drawn > 0 else math.nan
+    return {
+        "seconds": seconds_of_instance(row, costs),
+        "seconds_of": " and ".join(dict.fromkeys(costs["seconds_of"])),
+        "evaluations_p": p,
+        "evaluations_q": q,
+        "error": relative,
+        "error_by": source,
+        "needed": needed,
+    }
+
+
+def evaluations(row: Mapping[Any, Any], costs: pd.DataFrame) -> tuple[int, int]:
+    """Count how often p and q are asked for an instance; its proposal's costs say how."""
+    needs = find_estimator(row["method"]).needs
+    p = q = 0
+    if any(DRAWS[need].sequential for need in needs if need in DRAWS):
+        p = q = int(row["n_samples"] * row["replicates"])
+    elif ALL_TEMPERATURES in needs:
+        degrees = costs.loc[costs["draw"] == "weights", "temperature"].nunique()
+        p, q = int(row["n_samples"]), int(row["n_samples"] * degrees)
+    elif SAMPLES in needs:
+        p = q = int(row["n_samples"])
+    if "beams" in needs:
+        p, q = p + int(row["beam_size"]), q + int(row["beam_size"])
+    return p, q
+
+
+def seconds_of_instance(row: Mapping[Any, Any], costs: pd.DataFrame) -> float:
+    """Return the seconds that an estimate took for an instance, on average.
+
+    The search of the largest beam gives the smaller ones too: all are charged with it.
+    """
+    needs = find_estimator(row["method"]).needs
+    draws = {need for need in needs if need in set(costs["draw"])}
+    chosen = costs["draw"].isin(draws)
+    if ALL_TEMPERATURES in needs:
+        chosen |= costs["draw"].isin(["weights", "log_q"])
+    elif SAMPLES in needs:
+        chosen |= (costs["draw"] == "weights") & (costs["temperature"] == row["temperature"])
+    spent = costs[chosen]
+    return (
+        float(spent["seconds"].sum() / spent["instance_id"].nunique()) if len(spent) else math.nan
+    )

@@ -15,19 +15,12 @@ import numpy as np
 import pyarrow as pa
 from tqdm import tqdm
 
-from beyond_perplexity.importance.bidirectional_gaps import gap_rows
-from beyond_perplexity.importance.bound_claims import (
-    is_above_strict,
-    least_strict,
-    refuted_settings,
-    withdrawn,
-)
-from beyond_perplexity.importance.draw_files import read_draws
+from beyond_perplexity.importance.bidirectional_gaps import gap_rows, refuted_settings, withdrawn
+from beyond_perplexity.importance.draw_files import WeightLabels, read_draws
+from beyond_perplexity.importance.estimate_wording import is_above_strict, least_strict
 from beyond_perplexity.importance.estimator import CorpusEstimate, Estimator, Fields, Inputs
-from beyond_perplexity.importance.estimator_registry import load_estimators
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
+from beyond_perplexity.importance.ways_to_draw import ReductionOptions, load_estimators
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.inference.log_space import to_perplexity
 from beyond_perplexity.inference.weight_diagnostics import bootstrap_instances, delta_variance
 from beyond_perplexity.schemas.estimates import (
@@ -213,14 +206,11 @@ def estimates_table(reduction: Reduction) -> pa.Table:
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
-    return _table(ESTIMATES, reduction.inputs, _warned(_refuted(rows, reduction), reduction.inputs))
-
-
-def _refuted(rows: list[Fields], reduction: Reduction) -> list[Fields]:
-    """Take the claim from brackets that fail on the simulated documents of this proposal."""
-    own = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
+    # Brackets that fail on the simulated documents of this proposal lose their claim.
+    named = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
     refuted = refuted_settings(_gap_rows(reduction))
-    return [row | withdrawn(own | row, refuted) if row.get("basis") else row for row in rows]
+    rows = [row | withdrawn(named | row, refuted) if row.get("basis") else row for row in rows]
+    return _table(ESTIMATES, reduction.inputs, _warned(rows, reduction.inputs))
 
 
 def _named_pair(inputs: Inputs) -> Fields:

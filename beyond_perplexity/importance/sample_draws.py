@@ -15,6 +15,7 @@ from beyond_perplexity.importance.model_pair import (
     draw_latents,
     hash_latents,
     instance_columns,
+    score_latents,
 )
 from beyond_perplexity.importance.ways_to_draw import BeamOptions, LogQOptions, WeightOptions
 from beyond_perplexity.models.latent import FILLING
@@ -30,14 +31,10 @@ def weigh(
     Yields columns of schema ``log_weights``, and of `penalized_columns` of a model that has its own
     penalty, a block of samples of one instance at a time.
     """
-    # Torch rounds sums in one way for any few columns, in another for one: so log q is what
-    # `log_q.score_temperatures` finds, bit for bit.
-    twice = [options.temperature] * 2
+    twice = [options.temperature] * 2  # what `score_temperatures` finds, bit for bit
     for instance in instances:
         for batch, numbers, latents in draw_latents(pair, instance, samples, options.temperature):
-            found = Distinct.of(latents)
-            log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
-            log_q = pair.proposal.log_prob(batch, found.owner, found.latents, twice)  # (N, 2)
+            found, log_p, log_q = score_latents(pair, batch, latents, twice)
             yield {
                 **instance_columns(pair.model, batch, len(numbers)),
                 "sample_id": numbers,
@@ -89,9 +86,7 @@ def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> I
         batch = InstanceBatch.of([instance]).to(pair.model.device)
         rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
         latents = rows[(rows != FILLING).any(1)]  # (k, W)
-        found = Distinct.of(latents)
-        log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
-        log_q = pair.proposal.log_prob(batch, found.owner, found.latents, [1.0])  # (N, 1)
+        found, log_p, log_q = score_latents(pair, batch, latents, [1.0])
         columns = {
             **instance_columns(pair.model, batch, len(latents)),
             "rank": np.arange(len(latents), dtype=np.int32),

@@ -22,9 +22,13 @@ import torch
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.model_pair import Columns, Distinct, Pair
-from beyond_perplexity.importance.particle_filters import FilterSetting
-from beyond_perplexity.importance.particle_runs import conditional_smc, run_numbers, run_smc
+from beyond_perplexity.importance.model_pair import Columns, Pair, score_latents
+from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
+    conditional_smc,
+    run_numbers,
+    run_smc,
+)
 from beyond_perplexity.importance.sample_draws import weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,
@@ -115,10 +119,8 @@ def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[flo
     The first is infinite where q cannot draw that z.
     """
     batch = InstanceBatch.of([document.instance]).to(pair.model.device)
-    found = Distinct.of(document.latents[None].to(pair.model.device))  # (1, W)
-    log_p = pair.model.log_joint(batch, found.owner, found.latents)  # (N,)
-    twice = [temperature] * 2  # as in `weights.weigh`
-    log_q = pair.proposal.log_prob(batch, found.owner, found.latents, twice)  # (N, 2)
+    latents = document.latents[None].to(pair.model.device)  # (1, W)
+    found, log_p, log_q = score_latents(pair, batch, latents, [temperature] * 2)  # as in `weigh`
     q = float(found.scatter(log_q)[0, 0])
     return float(found.scatter(log_p)[0]) - q, q
 

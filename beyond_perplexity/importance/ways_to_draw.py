@@ -1,15 +1,17 @@
-"""The ways to draw from a proposal, a row each, and the options of draws and of their reduction.
+"""The ways to draw from a proposal and the estimators, a row each, and their options.
 
-One more is a function in this folder, a schema, its options and a row here. Nothing heavy is
-imported: plans read the rows too.
+One more way to draw is a function in this folder, a schema, its options and a row here. No row
+imports what it names before it is asked for: plans read the rows too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Annotated, Any
 
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import (
     MOST_DRAWS,
     BeamSize,
@@ -261,3 +263,52 @@ DRAWS: Rows[Draw] = {
         reduced=False,
     ),
 }
+
+
+if TYPE_CHECKING:
+    from beyond_perplexity.importance.estimator import Estimator
+
+_HERE = "beyond_perplexity.importance"
+
+ESTIMATORS: Rows[str] = {
+    "importance_sampling": f"{_HERE}.importance_sampling:ImportanceSampling",
+    "jackknife": f"{_HERE}.jackknife:Jackknife",
+    "mixture": f"{_HERE}.temperature_mixture:Mixture",
+    "beam_plus_tail": f"{_HERE}.beam_plus_tail:BeamPlusTail",
+    "smc": f"{_HERE}.sequential_monte_carlo:SequentialMonteCarlo",
+    "beam": f"{_HERE}.beam_marginalization:Beam",
+    "bracket": f"{_HERE}.bracket:Bracket",
+}
+# What reads each kind of draws beside the samples themselves, by the schema, which is the flag of
+# the scripts and what estimators say that they need. A reader takes the files and the
+# `WeightReader` of the same instances. Its ``settings`` are what tells the estimates from such
+# draws apart: columns of schema ``estimates``.
+DRAW_READERS: Rows[str] = {
+    "beams": f"{_HERE}.draw_files:Beams",
+    "smc": f"{_HERE}.draw_files:SMCRuns",
+    "bidirectional": f"{_HERE}.bidirectional_gaps:SimulatedRuns",
+}
+
+
+def load_estimators() -> dict[str, type[Estimator]]:
+    """Return every estimator by its method, in the order of `ESTIMATORS`."""
+    return {method: find_estimator(method) for method in ESTIMATORS}
+
+
+def find_estimator(method: str) -> type[Estimator]:
+    """Return the estimator of a method; an `InputError` lists those that there are."""
+    if method not in ESTIMATORS:
+        raise InputError(f"method: is {method!r}; the estimators are {', '.join(ESTIMATORS)}")
+    found: type[Estimator] = resolve_name(ESTIMATORS[method])
+    return found
+
+
+def estimator_code(kinds: Collection[str] = tuple(DRAW_READERS)) -> list[str]:
+    """List, for `storage.fingerprint`, what makes estimates of samples and some kinds of draws.
+
+    Kinds that are no key of `DRAW_READERS` are the samples themselves.
+    """
+    lacking = DRAW_READERS.keys() - kinds
+    made = [name for name, one in load_estimators().items() if not lacking & set(one.needs)]
+    readers = [reader for kind, reader in DRAW_READERS.items() if kind in kinds]
+    return readers + [ESTIMATORS[name] for name in made]

@@ -15,9 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import LogQFiles
+from beyond_perplexity.importance.draw_files import (
+    LogQFiles,
+    WeightLabels,
+    file_labels,
+    is_of_a_run,
+)
 from beyond_perplexity.importance.estimator import SampledInstance, WeightedSamples
-from beyond_perplexity.importance.weight_labels import WeightLabels, file_labels, is_of_a_run
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.schemas.draws import penalized_column, temperature_column
 from beyond_perplexity.storage.table_files import LARGEST_LOG, RowBatch, TableFile, open_table

@@ -7,8 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from beyond_perplexity.auditing.checks import CHECKS, Finding, describe_findings
-from beyond_perplexity.auditing.rosetta_programs import PROGRAMS, PrintedNumber, describe_numbers
+from beyond_perplexity.auditing.checks import (
+    CHECKS,
+    PROGRAMS,
+    Finding,
+    PrintedNumber,
+    describe_findings,
+    describe_numbers,
+)
 from beyond_perplexity.errors import InputError, extras_named
 from beyond_perplexity.library.call_options import AuditOptions
 from beyond_perplexity.library.calls import (
@@ -104,7 +110,7 @@ def audit(given: AuditOptions) -> Audit:
     model, check = given.model, given.check
     check = [check] if isinstance(check, str) else check
     with extras_named():
-        from beyond_perplexity.auditing import audited_texts
+        from beyond_perplexity.auditing import audit as audited_texts
         from beyond_perplexity.models.contract import LanguageModel
     is_held = isinstance(model, LanguageModel)
     if not is_held:

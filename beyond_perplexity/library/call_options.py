@@ -20,6 +20,11 @@ from beyond_perplexity.storage.shards import FileRanges
 _DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})
 
 
+def _threads() -> Any:
+    more = "Default: as PyTorch has them."
+    return option(None, "CPU threads", "int, optional", more=more, least=1, most=MOST_THREADS)
+
+
 def _draws(kind: str) -> Any:
     words = f"draws of the same instances (schema {kind})"
     return option((), words, "as `weights`, optional", nargs="*", action=FileRanges)
@@ -69,14 +74,7 @@ class AuditOptions:
         choices=PRECISION_NAMES,
     )
     seed: int = option(1, "seed of what is drawn", "int", least=0)
-    threads: int | None = option(
-        None,
-        "CPU threads",
-        "int, optional",
-        more="Default: as PyTorch has them.",
-        least=1,
-        most=MOST_THREADS,
-    )
+    threads: int | None = _threads()
     device: str = option("auto", "auto, cpu or cuda, for a model folder", "str")
 
 
@@ -113,14 +111,7 @@ class ContrastOptions:
     name: str | None = option(
         None, "name of the model (default: that of its folder)", "str, optional"
     )
-    threads: int | None = option(
-        None,
-        "CPU threads",
-        "int, optional",
-        more="Default: as PyTorch has them.",
-        least=1,
-        most=MOST_THREADS,
-    )
+    threads: int | None = _threads()
     device: str = option("auto", "auto, cpu or cuda", "str")
     output: str | Path | None = option(
         None, "Parquet file to write, a row a phenomenon", "path, optional", writes="file"
@@ -166,14 +157,7 @@ class SimilarityOptions:
     )
     layers: int = option(2, "upper layers of a Transformer", "int", least=1, most=1_000)
     config: str | Path = option("config.yaml", "of the run", "path", type=Path)
-    threads: int | None = option(
-        None,
-        "CPU threads",
-        "int, optional",
-        more="Default: as PyTorch has them.",
-        least=1,
-        most=MOST_THREADS,
-    )
+    threads: int | None = _threads()
     device: str = option("auto", "auto, cpu or cuda", "str")
     output: str | Path | None = option(
         None, "file for the scores: .csv or .parquet", "path, optional", writes="file"

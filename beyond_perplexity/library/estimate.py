@@ -14,8 +14,8 @@ import pyarrow.csv
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, safe_cell
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
-from beyond_perplexity.importance.estimator_registry import DRAW_READERS
 from beyond_perplexity.importance.reduction import (
     BELOW_ONE,
     REDUCED_TABLES,
@@ -25,8 +25,7 @@ from beyond_perplexity.importance.reduction import (
     is_below_one,
     reduce_files,
 )
-from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library.call_options import EstimateOptions
 from beyond_perplexity.library.calls import library_function, table_sources
 from beyond_perplexity.library.result import Result, frame_of

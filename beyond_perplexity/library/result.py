@@ -189,7 +189,7 @@ def frame_of(table: Any) -> pd.DataFrame:
 
 def _json_safe(value: Any) -> Any:
     """Return what JSON can hold of a value, element by element."""
-    if _is_missing(value):
+    if type(value).__name__ in ("NAType", "NaTType"):  # of pandas
         return None
     if isinstance(value, Mapping):
         return {str(key): _json_safe(held) for key, held in value.items()}
@@ -204,10 +204,6 @@ def _json_safe(value: Any) -> Any:
     if isinstance(value, date):
         return value.isoformat()
     return str(value)
-
-
-def _is_missing(value: Any) -> bool:
-    return type(value).__name__ in ("NAType", "NaTType")
 
 
 def _cell(value: Any) -> str:

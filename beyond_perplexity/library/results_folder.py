@@ -156,7 +156,7 @@ RESULT_KINDS = {
     "training": ResultKind(
         "a point of the curve of a training",
         ("models/{model}/training.parquet",),
-        "training:TRAINING",
+        "perplexity:TRAINING",
     ),
 }
 

@@ -90,7 +90,11 @@ def similarity(given: SimilarityOptions) -> Result:
         held = given.references
         source = str(held) if isinstance(held, str | os.PathLike) else "pairs"
         found = _correlations(scores, people, source)
-        text = "\n".join(f"{name.capitalize()} {_shown(limits)}" for name, limits in found.items())
+        lines = []
+        for name, (value, *limits) in found.items():
+            low, high = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in limits)
+            lines.append(f"{name.capitalize()} {value:.4f} [{low}, {high}]")
+        text = "\n".join(lines)
         keys = ("value", "low", "high")
         summary |= {name: dict(zip(keys, limits, strict=True)) for name, limits in found.items()}
     return Result("similarity", table, text=text, summary=summary)
@@ -210,8 +214,3 @@ def _correlations(
         )
     found = {"pearson": pearson(scores, gold), "spearman": spearman(scores, gold)}
     return {name: (one.value, *one[1:3]) for name, one in found.items()}
-
-
-def _shown(found: tuple[float, float, float]) -> str:
-    low, high = (f"{limit:.4f}" if math.isfinite(limit) else "?" for limit in found[1:])
-    return f"{found[0]:.4f} [{low}, {high}]"

@@ -48,7 +48,7 @@ class Family:
     sequential : bool
         A latent model that can be walked word by word, as sequential Monte Carlo does.
     optimal : str or None
-        ``module:Class`` of the `models.optimal.OptimalProposal` of a latent model that has one; its
+        ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
         family, ``optimal``, is one name for all of them.
     worked_out : bool
         A proposal that is made of the model itself and not trained.

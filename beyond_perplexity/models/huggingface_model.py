@@ -266,10 +266,7 @@ class HuggingFace(FactoredModel):
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
-        if self.context_length is not None and tokens.shape[1] > self.context_length:
-            raise ValueError(
-                f"{tokens.shape[1]} tokens exceed the context of {self.context_length}"
-            )
+        self.check_context(tokens)
         theirs = self.output.theirs[tokens]  # (B, T)
         outputs = self.body(
             input_ids=theirs, attention_mask=torch.ones_like(theirs), use_cache=False

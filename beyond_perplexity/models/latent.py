@@ -15,11 +15,18 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
+import torch
 from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import (
+    LATENTS,
+    TOKENS,
+    CorpusFiles,
+    Instance,
+    InstanceBatch,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import ConfiguredModel, State
 from beyond_perplexity.vocabulary import Vocabulary
@@ -81,8 +88,15 @@ class UnnormalizedModel(ConfiguredModel):
 class LatentModule(ConfiguredModel):
     """What a latent model and a proposal have in common: how they are made and trained.
 
-    Parameters and errors are those of `ConfiguredModel`.
+    Parameters and errors are those of `ConfiguredModel`. `annotation` names the array of an
+    instance that has its annotated latents.
     """
+
+    annotation: ClassVar[str] = LATENTS
+
+    def annotated(self, batch: InstanceBatch) -> Tensor:
+        """Return the annotated latents of each instance, int64, (B, W)."""
+        return batch.filled(self.annotation, FILLING)
 
     @property
     def support(self) -> dict[str, Any]:
@@ -136,13 +150,18 @@ class LatentModel(LatentModule):
     """A joint distribution of words and latent variables."""
 
     @property
+    def counts_end(self) -> bool:
+        """Whether T counts the end of a text, and log p has it."""
+        return bool(getattr(self.options, "count_eos", True))
+
+    @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words."""
-        return "words and </s>"
+        return "words and </s>" if self.counts_end else "words"
 
-    @abstractmethod
     def n_tokens(self, batch: InstanceBatch) -> Tensor:
         """Return T of each instance, int64, (B,): what its log-likelihood is divided by."""
+        return batch.lengths[TOKENS] + int(self.counts_end)
 
     @abstractmethod
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
@@ -156,10 +175,6 @@ class LatentModel(LatentModule):
         latents : Tensor
             int64, (R, W).
         """
-
-    @abstractmethod
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the annotated latents of each instance, int64, (B, W)."""
 
     def unknown_penalty(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, unknown_types: int
@@ -242,6 +257,11 @@ class LatentModel(LatentModule):
 class Proposal(LatentModule):
     """A distribution of latent variables given the words, at any temperature τ."""
 
+    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+        """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
+        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
+        return -self.log_prob(batch, owner, self.annotated(batch), [1.0]).sum().float()
+
     @abstractmethod
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, the random numbers that a sample of any instance of the batch needs at most."""
@@ -314,8 +334,3 @@ def check_ends(counted: bool, trained: bool) -> None:
             "train_eos: is false, but count_eos is true: log p would have an end that was never "
             "learned; set count_eos to false as well"
         )
-
-
-def counted_units(end: bool) -> str:
-    """Say in words what T counts."""
-    return "words and </s>" if end else "words"

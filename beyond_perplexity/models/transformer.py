@@ -271,10 +271,7 @@ class Transformer(FactoredNetwork):
 
     def features(self, tokens: Tensor) -> Tensor:
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
-        if tokens.shape[1] > self.options.context_length:
-            raise ValueError(
-                f"{tokens.shape[1]} tokens exceed the context of {self.context_length}"
-            )
+        self.check_context(tokens)
         stream = self._embed(tokens, self.positions[: tokens.shape[1]])  # (B, T, D)
         for block in self.blocks:
             if not skips_layer(self.options.layer_dropout, self.training):

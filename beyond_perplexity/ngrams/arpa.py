@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.backoff import BackoffLevel, BackoffModel, score_tokens
 from beyond_perplexity.ngrams.counts import find_keys, last_words, pack, prefix_places
+from beyond_perplexity.ngrams.kneser_ney import BackoffLevel, BackoffModel, score_tokens
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,

@@ -19,8 +19,8 @@ import numpy as np
 
 from beyond_perplexity.corpus.external import GroupField, check_grouped, read_records
 from beyond_perplexity.corpus.formats import check_field, has_named_fields
-from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.readers import Record
+from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import EMPTY_LINE, Account
 from beyond_perplexity.storage.inputs import DamagedError, count_lines, open_input

@@ -1,4 +1,7 @@
-"""A row a document: what was scored, and what the model says of it.
+"""A row a document, what the model says of it, and perplexity in every definition it is quoted in.
+
+PP = exp(−log P / N) (001; base-free). What differs between programs is N and P: so each perplexity
+stands beside its N, what N counts, the share of unknown words, and the context.
 
 Three hooks let a scoring be of another text or another vocabulary; the rest need not know:
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,7 @@ from beyond_perplexity.storage.inputs import is_address, read_utf8, without_secr
 
 
 def read_configuration(path: str | Path) -> dict[str, Any]:
-    """Read a configuration as it stands, without defaults.
-
-    Values that no key can be are refused here: Snakemake would copy what aliases repeat, for
-    hours where they repeat each other.
-    """
+    """Read a configuration as it stands, without defaults."""
     try:
         config = yaml.safe_load(read_utf8(path))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -35,22 +31,13 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
     return config
 
 
-DEEPEST = 100  # mappings and lists in each other
-MOST_VALUES = 100_000
-LONGEST = 4096  # bytes of a path
-
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SNAKEMAKE = re.compile(r"[{}<>]")
 
 
 def check_values(config: Config) -> None:
     """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters."""
-    for number, (key, value) in enumerate(_values(config, "", 0)):
-        if number > MOST_VALUES:
-            raise InputError(
-                f"config: {key}: with its aliases (*name) written out, the configuration has more "
-                f"than {MOST_VALUES:,} values; let aliases not repeat each other"
-            )
+    for key, value in _values(config, ""):
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config: {key}: is {value}, expected a finite number")
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -61,28 +48,24 @@ def check_values(config: Config) -> None:
             )
 
 
-def _values(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
+def _values(value: Any, key: str) -> Iterator[tuple[str, Any]]:
     """List nested mappings and lists, their keys and their values, each with its path."""
-    if depth > DEEPEST:
-        raise InputError(f"config: {key[:80]}…: is nested more than {DEEPEST} deep; flatten it")
     yield key, value
     if isinstance(value, Mapping):
         for name, item in value.items():
             path = f"{key}.{name!s:.80}".lstrip(".")
             if isinstance(name, str):
                 yield ascii(path)[1:-1] if _CONTROL.search(path) else path, name
-            yield from _values(item, path, depth + 1)
+            yield from _values(item, path)
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            yield from _values(item, f"{key}.{number}", depth + 1)
+            yield from _values(item, f"{key}.{number}")
 
 
 def check_path(key: str, path: str) -> None:
     """Refuse a path that no rule can name."""
     if not path.strip():
         raise InputError(f"config: {key}: is blank; give a path")
-    if len(path.encode("utf-8", "surrogatepass")) > LONGEST:
-        raise InputError(f"config: {key}: a path has {LONGEST} bytes at most; check it")
     if is_address(path):
         raise InputError(
             f"config: {key}: {without_secrets(path)!r:.200} is an address; give it as {{url: …, "
@@ -124,7 +107,8 @@ def _locations(config: Config) -> Iterator[tuple[str, Any]]:
         paths = source["paths"]
         given = paths.items() if isinstance(paths, Mapping) else [("", paths)]
         for split, held in given:
-            yield from _numbered(f"{key}.paths.{split}".rstrip("."), held)
+            place = f"{key}.paths.{split}".rstrip(".")
+            yield from ((f"{place}.{number}", location) for number, location in enumerate(held))
         yield from (
             (f"{key}.{option}", source[option]) for option in SIDE_FILES if source.get(option)
         )
@@ -138,7 +122,3 @@ def _locations(config: Config) -> Iterator[tuple[str, Any]]:
         for location in evaluator_locations(evaluator):
             yield f"evaluators.{name}", location
     yield "tendencies.stop_words", config["tendencies"]["stop_words"]
-
-
-def _numbered(key: str, held: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    return ((f"{key}.{number}", location) for number, location in enumerate(held))

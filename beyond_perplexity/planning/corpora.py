@@ -92,20 +92,18 @@ class Corpora:
     def options(self, corpus: str) -> str:
         """Return the options of `scripts.extract_corpus` as JSON: nothing is left to look up."""
         options = json.loads(json.dumps(self.config["corpora"][corpus]))
-        paths = options["source"]["paths"]
+        source, local = options["source"], self.local_path
+        paths = source["paths"]
         if isinstance(paths, dict):
-            local: Any = {
-                split: [self.local_path(path) for path in files] for split, files in paths.items()
-            }
+            source["paths"] = {split: list(map(local, files)) for split, files in paths.items()}
         else:
-            local = [self.local_path(path) for path in paths]
-        options["source"]["paths"] = local
+            source["paths"] = list(map(local, paths))
         for name in SIDE_FILES:
-            if name in options["source"]:
-                options["source"][name] = self.local_path(options["source"][name])
-        for name, option in FORMATS[options["source"]["format"]].options.items():
+            if name in source:
+                source[name] = local(source[name])
+        for name, option in FORMATS[source["format"]].options.items():
             if option.default is not None:
-                options["source"].setdefault(name, option.default)
+                source.setdefault(name, option.default)
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
@@ -144,10 +142,6 @@ class Corpora:
     def external_code(self, name: str) -> list[str]:
         """List the source file that reads samples that were brought."""
         return [f"{FORMATS[self.external_format(name)].module.replace('.', '/')}.py"]
-
-    def preprocessing(self, corpus: str) -> str:
-        """Return how a corpus is cleaned, as JSON."""
-        return as_json(self.config["corpora"][corpus]["preprocessing"])
 
 
 def location_name(location: str | Mapping[str, str]) -> str:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from beyond_perplexity.options import Count, Layers, Limit, Width
-from beyond_perplexity.planning.sections import SectionModel
-from beyond_perplexity.planning.text_sections import Location
+from beyond_perplexity.planning.sections import Location, SectionModel
 from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorTraining,
     InferSentOptions,

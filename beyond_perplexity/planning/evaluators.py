@@ -21,7 +21,6 @@ from beyond_perplexity.semantics.evaluators.families import (
     is_installed,
 )
 
-FOLDER = "<results>/evaluators"
 LEAVE_OUT, FAIL = "leave-out", "error"
 
 
@@ -36,16 +35,18 @@ class EvaluatorPlan:
         """Return the evaluator that stands for a name: itself, its stand-in; None: left out."""
         return _resolve(self.config, name)
 
+    def _listed(self) -> list[str]:
+        return list(self.config.get("semantics", {}).get("evaluators", ()))
+
     def used(self) -> list[str]:
         """List the evaluators that score, each once: of section ``semantics``, as they resolve."""
-        listed = self.config.get("semantics", {}).get("evaluators", ())
-        found = (self.resolve(name) for name in listed)
+        found = map(self.resolve, self._listed())
         return list(dict.fromkeys(name for name in found if name is not None))
 
     def notes(self) -> list[str]:
         """Say which of the listed evaluators are missing and what stands in for them."""
         lines = []
-        for name in self.config.get("semantics", {}).get("evaluators", ()):
+        for name in self._listed():
             found = self.resolve(name)
             if found != name:
                 package = PACKAGES[self.config["evaluators"][name]["package"]].distribution
@@ -58,13 +59,11 @@ class EvaluatorPlan:
         return EVALUATORS[self.config["evaluators"][name]["family"]]
 
     def is_trained(self, name: str) -> bool:
-        """Return whether a job of the run trains an evaluator."""
+        """Return whether a job trains an evaluator: not where all of its weights are brought."""
         given = self.config["evaluators"][name]
-        return self.row(name).fit is not None and not _is_official(given)
-
-    def folder(self, name: str) -> str:
-        """Return the folder of an evaluator that is trained."""
-        return f"{FOLDER}/{name}"
+        brought = any(given.get(key) is not None for key in ("path", "uni", "bi"))
+        # A head is trained on an encoder that is brought.
+        return self.row(name).fit is not None and not (brought and not given.get("pairs"))
 
     def options(self, name: str) -> str:
         """Return the options of `load_evaluator`, all paths local, as JSON."""
@@ -96,16 +95,14 @@ class EvaluatorPlan:
     def files(self, name: str) -> list[str]:
         """List what must be there before an evaluator is loaded."""
         given = self.config["evaluators"][name]
-        found = self.trained_files(name) if self.is_trained(name) else self._given_files(given)
+        found = self._given_files(given)
+        if self.is_trained(name):
+            found = [f"<results>/evaluators/{name}/evaluator.json"]
         if given.get("model"):
             found.append(f"<results>/models/{given['model']}/model.json")
         if given.get("vectors"):
             found += self.files(self.table(name))
         return found
-
-    def trained_files(self, name: str) -> list[str]:
-        """List the files of a trained evaluator that others wait for."""
-        return [f"{self.folder(name)}/evaluator.json"]
 
     def _given_files(self, given: Mapping[str, Any]) -> list[str]:
         return [self._corpora.local_path(place) for place in evaluator_locations(given)]
@@ -115,9 +112,9 @@ class EvaluatorPlan:
         given = self.config["evaluators"][name]
         found = {*evaluator_modules(given["family"])}
         if given.get("vectors"):
-            found |= {*self.code(self.table(name))}
+            found.update(self.code(self.table(name)))
         if given.get("model"):
-            found |= {*self._models.code(given["model"])}
+            found.update(self._models.code(given["model"]))
         return sorted(found)
 
     def trained(self) -> list[str]:
@@ -166,10 +163,8 @@ class EvaluatorPlan:
     def training_code(self, name: str) -> list[str]:
         """List the source files that the training of an evaluator depends on."""
         given = self.config["evaluators"][name]
-        found = {*fit_modules(given["family"])}
-        if given.get("vectors"):
-            found |= {*self.code(self.table(name))}
-        return sorted(found)
+        others = self.code(self.table(name)) if given.get("vectors") else ()
+        return sorted({*fit_modules(given["family"]), *others})
 
     def preprocessing(self, name: str) -> str:
         """Return how the texts of a training are cleaned, as JSON; of pairs, as corpora are."""
@@ -189,17 +184,6 @@ class EvaluatorPlan:
         if given.get("path"):
             title = f"{title} {name}"
         return title
-
-    def describe(self) -> str:
-        """Say which evaluators score, for the end of a dry run."""
-        listed = ", ".join(self.used()) or "none"
-        return "; ".join([listed, *self.notes()])
-
-
-def _is_official(given: Mapping[str, Any]) -> bool:
-    """Return whether all weights are brought: not where a head is trained on an encoder."""
-    brought = any(given.get(key) is not None for key in ("path", "uni", "bi"))
-    return brought and not given.get("pairs")
 
 
 def _resolve(config: Config, name: str) -> str | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from beyond_perplexity.importance.estimator_registry import estimator_code
-from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions
+from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions, estimator_code
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
 from beyond_perplexity.planning.latent_checks import describe_annotation
 from beyond_perplexity.planning.parameters import as_json, block_names, block_range, caps
@@ -71,16 +70,16 @@ class ImportancePlan:
 
         A title is a family's; what else tells apart those of one family stands in brackets.
         """
-        models = {name: self._models[name]["family"] for name in self.models()}
-        found = _titles(models)
-        for model in models:
-            own = {name: self._proposals[name]["family"] for name in self.proposals_of(model)}
+        found = _titles(self.families())
+        for model in self.models():
+            own = {name: self._proposals[name] for name in self.proposals_of(model)}
             peeking = {
                 name: " (peeking)"
-                for name in own
-                if self._proposals[name].get("architecture", {}).get("context") == "peeking"
+                for name, held in own.items()
+                if held.get("architecture", {}).get("context") == "peeking"
             }
-            found |= _titles(own, peeking, model)
+            families = {name: held["family"] for name, held in own.items()}
+            found |= _titles(families, peeking, model)
         return found
 
     def data(self) -> dict[str, str]:
@@ -109,11 +108,6 @@ class ImportancePlan:
         """Return whose model folder a proposal is in: its own, or the model's."""
         row = FAMILIES[self._proposals[proposal]["family"]]
         return self.model_of(proposal) if row.reference is None else proposal
-
-    def options_of_proposal(self, proposal: str) -> dict[str, Any]:
-        """Return a proposal as if it were a model: on the corpus and vocabulary of its model."""
-        options, model = self._proposals[proposal], self._models[self.model_of(proposal)]
-        return {**options, "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
 
     def corpus(self, model: str) -> str:
         """Return the corpus of a model."""
@@ -211,19 +205,15 @@ class ImportancePlan:
 
     def beside_files(self) -> list[str]:
         """List the scores of all models beside all latent ones."""
-        return [
-            f"<results>/beside/{model}/{beside}.parquet"
-            for model in self.models()
-            for beside in self.beside(model)
-        ]
+        pairs = [(model, beside) for model in self.models() for beside in self.beside(model)]
+        return [f"<results>/beside/{model}/{beside}.parquet" for model, beside in pairs]
 
     # ---- estimates ----
 
     def draws_of(self, proposal: str, folder: str = "estimates") -> dict[str, list[str]]:
         """Return the shards that the estimates of a folder are made of, by the way to draw."""
         drawn = folder.replace("estimates", "draws")
-        kinds = [draw for draw, row in DRAWS.items() if row.reduced]
-        return {draw: self.draw_files(draw, proposal, drawn) for draw in kinds}
+        return {draw: self.draw_files(draw, proposal, drawn) for draw in REDUCED}
 
     def reduction_code(self, proposal: str) -> list[str]:
         """List the code of the estimators that the draws from a proposal allow."""
@@ -265,9 +255,7 @@ def _titles(
     families: Mapping[str, str], endings: Mapping[str, str] = MappingProxyType({}), model: str = ""
 ) -> dict[str, str]:
     """Name models, or the proposals of a model, after their families, each by another title."""
-    plain = {
-        name: FAMILIES[family].title + endings.get(name, "") for name, family in families.items()
-    }
+    plain = {name: FAMILIES[kind].title + endings.get(name, "") for name, kind in families.items()}
     shared = Counter(plain.values())
     return {
         name: title

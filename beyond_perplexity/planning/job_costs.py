@@ -50,7 +50,7 @@ TOKENS_PER_BYTE, PACKED_TOKENS_PER_BYTE = 0.15, 0.4
 class Effort(NamedTuple):
     """A first guess of what the jobs of a rule need, on one core or one GPU.
 
-    MB; bytes for each weight of the models, and for each unit of `Work`; seconds of a unit under
+    MB; bytes for each weight of the models, and for each unit of its work; seconds of a unit under
     the smallest model; operations of a unit for each weight.
     """
 
@@ -82,9 +82,6 @@ NEEDS = {
 }
 
 
-# ---- how much work a job is ----
-
-
 def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
     """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
     code = fingerprint(FAMILIES[family].reference)
@@ -109,24 +106,137 @@ def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabula
     return sum(weight.numel() for weight in model.parameters())
 
 
-class Work:
-    """The units of work of jobs (documents, tokens, draws), and the weights of their models."""
+class Timing(NamedTuple):
+    """What jobs of one kind take: seconds of the start and of a unit, peak MB, bytes of a unit.
 
-    def __init__(self, run: Run) -> None:
+    `rough` is 1 where the time of a unit was too short to be told from chance: a bound.
+    """
+
+    start: float
+    seconds: float
+    megabytes: float
+    output_bytes: float
+    rough: float = 0
+
+    def total(self, units: float) -> float:
+        """Return the seconds of a job of so many units."""
+        return self.start + self.seconds * units
+
+
+class PlannedJob(NamedTuple):
+    """A job as a dry run sees it; `minutes` are measured or guessed, `output_bytes` measured."""
+
+    rule: str
+    kind: str = ""
+    units: float = 1
+    gpus: int = 0
+    minutes: float = 0
+    measured: bool = False
+    megabytes: float = 0
+    output_bytes: float = 0
+    benchmark: str = ""
+    outputs: Sequence[str] = ()
+
+
+def kind_of(rule: str, wildcards: Mapping[str, str]) -> str:
+    """Name what jobs that only differ in their part of the work have in common."""
+    return "/".join([rule, *(value for name, value in wildcards.items() if name not in CUTS)])
+
+
+def fit_timing(jobs: Sequence[tuple[float, float, float, float]]) -> Timing:
+    """Tell the start of jobs of one kind from the time of a unit, by the smallest and the largest.
+
+    Of a job are given units, seconds, peak MB and bytes of the outputs. Where all are of one size,
+    two thirds are the start, or `START`: whatever it is, a job four times as large takes half to
+    twice of what that says. A difference of less than a fifth of the time is chance: the time of a
+    unit is then that of a difference of a fifth, which it hardly exceeds.
+    """
+    units, seconds, megabytes, written = zip(*jobs, strict=True)
+    (small, fast, *_), (large, slow, *_) = min(jobs), max(jobs)
+    mean, rough = statistics.fmean(seconds), 0.0
+    begun = min(START, 2 / 3 * mean)
+    each = (mean - begun) / large
+    if large != small:
+        least = _CHANCE * slow
+        each = min(max(slow - fast, least) / (large - small), slow / large)
+        begun, rough = slow - each * large, float(slow - fast < least)
+    return Timing(begun, each, max(megabytes), sum(written) / sum(units), rough)
+
+
+def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
+    """Return what the jobs that have ended took, by their kind."""
+    found = defaultdict(list)
+    for job in jobs:
+        held = read_benchmark(job.benchmark) if job.benchmark else None
+        made = [Path(file) for file in job.outputs]
+        if held and all(file.exists() for file in made):
+            written = sum(file.stat().st_size for file in made)
+            found[job.kind].append((job.units, *held, written))
+    return {kind: fit_timing(held) for kind, held in found.items()}
+
+
+def read_plan(path: Path) -> dict[str, Timing]:
+    """Read what `plan` has measured, by `kind_of`; nothing where there is no plan."""
+    if not path.exists():
+        return {}
+    held = read_json(path, "plan", "make it again with beyond-perplexity plan")["timings"]
+    return {kind: Timing(**row) for kind, row in held.items()}
+
+
+def write_plan(path: str | Path, timings: Mapping[str, Timing]) -> None:
+    """Write what `read_plan` reads, with the name of this machine."""
+    rows = {kind: held._asdict() for kind, held in timings.items()}
+    write_json(path, {"machine": platform.node(), "timings": rows})
+
+
+def expect(
+    to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
+) -> list[PlannedJob]:
+    """Say how long jobs take and what they write, by others of their kind that ran.
+
+    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
+    job itself, which may have been of another size.
+    """
+    known = {**fit_finished(to_do), **planned, **fit_finished(done)}
+    found = []
+    for job in to_do:
+        if held := known.get(job.kind):
+            minutes, written = held.total(job.units) / 60, held.output_bytes * job.units
+            job = job._replace(minutes=minutes, measured=True, output_bytes=written)
+        found.append(job)
+    return found
+
+
+class JobCosts:
+    """What the jobs of a run take and ask for; `planned` is what `plan` has measured.
+
+    The units of their work are documents, tokens or draws.
+    """
+
+    def __init__(self, run: Run, planned: Mapping[str, Timing] | None = None) -> None:
+        self.planned = planned or {}
         self.run, self.config, self.models = run, run.config, run.models
         self.corpus_tokens, self.weights = cache(self._count_tokens), cache(self._count_weights)
-        generation, importance = run.config["generation"], run.importance.options
+        config, generation, importance = run.config, run.config["generation"], run.importance
+        contrastive, split = run.contrastive, config["perplexity"]["split"]
         self._units: dict[str, Callable[[Wildcards], float]] = {
             "train": lambda w: self._trained_tokens(w["model"]),
-            "measure_perplexity": lambda w: self._split_tokens(
-                w["model"], run.config["perplexity"]["split"]
+            "measure_perplexity": lambda w: self._split_tokens(w["model"], split),
+            # of a beam, its hypotheses of the documents
+            "generate": lambda w: (
+                run.samples.shard_range(w["shard"])[1]
+                * (config["decodings"][w["decoding"]].get("size") or 1)
             ),
-            "generate": self._written,
             "count_samples": self._counted_documents,
             "measure_tendencies": lambda _: generation["documents"],
             "draw": self._drawn,
-            "reduce_weights": lambda _: importance["instances"] * importance["samples"],
-            "score_contrast": self._contrasted,
+            "reduce_weights": lambda _: (
+                importance.options["instances"] * importance.options["samples"]
+            ),
+            "score_contrast": lambda w: (
+                contrastive.sentence_range(w["units"])[1]
+                * sum(number for _, number in json.loads(contrastive.versions(w["draws"])).values())
+            ),
             "predict_words": self._predicted,
             "score_semantics": self._predicted,
             "extract_corpus": lambda w: self.corpus_tokens(w["corpus"]),
@@ -139,8 +249,8 @@ class Work:
 
     def job_weights(self, wildcards: Wildcards) -> int:
         """Return the weights of the models that a job runs, as its wildcards name them."""
-        known = {**self.config["models"], **self.config["proposals"]}
-        held = (wildcards.get(key, "") for key in ("model", "proposal", "beside"))
+        known = self.config["models"].keys() | self.config["proposals"].keys()
+        held = (wildcards.get(key) for key in ("model", "proposal", "beside"))
         return sum(self.weights(name) for name in held if name in known)
 
     def _count_weights(self, name: str) -> int:
@@ -167,8 +277,8 @@ class Work:
     def counted_bytes(self, wildcards: Wildcards) -> int:
         """Return the bytes of a model of counts that a job reads; 0 before there is one."""
         name = wildcards.get("model", "")
-        known = name in self.config["models"]
-        return self._model_bytes(name) if known and self.models.row(name).kind == "counted" else 0
+        counted = name in self.config["models"] and self.models.row(name).kind == "counted"
+        return self._model_bytes(name) if counted else 0
 
     def training(self, name: str) -> dict[str, Any]:
         """Return the options of a model's training with all defaults."""
@@ -207,11 +317,6 @@ class Work:
         wake *= (training.get("wake_batch_tokens") or 0) * (training.get("wake_samples") or 1)
         return (min(epochs, steps * training["batch_tokens"]) if steps else epochs) + wake
 
-    def _written(self, wildcards: Wildcards) -> float:
-        """Return the documents of a shard; of a beam, its hypotheses of them."""
-        beam = self.config["decodings"][wildcards["decoding"]].get("size") or 1
-        return float(self.run.samples.shard_range(wildcards["shard"])[1] * beam)
-
     def _counted_documents(self, wildcards: Wildcards) -> float:
         generation = self.config["generation"]
         if not wildcards.get("block"):  # of a reference
@@ -220,10 +325,7 @@ class Work:
         return float(len(self.run.samples.block_files(*names)) * generation["documents_per_shard"])
 
     def _drawn(self, wildcards: Wildcards) -> float:
-        """Return samples by instances; of other draws, particles by runs or beams by them.
-
-        How many candidates options ask for: lists of sizes add up.
-        """
+        """Return samples, particles by runs, or beams, by instances; lists of sizes add up."""
         plan, draw, setting = self.run.importance, wildcards["draw"], wildcards["setting"]
         cut = plan.sample_range(draw, setting, wildcards["samples"])
         units = plan.instance_range(draw, wildcards["instances"])[1] * (cut[1] if cut else 1)
@@ -234,160 +336,29 @@ class Work:
                 units *= max(1, value)
         return float(units)
 
-    def _contrasted(self, wildcards: Wildcards) -> float:
-        versions = json.loads(self.run.contrastive.versions(wildcards["draws"]))
-        sentences = self.run.contrastive.sentence_range(wildcards["units"])[1]
-        return float(sentences * sum(number for _, number in versions.values()))
-
     def _predicted(self, wildcards: Wildcards) -> float:
         given = self.config["semantics"]
         sentences = self.run.semantics.sentence_range(wildcards["block"])[1]
         return float(sentences * len(given["splits"]) * (1 + given["samples"]))
 
-
-# ---- what jobs took ----
-
-
-class Timing(NamedTuple):
-    """What jobs of one kind take: seconds of the start and of a unit, peak MB, bytes of a unit.
-
-    `rough` is 1 where the time of a unit was too short to be told from chance: a bound.
-    """
-
-    start: float
-    seconds: float
-    megabytes: float
-    output_bytes: float
-    rough: float = 0
-
-    def total(self, units: float) -> float:
-        """Return the seconds of a job of so many units."""
-        return self.start + self.seconds * units
-
-
-class Finished(NamedTuple):
-    """A job that ran: the units of its work, seconds, peak MB, bytes of its outputs."""
-
-    units: float
-    seconds: float
-    megabytes: float
-    output_bytes: float
-
-
-class PlannedJob(NamedTuple):
-    """A job as a dry run sees it; `minutes` are measured or guessed, `output_bytes` measured."""
-
-    rule: str
-    kind: str = ""
-    units: float = 1
-    gpus: int = 0
-    minutes: float = 0
-    measured: bool = False
-    megabytes: float = 0
-    output_bytes: float = 0
-    benchmark: str = ""
-    outputs: Sequence[str] = ()
-
-
-def kind_of(rule: str, wildcards: Mapping[str, str]) -> str:
-    """Name what jobs that only differ in their part of the work have in common."""
-    return "/".join([rule, *(value for name, value in wildcards.items() if name not in CUTS)])
-
-
-def fit_timing(jobs: Sequence[Finished]) -> Timing:
-    """Tell the start of jobs of one kind from the time of a unit, by the smallest and the largest.
-
-    Where all are of one size, two thirds are the start, or `START`: whatever it is, a job four
-    times as large takes half to twice of what that says. A difference of less than a fifth of the
-    time is chance: the time of a unit is then that of a difference of a fifth, which it hardly
-    exceeds.
-    """
-    small, large = min(jobs), max(jobs)
-    written = sum(job.output_bytes for job in jobs) / sum(job.units for job in jobs)
-    megabytes = max(job.megabytes for job in jobs)
-    if large.units == small.units:
-        seconds = statistics.fmean(job.seconds for job in jobs)
-        begun = min(START, 2 / 3 * seconds)
-        return Timing(begun, (seconds - begun) / large.units, megabytes, written)
-    least, grown = _CHANCE * large.seconds, large.seconds - small.seconds
-    each = max(grown, least) / (large.units - small.units)
-    each = min(each, large.seconds / large.units)
-    begun = large.seconds - each * large.units
-    return Timing(begun, each, megabytes, written, rough=float(grown < least))
-
-
-def fit_finished(jobs: Iterable[PlannedJob]) -> dict[str, Timing]:
-    """Return what the jobs that have ended took, by their kind."""
-    found = defaultdict(list)
-    for job in jobs:
-        held = read_benchmark(job.benchmark) if job.benchmark else None
-        made = [Path(file) for file in job.outputs]
-        if held and all(file.exists() for file in made):
-            written = sum(file.stat().st_size for file in made)
-            found[job.kind].append(Finished(job.units, *held, written))
-    return {kind: fit_timing(held) for kind, held in found.items()}
-
-
-def read_plan(path: Path) -> dict[str, Timing]:
-    """Read what `plan` has measured, by `kind_of`; nothing where there is no plan."""
-    if not path.exists():
-        return {}
-    held = read_json(path, "plan", "make it again with beyond-perplexity plan")["timings"]
-    return {kind: Timing(**row) for kind, row in held.items()}
-
-
-def write_plan(path: str | Path, timings: Mapping[str, Timing]) -> None:
-    """Write what `read_plan` reads, with the name of this machine."""
-    rows = {kind: held._asdict() for kind, held in timings.items()}
-    write_json(path, {"machine": platform.node(), "timings": rows})
-
-
-def expect(
-    to_do: Sequence[PlannedJob], done: Iterable[PlannedJob], planned: Mapping[str, Timing]
-) -> list[PlannedJob]:
-    """Say how long jobs take and what they write, by others of their kind that ran.
-
-    Those of this run that need not run again say it best; then `plan`; then an earlier run of the
-    job itself, which may have been of another size.
-    """
-    known = {**fit_finished(to_do), **planned, **fit_finished(done)}
-    found = []
-    for job in to_do:
-        if held := known.get(job.kind):
-            minutes, written = held.total(job.units) / 60, held.output_bytes * job.units
-            job = job._replace(minutes=minutes, measured=True, output_bytes=written)
-        found.append(job)
-    return found
-
-
-# ---- what jobs ask for ----
-
-
-class JobCosts:
-    """What the jobs of a run take and ask for; `planned` is what `plan` has measured."""
-
-    def __init__(self, work: Work, planned: Mapping[str, Timing] | None = None) -> None:
-        self.work, self.planned = work, planned or {}
-
     def megabytes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
         """Return the MB that a job of a rule in `NEEDS` asks for, doubled with every attempt."""
-        need, work = NEEDS[rule], self.work
-        found = need.megabytes + need.bytes_per_unit * work.units(rule, wildcards) / 1e6
-        weights = work.job_weights(wildcards) if need.bytes_per_weight else 0
+        need, units = NEEDS[rule], self.units(rule, wildcards)
+        found = need.megabytes + need.bytes_per_unit * units / 1e6
+        weights = self.job_weights(wildcards) if need.bytes_per_weight else 0
         if need.bytes_per_weight:
-            found += (need.bytes_per_weight * weights + 2 * work.counted_bytes(wildcards)) / 1e6
+            found += (need.bytes_per_weight * weights + 2 * self.counted_bytes(wildcards)) / 1e6
         if rule == "train" and not weights:
-            counts = _COUNTED_BYTES * work.units(rule, wildcards) / 1e6
-            found = min(found + counts, max(found, _MOST_COUNTED))
+            found = min(found + _COUNTED_BYTES * units / 1e6, max(found, _MOST_COUNTED))
         return math.ceil(found / _ENDS) * _ENDS * 2 ** (attempt - 1)
 
     def seconds(self, rule: str, wildcards: Wildcards) -> float:
         """Return how long a job takes, as was measured, or guessed by the weights of its models."""
-        units = self.work.units(rule, wildcards)
+        units = self.units(rule, wildcards)
         if measured := self.planned.get(kind_of(rule, wildcards)):
             return measured.total(units)
         need = NEEDS[rule]
-        weights = self.work.job_weights(wildcards) if need.operations else 0
+        weights = self.job_weights(wildcards) if need.operations else 0
         return START + (need.seconds + need.operations * weights / _GPU_RATE) * units
 
     def minutes(self, rule: str, wildcards: Wildcards, attempt: int = 1) -> int:
@@ -403,7 +374,7 @@ class JobCosts:
         return PlannedJob(
             rule,
             kind_of(rule, wildcards),
-            self.work.units(rule, wildcards),
+            self.units(rule, wildcards),
             gpus=int(job.resources.get("gpu", 0)),
             minutes=self.seconds(rule, wildcards) / 60 if rule in NEEDS else UNKNOWN_MINUTES,
             megabytes=memory if isinstance(memory, int | float) else 0,  # else known later

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.corpus.split import SPLITS
+from beyond_perplexity.corpus.formats import SPLITS
 from beyond_perplexity.importance.ways_to_draw import (
     PosteriorOptions,
     ReductionOptions,
@@ -15,8 +15,15 @@ from beyond_perplexity.importance.ways_to_draw import (
     SMCOptions,
 )
 from beyond_perplexity.options import Count, Limit, Natural, Section, Share
-from beyond_perplexity.planning.sections import NO_NAMES, Late, Name, SectionModel
-from beyond_perplexity.planning.text_sections import Location, Names, Temperatures
+from beyond_perplexity.planning.sections import (
+    NO_NAMES,
+    Late,
+    Location,
+    Name,
+    Names,
+    SectionModel,
+    Temperatures,
+)
 from beyond_perplexity.semantics.measures import ContinuationOptions, MeasureOptions
 from beyond_perplexity.tendencies.definitions import (
     EmbeddingOptions,

@@ -15,7 +15,6 @@ from beyond_perplexity.models.families import (
     is_taken_as_it_is,
     training_modules,
 )
-from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.latent_checks import require
 from beyond_perplexity.planning.parameters import (
     Config,
@@ -34,18 +33,16 @@ WAKE_CODE = "beyond_perplexity/training/wake.py"
 class Models:
     """The models and proposals of a run."""
 
-    def __init__(self, config: Config, importance: ImportancePlan) -> None:
+    def __init__(self, config: Config) -> None:
         self.config = config
-        self.importance = importance
 
     def find(self, name: str) -> Mapping[str, Any]:
         """Return the configuration of a model, or of a proposal as if it were one."""
-        found: Mapping[str, Any] = (
-            self.importance.options_of_proposal(name)
-            if name in self.config["proposals"]
-            else self.config["models"][name]
-        )
-        return found
+        models, proposals = self.config["models"], self.config["proposals"]
+        if name not in proposals:
+            return dict(models[name])
+        model = models[proposals[name]["model"]]
+        return {**proposals[name], "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
 
     def options(self, name: str) -> str:
         """Return the options of `scripts.train` as JSON; a default that is written out stays out.
@@ -108,11 +105,9 @@ class Models:
         row = self.row(name)
         if row.kind not in ("latent", "proposal"):
             return []
-        tables = ["mentions", "knowledge_graph", "aliases", "trees"]
-        files = [f"<results>/corpora/{model['corpus']}/{table}.parquet" for table in tables]
-        if "graph" in row.needs:
-            files.append(f"<results>/corpora/{model['corpus']}/graph.safetensors")
-        return files
+        names = ["mentions.parquet", "knowledge_graph.parquet", "aliases.parquet", "trees.parquet"]
+        names += ["graph.safetensors"] if "graph" in row.needs else []
+        return [f"<results>/corpora/{model['corpus']}/{name}" for name in names]
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
@@ -123,11 +118,9 @@ class Models:
 
     def speller_files(self, name: str) -> list[str]:
         """List the speller of what a model's vocabulary lacks: none where that is open."""
-        files = self.vocabulary_files(name)
-        closed = (
-            files and self.config["vocabularies"][self.find(name)["vocabulary"]]["kind"] == "closed"
-        )
-        return [str(Path(file).with_suffix(".speller.json")) for file in files if closed]
+        held = self.config["vocabularies"].get(self.find(name).get("vocabulary"), {})
+        files = self.vocabulary_files(name) if held.get("kind") == "closed" else []
+        return [str(Path(file).with_suffix(".speller.json")) for file in files]
 
     def brought_files(self, name: str) -> list[str]:
         """List the files of a model that was brought in a folder: a new one is taken anew."""
@@ -135,8 +128,7 @@ class Models:
         if row.kind != "brought":
             return []
         folder = Path(self.find(name)["architecture"]["path"])
-        files = [file for pattern in row.files for file in folder.glob(pattern)]
-        return sorted(map(str, files))
+        return sorted(str(file) for pattern in row.files for file in folder.glob(pattern))
 
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pkgutil import resolve_name
 from typing import Any
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.sections import Nothing, defaults_of, read_late, read_section
 

@@ -50,13 +50,13 @@ _CUT = {
 }
 _LARGER = {"documents": 15, "sentences": 15, "instances": 3}  # the larger shard by the smaller
 MINUTES = 30  # of the shards that are advised
-# The section and the key that say how large the shards of a rule are.
-KEYS = {
-    "generate": ("generation", "documents_per_shard"),
-    "draw": ("importance", "instances_per_shard"),
-    "score_contrast": ("contrastive", "sentences_per_shard"),
-    "predict_words": ("semantics", "sentences_per_shard"),
-    "score_semantics": ("semantics", "sentences_per_shard"),
+# The section that says how large the shards of a rule are.
+SECTIONS = {
+    "generate": "generation",
+    "draw": "importance",
+    "score_contrast": "contrastive",
+    "predict_words": "semantics",
+    "score_semantics": "semantics",
 }
 
 
@@ -225,13 +225,14 @@ def advise_shards(run: Run, timings: Mapping[str, Timing], jobs: Sequence[Planne
     kinds = sorted(timings.keys() & largest.keys())
     width = max(map(len, kinds), default=0)
     lines = [f"  {'jobs':<{width}} {'s/unit':>10} {'MB':>6} {'min/shard':>10} {'for 30 min':>11}"]
-    wanted: dict[tuple[str, str], list[float]] = defaultdict(list)
+    wanted: dict[str, list[float]] = defaultdict(list)
     for kind in kinds:
         held, size = timings[kind], ""
-        if (key := KEYS.get(kind.split("/")[0])) and held.seconds:
-            each = held.seconds * largest[kind] / run.config[key[0]][key[1]]
-            wanted[key].append(max(1.0, (60 * MINUTES - held.start) / each))
-            size = f"{round_size(wanted[key][-1]):,}"
+        if (section := SECTIONS.get(kind.split("/")[0])) and held.seconds:
+            now = run.config[section][f"{_CUT[section]}_per_shard"]
+            each = held.seconds * largest[kind] / now
+            wanted[section].append(max(1.0, (60 * MINUTES - held.start) / each))
+            size = f"{round_size(wanted[section][-1]):,}"
         rate = f"{'<' if held.rough else ''}{held.seconds:.2g}"
         minutes = held.total(largest[kind]) / 60
         lines.append(
@@ -240,8 +241,9 @@ def advise_shards(run: Run, timings: Mapping[str, Timing], jobs: Sequence[Planne
     if any(timings[kind].rough for kind in kinds):
         lines.append("  <: too short to be measured, a bound; more --documents say more")
     lines.append(f"Shard sizes for jobs of {MINUTES} minutes (the median of their kinds; slowest):")
-    for (section, name), sizes in sorted(wanted.items()):
+    for section, sizes in sorted(wanted.items()):
         median, slowest = round_size(statistics.median(sizes)), round_size(min(sizes))
+        name = f"{_CUT[section]}_per_shard"
         now = run.config[section][name]
         lines.append(f"  {section}.{name}: {median:,}; {slowest:,}  (now {now:,})")
     return lines

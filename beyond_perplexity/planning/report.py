@@ -11,7 +11,7 @@ from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.figures import FIGURES, Exhibit
 from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
-from beyond_perplexity.importance.estimator_registry import estimator_code
+from beyond_perplexity.importance.ways_to_draw import estimator_code
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.planning.parameters import as_json, caps
 from beyond_perplexity.report import TABLES
@@ -145,10 +145,6 @@ def _semantic_lists(run: Run, corpus: str) -> Lists:
     }
 
 
-def _relation_lists(_: Run, corpus: str) -> Lists:
-    return {"corpus": [corpus]}
-
-
 def _expand(patterns: str, lists: Lists) -> list[str]:
     """Put every value of its list for each name in braces; the last name changes fastest."""
     found = []
@@ -252,7 +248,7 @@ def _relations(run: Run) -> Paper:
     labels["names"] |= {name: DECODINGS[name].title for name in decodings if name in DECODINGS}
     code = (*family_rows(names), *run.semantics.measure_code())
     labels = {**labels, "decodings": decodings}
-    return Paper(run.relations.corpora(), _relation_lists, labels, code)
+    return Paper(run.relations.corpora(), lambda _, corpus: {"corpus": [corpus]}, labels, code)
 
 
 class Report:

@@ -108,7 +108,7 @@ class Run:
         self.results: str = config.get("pathvars", {}).get("results", "results")
         self.corpora = Corpora(config, self.results)
         self.importance = ImportancePlan(config)
-        self.models = Models(config, self.importance)
+        self.models = Models(config)
         self.contrastive = ContrastivePlan(config, self.models)
         self.evaluators = EvaluatorPlan(config, self.models, self.corpora)
         self.semantics = SemanticsPlan(config, self.models, self.evaluators, self.corpora)

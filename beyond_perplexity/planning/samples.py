@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.decoding.options import DECODINGS, parse_decoding
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
@@ -74,7 +74,12 @@ class Samples:
         """List the bodies of text that are compared (with a corpus): ``model/decoding``."""
         generation = self.config["generation"]
         models, decodings = generation["models"], generation["decodings"]
-        generated = [(m, d) for m in models for d in decodings if self._can_write(m, d)]
+        # A model of latents draws from itself alone.
+        kinds = {name: parse_decoding(self.config["decodings"][name]) for name in decodings}
+        latent = {model for model in models if self._models.row(model).kind == "latent"}
+        generated = [
+            (m, d) for m in models for d in decodings if m not in latent or kinds[d].ancestral
+        ]
         brought = [(EXTERNAL, name) for name in self.config["external_samples"]]
         return [
             f"{first}/{second}"
@@ -82,30 +87,20 @@ class Samples:
             if corpus in (None, self.corpus_of(first, second))
         ]
 
-    def _can_write(self, model: str, decoding: str) -> bool:
-        """Return whether a model writes by a decoding; one of latents draws from itself alone."""
-        latent = self._models.row(model).kind == "latent"
-        return not latent or parse_decoding(self.config["decodings"][decoding]).ancestral
-
     def corpus_of(self, model: str, decoding: str) -> str:
         """Return the corpus that a body of text is compared with: with like texts of it.
 
         A model of sentences is compared with the sentences, which are a corpus of their own.
         """
-        external = self.config["external_samples"]
         if model != EXTERNAL:
             of_sentences = self._models.row(model).unit == "sentence"
             return self._models.corpus(model) + (SENTENCES if of_sentences else "")
-        corpus: str = external[decoding]["corpus"]
+        corpus: str = self.config["external_samples"][decoding]["corpus"]
         return corpus
 
     def sentence_corpora(self) -> list[str]:
         """List the corpora of sentences that something is compared with."""
-        return [
-            f"{corpus}{SENTENCES}"
-            for corpus in self.config["corpora"]
-            if self.sources(f"{corpus}{SENTENCES}")
-        ]
+        return [c for name in self.config["corpora"] if self.sources(c := f"{name}{SENTENCES}")]
 
     def is_of_sentences(self, corpus: str) -> bool:
         """Return whether the documents of a corpus are the sentences of another."""

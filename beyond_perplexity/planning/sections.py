@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import OMITTED, Limit, Section
+from beyond_perplexity.options import OMITTED, Limit, Positive, Section
 from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
 Name = Annotated[str, Limit(pattern="^[A-Za-z0-9][A-Za-z0-9_-]*$")]  # becomes the name of a file
@@ -35,6 +35,30 @@ class SectionModel(BaseModel):
     """Base of the sections; all their defaults are written into the configuration."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+Temperatures = Annotated[tuple[Positive, ...], Limit(minItems=1, uniqueItems=True)]
+Names = Annotated[tuple[str, ...], Limit(uniqueItems=True)]
+
+
+class Download(SectionModel):
+    """A file at an address, with its checksum.
+
+    url: Address (http or https) that is downloaded once; without password, key or token, which the
+        log would show.
+    sha256: SHA-256 of the file (of its member, if one is named), 64 hexadecimal digits; another
+        content is an error.
+    member: The file is a zip archive, and this is the path inside it that is meant.
+    """
+
+    url: Annotated[str, Limit(pattern="^https?://")]
+    sha256: Annotated[str, Limit(pattern="^[0-9a-f]{64}$")]
+    member: Annotated[str, Limit(minLength=1)] = OMITTED
+
+
+# A local path, `embedded:enwiki-excerpt`, or an address with its checksum.
+Location = Annotated[str, Limit(minLength=1)] | Download
+Locations = Annotated[list[Location], Limit(minItems=1)]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -213,7 +213,10 @@ def _settle_locks(boot: str, results: str) -> str:
         known = dead == records and all(path.suffix == f".{_HERE}" for path in dead)
         if len(dead) < len(ours):
             return AT_WORK
-        if not dead or not known or not _all_in(results):
+        texts = [file.read_text(encoding="utf-8") for file in LOCKS.glob("*.output.lock")]
+        outputs = [Path(line) for text in texts for line in text.splitlines()]
+        ours_alone = all(path.is_relative_to(results) for path in outputs)
+        if not dead or not known or not ours_alone:
             command = [sys.executable, "-m", "snakemake", *sys.argv[1:], "--unlock"]
             return NOT_KNOWN.format(shlex.join(command))
         shutil.rmtree(LOCKS)
@@ -234,12 +237,6 @@ def _is_free(path: Path, patience: float) -> bool:
                 if time.monotonic() >= last:
                     return False
                 time.sleep(0.1)
-
-
-def _all_in(results: str) -> bool:
-    """Return whether all outputs that are locked lie in a folder."""
-    locked = [file.read_text(encoding="utf-8") for file in LOCKS.glob("*.output.lock")]
-    return all(Path(line).is_relative_to(results) for text in locked for line in text.splitlines())
 
 
 _TERMINAL = "DefaultStreamHandler"  # what Snakemake calls its own

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import glob
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, annotated_preprocessing
-from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SIDE_FILES
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import ANNOTATED_FORMATS, SENTENCES, SIDE_FILES
 from beyond_perplexity.decoding.options import DecodingOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.configuration import Configuration
+from beyond_perplexity.planning.configuration import Configuration, Model, ProposalSection
 from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
 from beyond_perplexity.planning.contrastive import check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
@@ -27,7 +26,6 @@ from beyond_perplexity.planning.parameters import Config, architecture
 from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
 from beyond_perplexity.planning.semantics import check_semantics
-from beyond_perplexity.planning.text_sections import Model, ProposalSection
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
 # Kinds of families that generate nothing, and why.
@@ -72,11 +70,23 @@ def _check_writing(name: str, config: Config) -> None:
         )
 
 
+def _named_corpora(config: Config) -> Iterator[tuple[str, str]]:
+    """List the keys that name a corpus, with the names."""
+    for section in ("models", "external_samples"):
+        for name, held in config[section].items():
+            yield f"{section}.{name}.corpus", held["corpus"]
+    for paper, names in config["report"]["published"].items():
+        yield from ((f"report.published.{paper}", name) for name in names)
+    for section in ("contrastive", "semantics"):
+        named = config[section]["documents_are_sentences"]
+        for name in named if isinstance(named, dict) else ():
+            yield f"{section}.documents_are_sentences", name
+
+
 def _check_references(config: Config) -> None:
     for name, model in config["models"].items():
         if name == EXTERNAL:
             raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
-        require(f"models.{name}.corpus", model["corpus"], config["corpora"], "corpus")
         _check_vocabulary(name, model, config["vocabularies"])
     for name in config["generation"]["models"]:
         require("generation.models", name, config["models"], "model")
@@ -89,28 +99,13 @@ def _check_references(config: Config) -> None:
     for name in config["generation"]["decodings"]:
         require("generation.decodings", name, config["decodings"], "decoding")
     for name, external in config["external_samples"].items():
-        key = f"external_samples.{name}"
-        require(f"{key}.corpus", external["corpus"], config["corpora"], "corpus")
         if external["vocabulary"] is not None:
             found = external["vocabulary"], config["vocabularies"]
-            require(f"{key}.vocabulary", *found, "vocabulary")
+            require(f"external_samples.{name}.vocabulary", *found, "vocabulary")
     if RAW_TEXT in config["vocabularies"]:
         raise InputError(
             f"vocabularies.{RAW_TEXT}: this name is kept for texts as they are; rename it"
         )
-
-
-def _check_published(config: Config) -> None:
-    for paper, names in config["report"]["published"].items():
-        for name in names:
-            require(f"report.published.{paper}", name, config["corpora"], "corpus")
-
-
-def _check_sentences(config: Config) -> None:
-    for section in ("contrastive", "semantics"):
-        named = config[section]["documents_are_sentences"]
-        for name in named if isinstance(named, dict) else ():
-            require(f"{section}.documents_are_sentences", name, config["corpora"], "corpus")
 
 
 def _check_folders(config: Config) -> None:
@@ -240,9 +235,9 @@ def validate(config: dict[str, Any]) -> None:
     check_text_formats(config)
     _check_splits(config)
     _check_families(config)
+    for key, corpus in _named_corpora(config):
+        require(key, corpus, config["corpora"], "corpus")
     _check_references(config)
-    _check_published(config)
-    _check_sentences(config)
     _check_evaluated_splits(config)
     _check_lengths(config)
     check_latent_models(config)

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from beyond_perplexity.corpus.external import GroupField, import_texts
 from beyond_perplexity.corpus.formats import has_named_fields
-from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.readers import Record
+from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark

@@ -12,15 +12,17 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.importance import SETTING_KEYS, Settings
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.importance.bound_claims import is_above_strict, least_strict, withdraw_claims
+from beyond_perplexity.importance.bidirectional_gaps import withdraw_claims
 from beyond_perplexity.importance.estimate_wording import (
     interval,
+    is_above_strict,
     k_hat_cell,
+    least_strict,
     method_cell,
     sampling_error,
 )
 from beyond_perplexity.importance.estimator import STRICT
-from beyond_perplexity.importance.estimator_registry import find_estimator, load_estimators
+from beyond_perplexity.importance.ways_to_draw import find_estimator, load_estimators
 from beyond_perplexity.inference.weight_diagnostics import (
     FEW_EFFECTIVE,
     LARGEST_RELATIVE_VARIANCE,

@@ -14,15 +14,16 @@ import pandas as pd
 from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.bidirectional_gaps import gap_ranges
-from beyond_perplexity.importance.bound_claims import finite_bounds
-from beyond_perplexity.importance.equal_cost import TARGET, bounds_with_costs
 from beyond_perplexity.importance.estimate_wording import (
+    TARGET,
+    bounds_with_costs,
+    finite_bounds,
     method_cell,
     sampling_error,
     temperature_cell,
 )
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
-from beyond_perplexity.importance.estimator_registry import find_estimator
+from beyond_perplexity.importance.ways_to_draw import find_estimator
 from beyond_perplexity.report.layout import EN_DASH, Column, Table, lay_out, under, without_repeats
 
 # What an estimate is of: equal in a row of the test split and in one of the validation split.

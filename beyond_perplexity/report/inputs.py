@@ -69,7 +69,9 @@ INPUTS: Rows[Input] = {
     "perplexity_differences": Input(
         "differences of models in bits per byte", "perplexity:PERPLEXITY_DIFFERENCES"
     ),
-    "training": Input("training curves of every model", "training:TRAINING", named_by_folder=True),
+    "training": Input(
+        "training curves of every model", "perplexity:TRAINING", named_by_folder=True
+    ),
     "estimates": Input("estimates of every proposal", "estimates:ESTIMATES"),
     "beside": Input(
         "scores of models without latent variables on the same instances", "draws:INSTANCE_SCORES"

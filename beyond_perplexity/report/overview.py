@@ -13,9 +13,9 @@ import pandas as pd
 
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import escape_rst
-from beyond_perplexity.importance.bound_claims import finite_bounds
+from beyond_perplexity.importance.estimate_wording import finite_bounds
 from beyond_perplexity.importance.estimator import STOCHASTIC, STRICT
-from beyond_perplexity.importance.estimator_registry import load_estimators
+from beyond_perplexity.importance.ways_to_draw import load_estimators
 from beyond_perplexity.report.bits_per_byte import RAW_BITS, SPELLED, ByteBits, bits_per_byte
 from beyond_perplexity.report.findings import first_sentence
 from beyond_perplexity.report.importance_choice import without_choice

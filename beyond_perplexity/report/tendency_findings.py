@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from beyond_perplexity.corpus.split import SENTENCES
+from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.numbers import (
     beyond_floor,

@@ -72,7 +72,7 @@ POSTERIOR = columns(
 )
 
 
-# What a job that draws spent on each instance; see importance/drawing_job.py.
+# What a job that draws spent on each instance; see importance/model_pair.py.
 DRAW_COSTS = columns(
     "draw_costs",
     strings("draw model proposal"),

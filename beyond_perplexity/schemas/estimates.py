@@ -5,7 +5,7 @@ from __future__ import annotations
 from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, strings
 
 # One row per estimated perplexity. Columns that do not apply are null.
-# method, basis: a row of importance/estimator_registry.py; what it is stands in its file. Of a
+# method, basis: a row of importance/ways_to_draw.py; what it is stands in its file. Of a
 #   bracket, `basis` is the method whose samples it is made of, `low` and `high` are its ends, and
 #   `value` is null.
 # aggregation, pairing: `instance` Π_n p̂(x_n); `corpus` the mean over samples of products over the

@@ -1,8 +1,22 @@
-"""What a model says of each document, and how two models differ in it."""
+"""The course of a training; what a model says of each document, and how two models differ in it."""
 
 from __future__ import annotations
 
 from beyond_perplexity.schemas.columns import columns, flags, floats, int64s, strings
+
+# One row per validation and split. Without a likelihood there is no perplexity; with distortions of
+# the training there is a contrastive entropy, nats a sentence: of the split valid, and as train of
+# a fixed part of the training split. The phase of a proposal is fit, and then wake, whose loss is
+# −log p̂(x) of its model, nats per prediction (training/wake.py); all others have fit alone.
+TRAINING = columns(
+    "training",
+    int64s("step"),
+    floats("epoch"),
+    strings("split"),
+    floats("loss perplexity contrastive_entropy learning_rate seconds"),
+    strings("phase"),
+)
+
 
 # One row per document and text that it is scored on; see perplexities/summary.py. Log-likelihoods
 # are in nats and, if `ended`, have the end of the document; the counts never do.

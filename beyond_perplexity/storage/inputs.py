@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import io
 import json
@@ -169,7 +170,7 @@ def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.Buffe
     try:
         with ExitStack() as stack:
             file = stack.enter_context(open(path, "rb", buffering=INPUT_BYTES))
-            opened = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
+            opened: io.BufferedReader = io.BufferedReader(_Unpacked(Path(path), file), INPUT_BYTES)
             stack.pop_all()
             return opened
     except OSError as error:
@@ -195,7 +196,8 @@ def copy_member(path: str | os.PathLike[str], member: str, target: IO[bytes]) ->
     except KeyError as error:
         raise InputError(f"{path}: no zip archive with a member '{member}'") from error
     except (NotImplementedError, RuntimeError, zipfile.BadZipFile, *_DAMAGE) as error:
-        if isinstance(error, OSError) and error.errno is not None:
+        # A damaged archive lets Python look before its beginning.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise
         raise InputError(
             f"{path}: member '{member}' cannot be unpacked ({said(error)}); fetch the archive "

@@ -337,10 +337,14 @@ def run_record(
         note_read(checkpoint, checkpoint_hash)
     watch_gpu(device)
     short = len(json.dumps(options)) <= LONGEST_OPTIONS
+    # The command line, where the process runs the script or the command of this name.
+    command = f"beyond-perplexity {Path(script).stem.replace('_', '-')}"
+    runs = sys.argv[0] == command or Path(sys.argv[0]).parts[-2:] == Path(script).parts
+    given = sys.argv[1:] if runs and sum(map(len, sys.argv)) <= LONGEST_OPTIONS else None
     return {
         "script": script,
         "options": dict(options) if short else None,
-        "arguments": _arguments(script),
+        "arguments": given,
         "package_version": __version__,
         "git_commit": git_commit(),
         "code_fingerprint": fingerprint(script),
@@ -351,13 +355,6 @@ def run_record(
         "device": device,
         "start": _now(),
     }
-
-
-def _arguments(script: str) -> list[str] | None:
-    """Return the command line, where the process runs the script; None where it is too long."""
-    command = f"beyond-perplexity {Path(script).stem.replace('_', '-')}"
-    runs = sys.argv[0] == command or Path(sys.argv[0]).parts[-2:] == Path(script).parts
-    return sys.argv[1:] if runs and sum(map(len, sys.argv)) <= LONGEST_OPTIONS else None
 
 
 def finished(record: dict[str, object]) -> dict[str, object]:

@@ -317,14 +317,11 @@ def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismat
             yield from _odd_ones({p: json.dumps(r.get(name)) for p, r in shards.items()}, title)
         for name in {key for record in shards.values() for key in record["options"] or {}}:
             if name not in _OF_A_SHARD:
-                values = {p: _option(r, name) for p, r in shards.items()}
+                options = {p: (r["options"] or {}).get(name) for p, r in shards.items()}
+                values = {p: json.dumps(held, sort_keys=True) for p, held in options.items()}
+                # What names files each shard has of its own.
+                values = {p: "" if ".parquet" in text else text for p, text in values.items()}
                 yield from _odd_ones(values, f"option {name}")
-
-
-def _option(record: Mapping[str, Any], name: str) -> str:
-    """Return an option as JSON; nothing for what names files, which each shard has of its own."""
-    text = json.dumps((record["options"] or {}).get(name), sort_keys=True)
-    return "" if ".parquet" in text else text
 
 
 def _odd_ones(values: Mapping[Path, str], title: str) -> Iterator[Mismatch]:

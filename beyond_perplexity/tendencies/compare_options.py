@@ -9,8 +9,8 @@ from typing import Any
 
 from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS
 from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS, check_field, has_named_fields
-from beyond_perplexity.corpus.held_texts import HeldTexts
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
+from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.option_sets import option
 from beyond_perplexity.tendencies.definitions import EmbeddingOptions, MeasurementOptions

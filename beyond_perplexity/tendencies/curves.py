@@ -43,6 +43,7 @@ from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
@@ -143,9 +144,7 @@ def _ks_curves(
     statistics: Statistics, reference: Statistics, options: MeasurementOptions
 ) -> Iterator[tuple[str, Points]]:
     for tendency, name in type_token.HISTOGRAM_OF.items():
-        paired = type_token.pair_by_length(
-            reference, statistics, tendency, options.heaps_maximum_length
-        )
+        paired = type_token.pair_by_length(reference, statistics, tendency, HEAPS_MAXIMUM_LENGTH)
         if paired is None:
             continue
         cells = paired.cells

@@ -19,7 +19,6 @@ from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.p_values import draw_warning
 from beyond_perplexity.options import (
     MOST_DRAWS,
-    Length,
     Level,
     Limit,
     Limited,
@@ -238,6 +237,8 @@ class MeasureRow(NamedTuple):
         return row._replace(value=value, value_all=self.value, excess=floor.excess)
 
 
+# Of the type-token distances, which are taken at each exact length; fits use all lengths.
+HEAPS_MAXIMUM_LENGTH = 500
 _Sample = Annotated[int, Limit(minimum=2)]
 
 
@@ -270,9 +271,6 @@ class MeasurementOptions(_Given):
     zipf_ranks : int or None
         Ranks of the rank-frequency relation that are fitted and compared; null for all. The paper
         uses the first 10,000.
-    heaps_maximum_length : int
-        Largest length of the type-token distances, which are taken at each exact length. The fits
-        of Heaps' law use the documents of all lengths.
     confidence : float
         Of an interval, and of each limit of a distance on its own.
     family : str
@@ -285,7 +283,6 @@ class MeasurementOptions(_Given):
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
     zipf_ranks: _Sample | None = 10_000
-    heaps_maximum_length: Length = 500
     confidence: Level = 0.95
     family: Literal["body", "corpus"] = "body"
 

@@ -30,6 +30,7 @@ from beyond_perplexity.inference.p_values import monte_carlo_p
 from beyond_perplexity.inference.two_sample_test import ks
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     LENGTH,
     TENDENCIES,
     MeasureKey,
@@ -146,7 +147,7 @@ def _by_length(
     pair: BodyPair, tendency: str, options: MeasurementOptions, laws: Mapping[str, Heaps]
 ) -> CellComparison | None:
     """Compare types by length, also with laws; None where the samples have none."""
-    found = type_token.pair_by_length(*pair.bodies, tendency, options.heaps_maximum_length)
+    found = type_token.pair_by_length(*pair.bodies, tendency, HEAPS_MAXIMUM_LENGTH)
     if found is None or found.samples.sum() == 0:
         return None
     place = partial(_type_places, pair, type_token.HISTOGRAM_OF[tendency], found.cells)

@@ -37,6 +37,7 @@ from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
+    HEAPS_MAXIMUM_LENGTH,
     LENGTH,
     SHARES,
     MeasurementOptions,
@@ -192,8 +193,8 @@ def _shifts(
     yield RankShift(counts, options.zipf_ranks)
     for tendency, name in type_token.HISTOGRAM_OF.items():
         histogram = reference.histograms[name]
-        if len(type_token.restrict(histogram, options.heaps_maximum_length).keys):
-            yield TypeTokenShift(tendency, histogram, options.heaps_maximum_length)
+        if len(type_token.restrict(histogram, HEAPS_MAXIMUM_LENGTH).keys):
+            yield TypeTokenShift(tendency, histogram, HEAPS_MAXIMUM_LENGTH)
     yield UnigramShift(counts, options.zipf_ranks, seed)
     yield LengthShift(reference.histograms[LENGTH])
     for tendency, row in SHARES.items():

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -23,7 +23,7 @@ from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import WEIGHTS, save_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import content_hash, note_read, run_record, value_hash
 from beyond_perplexity.storage.shards import content_of, write_shard
@@ -85,7 +85,7 @@ def fit_files(
         "valid_loss": result.valid_loss if finite else None,
         "valid_perplexity": math.exp(result.valid_loss) if finite and model.normalized else None,
         "valid_infinite": not finite,
-        "source": job.brought.source if job.brought else None,
+        "source": job.source,
         "wake": _describe_wake(job, result.then),
     }
     save_model(output, model.cpu(), job.vocabulary, extra)
@@ -98,13 +98,6 @@ def training_options(config: Mapping[str, Any]) -> TrainingOptions:
     return options
 
 
-class Brought(NamedTuple):
-    """A trained model, and where it came from."""
-
-    model: LanguageModel
-    source: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Fitting:
     """One training: what it is made of, where its checkpoints are, whom to learn from later."""
@@ -112,7 +105,8 @@ class Fitting:
     config: Mapping[str, Any]
     code: str
     vocabulary: Vocabulary
-    brought: Brought | None
+    brought: LanguageModel | None
+    source: dict[str, Any] | None
     corpus: CorpusFiles
     seed: int
     device: torch.device
@@ -151,7 +145,7 @@ def _prepare(
     training_options(config)
     family = registry.find(config.get("family"))
     code = fingerprint("scripts/train.py", *training_modules(config.get("family")))
-    words, brought = _vocabulary(config, vocabulary, preprocessing)
+    words, brought, source = _vocabulary(config, vocabulary, preprocessing)
     tables = corpus if issubclass(family, LatentModule) else [corpus.documents]
     for path in tables:
         if path.exists():  # so that the record names it, even where it is not read again
@@ -167,10 +161,10 @@ def _prepare(
         "threads": torch.get_num_threads(),
         "tables": [content_hash(path) if path.exists() else None for path in tables],
         "vocabulary": words.hash,
-        "source": brought.source if brought else None,
+        "source": source,
     }
     folder = Path(checkpoints) / value_hash(determined_by)[:16]
-    return Fitting(config, code, words, brought, corpus, seed, device, folder)
+    return Fitting(config, code, words, brought, source, corpus, seed, device, folder)
 
 
 def _note(path: Path) -> None:
@@ -183,7 +177,7 @@ def _note(path: Path) -> None:
 
 def _vocabulary(
     config: Mapping[str, Any], path: str | Path | None, preprocessing: Mapping[str, Any]
-) -> tuple[Vocabulary, Brought | None]:
+) -> tuple[Vocabulary, LanguageModel | None, dict[str, Any] | None]:
     """Read the vocabulary, or take the one that comes with a model, together with that model."""
     family = config.get("family")
     bring = registry.find_named(find_row(family).bring)
@@ -191,13 +185,13 @@ def _vocabulary(
         if path is None:
             bringing = ", ".join(families_of("brought"))
             raise InputError(f"vocabulary: is missing; only {bringing} models bring their own")
-        return load_vocabulary(path), None
+        return load_vocabulary(path), None, None
     if path is not None:
         raise InputError(f"{path}: a {family} model brings its own vocabulary; give none")
     # What is not trained on the corpus writes plain text, which becomes the corpus' tokens.
     cleaning = None if config.get("training") else preprocessing
     model, vocabulary, source = bring(config.get("architecture", {}), cleaning)
-    return vocabulary, Brought(model, source)
+    return vocabulary, model, source
 
 
 def _fit(job: Fitting) -> tuple[TrainedModel, TrainingResult]:

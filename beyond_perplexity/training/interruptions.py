@@ -1,4 +1,4 @@
-"""How far a training is, ends early and goes on: rounds, signals to stop, checkpoints.
+"""How far a training is, how it ends early and goes on: rounds, signals to stop, checkpoints.
 
 Checkpoints are whole files only, the last two are kept, and nothing is unpickled.
 """

@@ -107,8 +107,8 @@ def _fit_unnormalized(
 
 def _fit_neural(job: Fitting) -> tuple[TrainedModel, TrainingResult]:
     options = job.options
-    if job.brought:
-        model = job.brought.model.train()
+    if job.brought is not None:
+        model = job.brought.train()
         if not job.config.get("training"):
             return model, measure_untrained(model.to(job.device).eval(), job.store("valid"))
     else:

@@ -48,6 +48,8 @@ from beyond_perplexity.training.interruptions import (
 )
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 
+CHECKPOINT_SECONDS = 300.0  # between two checkpoints at most
+
 # Of a batch and the passes over the training split so far; see `TrainedModel.loss`.
 Loss = Callable[[Any, float], Tensor]
 
@@ -277,7 +279,7 @@ class Training:
     def _save_if_due(self) -> None:
         step, moment = self._saved
         many = self.progress.step - step >= self.options.checkpoint_steps
-        long = time.monotonic() - moment >= self.options.checkpoint_seconds
+        long = time.monotonic() - moment >= CHECKPOINT_SECONDS
         if self.progress.finished or many or long:
             self._save()
 

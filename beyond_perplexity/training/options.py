@@ -78,8 +78,6 @@ class TrainingOptions(Limited):
         has instructions for them.
     checkpoint_steps : int
         Steps between two checkpoints at most.
-    checkpoint_seconds : float
-        Seconds between two checkpoints at most.
     """
 
     batch_tokens: Count = 2048
@@ -105,7 +103,6 @@ class TrainingOptions(Limited):
     patience: Count = 3
     precision: Literal["auto", "32", "bf16-mixed"] = "auto"
     checkpoint_steps: Count = 1000
-    checkpoint_seconds: Amount = 300.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,8 +19,7 @@ import pytest
 import torch
 
 from beyond_perplexity.importance.bidirectional_gaps import shown_lack
-from beyond_perplexity.importance.particle_filters import FilterSetting
-from beyond_perplexity.importance.particle_runs import numbers_needed, smc_log_prob
+from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_log_prob
 from beyond_perplexity.importance.two_sided_bounds import PooledTail, doubts, enclose
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics

@@ -20,7 +20,7 @@ PER_NGRAM = 90  # bytes: two tries while they are merged, or one and the model m
 PROGRAM = """
 import json, resource, sys, time
 import numpy as np
-from beyond_perplexity.ngrams.backoff import score_tokens
+from beyond_perplexity.ngrams.kneser_ney import score_tokens
 from beyond_perplexity.ngrams.counts import count_parts, extend_words
 from beyond_perplexity.ngrams.kneser_ney import estimate_backoff
 

@@ -12,13 +12,13 @@ import math
 import pytest
 import torch
 
-from beyond_perplexity.importance.particle_filters import FilterSetting
 from beyond_perplexity.importance.particle_runs import (
+    FilterSetting,
     conditional_smc,
     numbers_needed,
     smc_log_prob,
 )
-from tests.unit import test_rnng_particles, test_smc
+from tests.unit import test_smc
 from tests.unit.test_smc import numbers
 
 REPEATS, AT_ONCE, PARTICLES = 100_000, 4000, 4
@@ -26,16 +26,6 @@ REPEATS, AT_ONCE, PARTICLES = 100_000, 4000, 4
 
 def case(name):
     """Return model, proposal, how to make a batch, a short text, all its z and their log p."""
-    if name in test_rnng_particles.KINDS:
-        kind = test_rnng_particles.KINDS[name]
-        model, proposal = kind.pair()
-        return (
-            model,
-            proposal,
-            kind.batch,
-            kind.sentences[0],
-            test_rnng_particles.joint(kind, model),
-        )
     family = test_smc.FAMILIES[name]
     model, proposal = family.pair()
     return model, proposal, family.batch, family.short, test_smc.joint(family, model)

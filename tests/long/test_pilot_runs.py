@@ -1,22 +1,65 @@
-"""A pilot of the tiny run: `beyond-perplexity plan`, what dry runs make of it, and a larger run.
+"""Plans: of thousands of jobs; a pilot of the tiny run, and what dry runs make of it; a larger run.
 
-Needs some minutes. Oracles: the configuration, which says what is to be measured; the folder of
-the results, in which nothing of the large run may have been made that it does not share; what the
-jobs of a run took that was four times as large.
+Needs some minutes. Oracles: the configuration, which says what is counted and measured; the folder
+of the results, in which nothing of the large run may have been made that it does not share; what
+the jobs of a run took that was four times as large. Time and memory of a plan are printed, and may
+not exceed a minute (of the processor: other work on the machine is none of ours) and a GB.
 """
 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 
+import pytest
 import yaml
 
 from beyond_perplexity.planning.job_costs import PlannedJob, read_plan
 from beyond_perplexity.planning.pilot import JOBS_VARIABLE
 from beyond_perplexity.storage.benchmarks import read_benchmark
-from tests.workflow.conftest import SMOKE, checkout  # noqa: F401 (a fixture)
+from tests.workflow.conftest import (  # noqa: F401 (a fixture)
+    SMOKE,
+    checkout,
+    planned_jobs,
+)
+
+# ---- thousands of jobs ----
+
+
+SECONDS, MEGABYTES = 60, 1024
+
+
+def children() -> tuple[float, float]:
+    """Return the seconds of all children so far, and the MiB of the largest one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("shards", [400, 741])
+def test_a_million_documents_in_small_shards_can_be_planned(checkout, shards):  # noqa: F811
+    """741 shards of 27 bodies of text are 20,007."""
+    path = checkout.path / "configs" / "paper.yaml"
+    config = yaml.safe_load(path.read_text())
+    generation = config["generation"]
+    generation["documents_per_shard"] = -(-generation["documents"] // shards)
+    path.write_text(yaml.safe_dump(config))
+    before, _ = children()
+    printed = checkout.snakemake("--dry-run", "--quiet", "--configfile=configs/paper.yaml").stdout
+    seconds, memory = children()
+    seconds -= before
+    jobs = planned_jobs(printed)
+    print(f"{sum(jobs.values()):,} jobs planned in {seconds:.0f} s, {memory:.0f} MiB")
+    bodies = len(generation["models"]) * len(generation["decodings"])
+    assert jobs["generate"] == shards * bodies
+    assert jobs["count_samples"] == jobs["measure_tendencies"] == bodies
+    assert seconds < SECONDS
+    assert memory < MEGABYTES
+
+
+# ---- pilots ----
+
 
 GENERATED = {f"generate/{m}/{d}" for m in ("lstm", "trigram") for d in ("ancestral", "beam")}
 CONTRASTED = {f"score_contrast/wikipedia/{m}" for m in ("kn-3", "rnn", "lstm", "sentence-rnn")}

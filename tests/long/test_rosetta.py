@@ -25,8 +25,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import processors
 from transformers import AutoTokenizer
 
-from beyond_perplexity.auditing.audited_texts import load_audited
-from beyond_perplexity.auditing.rosetta_speech import Speech, translate
+from beyond_perplexity.auditing.audit import load_audited
+from beyond_perplexity.auditing.checks import translate
+from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.ngrams.arpa import read_arpa
 from beyond_perplexity.vocabulary import N_SPECIAL, ClosedVocabulary

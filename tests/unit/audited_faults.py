@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
 
-from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import ScoreWindow, cut_windows, score_windows
 from beyond_perplexity.perplexities.summary import score_rows
 from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
@@ -22,68 +18,71 @@ from beyond_perplexity.vocabulary import BOS, EOS, BPEVocabulary, Vocabulary
 class Wrapped(LanguageModel):
     """A model that does what the model in it does."""
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model):
         super().__init__()
         self.model = model
         self.vocabulary_size, self.context_length = model.vocabulary_size, model.context_length
 
     @property
-    def config(self) -> dict[str, Any]:
+    def config(self):
         return self.model.config
 
     @property
-    def device(self) -> torch.device:
+    def device(self):
         return self.model.device
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens):
         return self.model(tokens)
 
-    def initial_state(self, batch_size: int, maximum_length: int) -> State:
+    def initial_state(self, batch_size, maximum_length):
         return self.model.initial_state(batch_size, maximum_length)
 
-    def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, tokens, state):
         return self.model.step(tokens, state)
 
 
-class Endless(Wrapped):
-    """An end that cannot be: its logit is masked, as it is to force long texts."""
+class Changed(Wrapped):
+    """A model whose logits are changed; with `steps` those of single steps as well."""
+
+    steps = False
 
     def forward(self, tokens):
-        return without_end_id(self.model(tokens))
+        return self.change(self.model(tokens), tokens)
 
     def step(self, tokens, state):
         logits, state = self.model.step(tokens, state)
-        return without_end_id(logits), state
+        return (self.change(logits, tokens) if self.steps else logits), state
 
 
-def without_end_id(logits: Tensor) -> Tensor:
-    return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
+class Endless(Changed):
+    """An end that cannot be: its logit is masked, as it is to force long texts."""
+
+    steps = True
+
+    def change(self, logits, tokens):
+        return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
 
-class Unshifted(Wrapped):
+class Unshifted(Changed):
     """cross_entropy(logits, input_ids) without the shift by one."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)  # (B, T, V)
+    def change(self, logits, tokens):
         return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
 
 
-class Late(Wrapped):
+class Late(Changed):
     """Shifted twice: once by the model, once by the caller."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         return torch.cat([logits[:, :1], logits[:, :-1]], 1)
 
 
-class Bidirectional(Wrapped):
+class Bidirectional(Changed):
     """A causal mask that is missing: every place sees a summary of all."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        return logits + 0.5 * torch.cos(tokens.double()).mean(1).float()[:, None, None] * ramp(
-            logits
-        )
+    def change(self, logits, tokens):
+        seen = torch.cos(tokens.double()).mean(1).float()[:, None, None]
+        return logits + 0.5 * seen * ramp(logits)
 
 
 class WrongAxis(Wrapped):
@@ -94,15 +93,15 @@ class WrongAxis(Wrapped):
         yield log_probs.gather(-1, targets[..., None])[..., 0].double().flatten()
 
 
-class Leaking(Wrapped):
+class Leaking(Changed):
     """Positions that are counted from the padded end, as after padding at the left without ids."""
 
     strength, beyond = 0.3, 0
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        length = max(0, tokens.shape[1] - self.beyond)
-        return logits + self.strength * math.sin(length) * ramp(logits)
+    def change(self, logits, tokens):
+        return logits + self.strength * math.sin(max(0, tokens.shape[1] - self.beyond)) * ramp(
+            logits
+        )
 
 
 class LeakingLittle(Leaking):
@@ -117,13 +116,12 @@ class LeakingLate(Leaking):
     beyond = 32
 
 
-class BatchNormalized(Wrapped):
+class BatchNormalized(Changed):
     """A batch normalization that is still in training mode."""
 
     strength, beyond = 0.2, 0
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         mean = logits[..., 3:].mean(0, keepdim=True)  # (1, T, V − 3)
         mean[:, : self.beyond] = 0
         return torch.cat([logits[..., :3], logits[..., 3:] - self.strength * mean], -1)
@@ -141,11 +139,10 @@ class BatchNormalizedLate(BatchNormalized):
     beyond = 32
 
 
-class DropsOut(Wrapped):
+class DropsOut(Changed):
     """functional.dropout(…), whose default is training=True."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
+    def change(self, logits, tokens):
         return torch.where(
             logits > -torch.inf, functional.dropout(logits.nan_to_num(neginf=0)), logits
         )
@@ -170,25 +167,22 @@ class RemembersLate(Remembers):
     beyond = 32
 
 
-class Overflows(Wrapped):
+class Overflows(Changed):
     """Half precision that overflows where texts are long."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens).clone()
+    def change(self, logits, tokens):
+        logits = logits.clone()
         logits[:, 30:] *= math.nan
         return logits
 
 
-class Padded(Wrapped):
+class Padded(Changed):
     """A vocabulary that is filled up to a multiple of 64, and a softmax over all of it."""
 
-    def forward(self, tokens):
-        logits = self.model(tokens)
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
+    steps = True
 
-    def step(self, tokens, state):
-        logits, state = self.model.step(tokens, state)
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0), state
+    def change(self, logits, tokens):
+        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
 
 
 class WrongPositions(Wrapped):
@@ -230,7 +224,7 @@ class Penalized(Wrapped):
             yield scores / 1.1
 
 
-def ramp(logits: Tensor) -> Tensor:
+def ramp(logits):
     """Numbers that differ from id to id, (V,)."""
     return torch.linspace(-1, 1, logits.shape[-1])
 
@@ -261,7 +255,7 @@ class ReadsSpecial(BPEVocabulary):
         return found
 
 
-def changed_rows(**changes: Callable[[Any], Any]) -> Callable[..., Iterator[list[Any]]]:
+def changed_rows(**changes):
     """Make a scoring program that computes some columns by mistake."""
 
     def score(*arguments, **options):
@@ -271,15 +265,9 @@ def changed_rows(**changes: Callable[[Any], Any]) -> Callable[..., Iterator[list
     return score
 
 
-def characters_for_bytes(model, vocabulary, texts, **options):
-    """len(text) where len(text.encode()) was meant."""
-    return changed_rows(bytes=lambda row: row.characters)(model, vocabulary, texts, **options)
-
-
-def in_bits(model, vocabulary, texts, **options):
-    """log2 where ln was meant."""
-    change = changed_rows(log_likelihood=lambda row: row.log_likelihood / math.log(2))
-    return change(model, vocabulary, texts, **options)
+# len(text) where len(text.encode()) was meant; log2 where ln was meant
+characters_for_bytes = changed_rows(bytes=lambda row: row.characters)
+in_bits = changed_rows(log_likelihood=lambda row: row.log_likelihood / math.log(2))
 
 
 def sorted_by_length(model, vocabulary, texts, **options):
@@ -298,7 +286,7 @@ def exchanged_late(model, vocabulary, texts, **options):
     yield rows[:32] + turned
 
 
-def by_windows(cut: Callable[..., Iterator[ScoreWindow]]) -> Callable[..., Iterator[list[Any]]]:
+def by_windows(cut):
     """Make a scoring program that cuts windows in its own way."""
 
     def score(model, vocabulary, texts, **options):
@@ -350,16 +338,16 @@ def without_end(whole, context, stride):
         yield last._replace(tokens=last.tokens[:-1], counted=last.counted - 1)
 
 
-def with_model(kind: type[Wrapped]) -> Callable[[Subject], Subject]:
+def with_model(kind):
     return lambda subject: replace(subject, model=kind(subject.model).eval())
 
 
-def with_scorer(score: Callable[..., Any]) -> Callable[[Subject], Subject]:
+def with_scorer(score):
     return lambda subject: replace(subject, score=score)
 
 
-def with_vocabulary(kind: type[BPEVocabulary]) -> Callable[[Subject], Subject]:
-    def change(subject: Subject) -> Subject:
+def with_vocabulary(kind):
+    def change(subject):
         held: Vocabulary = kind.from_description(subject.vocabulary.describe())
         return replace(subject, vocabulary=held)
 

@@ -23,9 +23,7 @@ class PlainKneserNey:
         A threshold an order.
     """
 
-    def __init__(
-        self, sentences: list[list[int]], order: int, size: int, prune: list[int] | None = None
-    ) -> None:
+    def __init__(self, sentences, order, size, prune=None):
         self.order, self.size = order, size
         self.prune = prune or [0] * order
         self.plain: Counter[Gram] = Counter()
@@ -51,7 +49,7 @@ class PlainKneserNey:
             self.following.setdefault(gram[:-1], []).append(gram)
         self.probability = cache(self.probability)  # type: ignore[method-assign]
 
-    def discount_of(self, order: int) -> tuple[float, ...]:
+    def discount_of(self, order):
         seen = Counter(a for gram, a in self.adjusted.items() if len(gram) == order)
         if not (seen[1] and seen[2] and seen[3]):
             return FALLBACK
@@ -59,14 +57,14 @@ class PlainKneserNey:
         found = tuple(k - (k + 1) * share * seen[k + 1] / seen[k] for k in (1, 2, 3))
         return found if min(found) >= 0 else FALLBACK
 
-    def lost(self, gram: Gram) -> float:
+    def lost(self, gram):
         """Return what a kept n-gram gives away, or all of a pruned one."""
         count = self.adjusted[gram]
         if self.plain[gram] <= self.prune[len(gram) - 1]:
             return count
         return self.discounts[len(gram) - 1][min(count, 3) - 1] if count else 0.0
 
-    def probability(self, context: Gram, word: int) -> float:
+    def probability(self, context, word):
         """Return p(word | context) with as much of the context as the order allows."""
         context = context[len(context) - min(len(context), self.longest - 1) :]
         shorter = self.probability(context[1:], word) if context else (word != 0) / (self.size - 1)
@@ -78,7 +76,7 @@ class PlainKneserNey:
         kept = self.adjusted[own] - self.lost(own) if own in self.adjusted else 0.0
         return (kept + sum(map(self.lost, grams)) * shorter) / total
 
-    def kept(self, order: int) -> set[Gram]:
+    def kept(self, order):
         """Return the n-grams of an order that are not pruned."""
         least = self.prune[order - 1]
         return {gram for gram, n in self.plain.items() if len(gram) == order and n > least}

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.importance.weight_labels import WeightLabels
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.schemas.columns import with_columns
 from beyond_perplexity.schemas.draws import (
     BEAMS,

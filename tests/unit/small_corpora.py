@@ -25,3 +25,9 @@ def write_corpus(
     if words:
         ClosedVocabulary(list(words), unknown).save(folder / "vocabulary.json")
     return folder
+
+
+def put(path, content):
+    """Write text or bytes to a file; return its path."""
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path

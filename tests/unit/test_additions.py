@@ -14,7 +14,6 @@ import subprocess
 import sys
 from pathlib import Path
 from pkgutil import resolve_name
-from types import SimpleNamespace
 
 import pytest
 
@@ -264,9 +263,10 @@ def test_a_default_that_is_written_out_is_the_same_training(family) -> None:
 
     def ask(**training) -> str:
         model = {"family": family, "architecture": {}, "training": training}
-        config = {"models": {}, "proposals": {}, section: {"own": model}}
-        plan = SimpleNamespace(options_of_proposal=config["proposals"].get)
-        return Models(config, plan).options("own")
+        model |= {"model": "of", "corpus": "", "vocabulary": ""}
+        config = {"models": {"of": model}, "proposals": {}}
+        config[section] = {**config[section], "own": model}
+        return Models(config).options("own")
 
     assert defaults["patience"] == 3
     first = ask(maximum_epochs=99)

@@ -3,10 +3,14 @@
 Oracles: faults that are planted, one at a time, into a sound model, tokenizer or scoring program
 (`audited_faults`), and sound models of five kinds, whose families' own tests compare them with
 enumeration and other implementations. Needs torch and transformers.
+Of Rosetta: windows, sums and means with the logits of a model of Hugging Face's own, its own
+tokenizer and softmax (`tests/long/test_rosetta.py` has the programs themselves); of special
+tokens that a text says, with and without ``split_special_tokens``.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from copy import deepcopy
@@ -14,30 +18,42 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
-from tokenizers import processors
-from transformers import AutoTokenizer
+from tokenizers import normalizers, processors
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beyond_perplexity.auditing.audit import audit_subject, tolerance_of
-from beyond_perplexity.auditing.audited_texts import CUT_AT, load_audited, sample_texts
-from beyond_perplexity.auditing.checks import CHECKS
-from beyond_perplexity.auditing.coverage import _WINDOWS as WINDOWS
-from beyond_perplexity.auditing.coverage import count_scored
-from beyond_perplexity.auditing.normalization import _ALL as ALL
-from beyond_perplexity.auditing.normalization import _DRAWN as DRAWN
-from beyond_perplexity.auditing.normalization import _LIKELIEST as LIKELIEST
+import beyond_perplexity
+from beyond_perplexity.auditing.audit import (
+    CUT_AT,
+    audit_subject,
+    load_audited,
+    sample_texts,
+    tolerance_of,
+)
+from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
+from beyond_perplexity.auditing.probabilities import _ALL as ALL
+from beyond_perplexity.auditing.probabilities import _DRAWN as DRAWN
+from beyond_perplexity.auditing.probabilities import _LIKELIEST as LIKELIEST
+from beyond_perplexity.auditing.rosetta import Speech
+from beyond_perplexity.auditing.scores import _WINDOWS as WINDOWS
+from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
+from beyond_perplexity.commands.audit import main
+from beyond_perplexity.commands.perplexity import main as score
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
 from beyond_perplexity.models.huggingface_vocabulary import HuggingFaceVocabulary
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import build
+from beyond_perplexity.models.registry import build, save_model
 from beyond_perplexity.models.trigram import Trigram
+from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
-from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
+from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
-from tests.unit.huggingface_models import make_gpt2, make_llama
+from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
 
 TEXTS = [
     "The cat sat on the mat , and the dog sat on the log .",
@@ -329,3 +345,404 @@ def test_the_page_names_every_check_with_its_tolerance():
 def test_what_an_alarm_implies_are_checks():
     for name, row in CHECKS.items():
         assert set(row.implies) <= set(CHECKS) - {name}
+
+
+ASKED = [
+    "The cat sat on the mat",
+    "a dog <b>barks</b>",
+    "the cat and the dog",
+    "a mat",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(ASKED) + "\n", encoding="utf-8")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("counted")
+    texts = [text.lower() for text in ASKED]
+    vocabulary = ClosedVocabulary.build([texts], minimum_count=4)
+    model = KneserNey.fit([vocabulary.encode(texts)], vocabulary.size, {"order": 2})
+    save_model(folder, model, vocabulary, {"preprocessing": {}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uncased(tmp_path_factory):
+    """Save a GPT-2 whose tokenizer makes letters small."""
+    folder = tmp_path_factory.mktemp("uncased")
+    make_gpt2(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    tokenizer.normalizer = normalizers.Lowercase()
+    (folder / "tokenizer.json").write_text(tokenizer.to_str())
+    return folder
+
+
+def test_a_sound_model_ends_well(counted, text, capsys):
+    main(["--model", str(counted), "--text", text])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == f"no alarm in {len(CHECKS)} checks"
+    assert [line[6:20].strip() for line in lines[:-1]] == list(CHECKS)
+
+
+def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["--model", str(uncased), "--text", text, "--json", "--check", "round trip", "end"])
+    assert ended.value.code == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["summary"]["alarms"] == ["round trip"]
+    (row,) = [row for row in found["table"] if not row["sound"]]
+    assert row["detail"] == "'The' comes back as 'the'"
+    assert row["worst"] >= 1
+    assert row["tolerance"] == 0
+    assert row["explanation"] == CHECKS["round trip"].explanation
+
+
+def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
+    main(["--model", str(counted), "--text", text, "--check", "numbers", "--rosetta"])
+    out = capsys.readouterr().out
+    assert all(f"\n{name}: " in out for name in PROGRAMS)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--model", "/nowhere"], "/nowhere: no such folder; give a model"),
+        (["--check", "colour"], "there is no 'colour'; the checks are: numbers"),
+        (["--documents", "0"], "--documents: is 0, expected at least 1"),
+        (["--text", "/nowhere"], "/nowhere: "),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_a_line(flags, message, counted, text):
+    with pytest.raises(InputError, match=r"colour|nowhere|documents") as raised:
+        main(["--model", str(counted), "--text", text, *flags])
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_an_empty_text_is_refused(counted, tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n \n")
+    with pytest.raises(InputError, match="has no document to audit with"):
+        main(["--model", str(counted), "--text", str(path)])
+
+
+def test_the_function_takes_texts_in_any_form(counted, text):
+    names = ["normalization", "likelihood"]
+    forms = [
+        text,
+        ASKED,
+        iter(ASKED),
+        pd.DataFrame({"text": ASKED}),
+        pa.table({"text": ASKED}),
+    ]
+    found = [beyond_perplexity.audit(counted, form, check=names, rosetta=True) for form in forms]
+    assert all(one.sound for one in found)
+    assert len({one.to_json().replace(str(text), "texts") for one in found}) == 1
+    first = found[0]
+    assert first.table["check"].tolist() == names
+    assert set(first.table_of("rosetta")["program"]) == set(PROGRAMS)
+    assert first.figures == ("deviations",)
+    ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
+    assert ticks == names
+
+
+def test_the_function_takes_a_model_in_memory(counted):
+    vocabulary = ClosedVocabulary.build([ASKED])
+    model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
+    assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound
+    with pytest.raises(InputError, match="vocabulary: is missing"):
+        beyond_perplexity.audit(model, ASKED)
+
+
+def test_an_audit_does_not_depend_on_what_was_drawn_before(counted, text):
+    one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
+    assert one == two
+
+
+def test_the_field_of_texts_in_memory_is_the_one_that_is_named(counted):
+    """Oracle: the same texts as a list."""
+    frame = pd.DataFrame({"body": ASKED})
+    found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
+    alone = beyond_perplexity.audit(counted, ASKED, check=["numbers"])
+    assert found.table.equals(alone.table)
+
+
+LONG_TEXTS = [
+    "the cat sat on the mat , and the dog sat on the log . " * 4,
+    "a rose is a rose",
+    "  café 中文 is good\n\tindeed ",
+    "<s> is no token <|endoftext|>" + " of the low" * 30,
+] * 2
+
+
+def add_beginning(folder):
+    """Let a saved tokenizer put its beginning of text before every text, as those of Llama do."""
+    path = folder / "tokenizer.json"
+    tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    tokenizer.post_processor = processors.TemplateProcessing("<s> $A", special_tokens=[("<s>", 1)])
+    path.write_text(tokenizer.to_str())
+
+
+@pytest.fixture(scope="module", params=["GPT-2", "Llama", "Llama with <s>"])
+def spoken(request, tmp_path_factory):
+    """Give a model as we speak it, the same of the library, and its tokenizer."""
+    folder = tmp_path_factory.mktemp("model")
+    {"G": make_gpt2, "L": make_llama}[request.param[0]](folder)
+    if "<s>" in request.param:
+        add_beginning(folder)
+    held = load_audited(folder, "cpu")
+    theirs = AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    speech = Speech(held.model, held.vocabulary, LONG_TEXTS, held.kind)
+    return speech, theirs, tokenizer
+
+
+def numbers(speech, program):
+    return {one.name: one for one in translate(speech, [program])}
+
+
+@torch.no_grad()
+def log_probs(theirs, ids):
+    """Return ln p of each id but the first, over all rows of the library's own output."""
+    row = torch.tensor([ids])
+    logits = theirs(row[:, :-1]).logits[0].double()
+    return logits.log_softmax(-1).gather(1, row[0, 1:, None])[:, 0].numpy()
+
+
+def test_rolling_windows(spoken):
+    speech, theirs, tokenizer = spoken
+    total = 0.0
+    for text in LONG_TEXTS:
+        ids = [tokenizer.bos_token_id, *tokenizer(text).input_ids]
+        for begin in range(0, len(ids) - 1, CONTEXT):  # of predictions
+            end = min(begin + CONTEXT, len(ids) - 1)
+            start = max(0, end - CONTEXT)
+            total += log_probs(theirs, ids[start : end + 1])[begin - end :].sum()
+    found = numbers(speech, "lm-evaluation-harness")
+    words = sum(len(re.split(r"\s+", text)) for text in LONG_TEXTS)
+    size = sum(len(text.encode()) for text in LONG_TEXTS)
+    assert found["word_perplexity"].value == pytest.approx(math.exp(-total / words), rel=1e-5)
+    assert found["byte_perplexity"].value == pytest.approx(math.exp(-total / size), rel=1e-5)
+    assert found["bits_per_byte"].value == pytest.approx(-total / size / math.log(2), rel=1e-5)
+    adds = tokenizer("a").input_ids[0] == tokenizer.bos_token_id
+    assert ("adds another beginning" in found["bits_per_byte"].definition) == adds
+
+
+def test_stride_recipe(spoken):
+    speech, theirs, tokenizer = spoken
+    ids = tokenizer("\n\n".join(LONG_TEXTS)).input_ids
+    sums, weights, means, before = 0.0, 0, [], 0
+    for begin in range(0, len(ids), CONTEXT // 2):
+        end = min(begin + CONTEXT, len(ids))
+        added = end - before
+        mean = log_probs(theirs, ids[begin:end])[-added:].mean()
+        sums, weights, before = sums + mean * (added - 1), weights + added - 1, end
+        means.append(mean)
+        if end == len(ids):
+            break
+    found = numbers(speech, "stride recipe")
+    assert found["perplexity"].value == pytest.approx(math.exp(-sums / weights), rel=1e-5)
+    earlier = found["perplexity, earlier recipe"].value
+    assert earlier == pytest.approx(math.exp(-np.mean(means)), rel=1e-5)
+    assert found["perplexity"].predictions == len(ids) - 1
+
+
+def test_mean_of_perplexities(spoken):
+    speech, theirs, tokenizer = spoken
+    expected, cut = [], 0
+    for text in LONG_TEXTS:
+        cut += len(tokenizer(text, add_special_tokens=False).input_ids) >= CONTEXT
+        ids = tokenizer(text, add_special_tokens=False).input_ids[: CONTEXT - 1]
+        expected.append(math.exp(-log_probs(theirs, [tokenizer.bos_token_id, *ids]).mean()))
+    (found,) = numbers(speech, "evaluate").values()
+    assert found.value == pytest.approx(np.mean(expected), rel=1e-5)
+    assert f"{cut} of 8 texts are cut off at 63 tokens" in found.definition
+
+
+def test_chunks(spoken):
+    speech, theirs, tokenizer = spoken
+    ids = tokenizer("\n".join(LONG_TEXTS), split_special_tokens=True).input_ids  # as llama.cpp
+    adds = ids[0] == tokenizer.bos_token_id
+    scores = []
+    for begin in range(0, len(ids) - CONTEXT + 1, CONTEXT):
+        chunk = ids[begin : begin + CONTEXT]
+        chunk[0] = tokenizer.bos_token_id if adds else chunk[0]
+        scores.append(log_probs(theirs, chunk)[CONTEXT // 2 :])
+    (found,) = numbers(speech, "llama.cpp").values()
+    assert found.value == pytest.approx(math.exp(-np.concatenate(scores).mean()), rel=1e-5)
+    assert found.predictions == len(scores) * (CONTEXT // 2 - 1)
+
+
+def test_our_softmax_is_over_fewer_rows_than_theirs(spoken):
+    speech, theirs, _ = spoken
+    row = torch.tensor([[BOS, 20, 30]])
+    ours, plain = speech.model(row), speech.plain(row)
+    with torch.no_grad():
+        logits = theirs(torch.where(row == BOS, theirs.config.bos_token_id, row - 3)).logits
+    assert torch.allclose(plain[..., 3:], logits, atol=1e-4)
+    assert bool((plain[..., :3] == -torch.inf).all())
+    assert bool((ours[..., EOS] > -torch.inf).all()), "the model itself is as it was"
+
+
+def model_of_counts():
+    texts = ["a b a c", "b a b", "c a b a"]
+    vocabulary = ClosedVocabulary(["a", "b", "c"], 0)
+    model = KneserNey.fit([vocabulary.encode(texts)], vocabulary.size, {"order": 2})
+    return model, vocabulary
+
+
+def test_kenlm_counts_the_end_and_leaves_unknown_words_out():
+    model, vocabulary = model_of_counts()
+    texts = ["a d b", "d", "b a"]
+    scores, unknown = [], []
+    for text in texts:
+        ids = [BOS, *vocabulary.encode([text])[0].tolist(), EOS]
+        row = torch.tensor([ids])
+        found = model(row[:, :-1])[0].double().log_softmax(-1).gather(1, row[0, 1:, None])[:, 0]
+        scores += found.tolist()
+        unknown += (row[0, 1:] == UNK).tolist()
+    found = numbers(Speech(model, vocabulary, texts), "KenLM")
+    kept = [score for score, is_unknown in zip(scores, unknown, strict=True) if not is_unknown]
+    including = found["Perplexity including OOVs"].value
+    assert including == pytest.approx(math.exp(-np.mean(scores)), rel=1e-6)
+    excluding = found["Perplexity excluding OOVs"].value
+    assert excluding == pytest.approx(math.exp(-np.mean(kept)), rel=1e-6)
+    assert (len(kept), len(scores)) == (7, 9)
+
+
+@pytest.mark.parametrize(
+    ("texts", "refused"),
+    [
+        ([], {"evaluate", "stride recipe", "llama.cpp", "lm-evaluation-harness", "KenLM"}),
+        ([""], {"evaluate", "stride recipe", "llama.cpp", "lm-evaluation-harness"}),
+        (["a"], {"stride recipe", "llama.cpp"}),
+        (["a b", ""], {"evaluate", "llama.cpp"}),
+    ],
+)
+def test_what_a_program_refuses_has_no_number(texts, refused):
+    model, vocabulary = model_of_counts()
+    others = [name for name in PROGRAMS if name != "beyond-perplexity"]
+    found = translate(Speech(model, vocabulary, texts), others)
+    assert {one.program for one in found if math.isnan(one.value)} == refused
+    assert all(one.definition for one in found)
+
+
+def test_numbers_are_those_of_one_batch_or_many(monkeypatch):
+    model, vocabulary = model_of_counts()
+    texts = ["a b a", "c", "b b a c c a"] * 5
+    whole = translate(Speech(model, vocabulary, texts, context_length=4))
+    monkeypatch.setattr("beyond_perplexity.auditing.rosetta.POSITIONS", 4)
+    parts = translate(Speech(model, vocabulary, texts, context_length=4))
+    assert json.dumps(whole) == json.dumps(parts)
+
+
+SAYING = ["a cat <|endoftext|> the dog", "<|endoftext|>a rose</s> is <pad><unk> a rose <s>"]
+SAYING_TEXTS = ["the cat sat on the mat", SAYING[0], "a rose is a rose", SAYING[1]]
+MAKERS = {"GPT-2": make_gpt2, "Llama": make_llama}
+
+
+@pytest.fixture(scope="module", params=MAKERS)
+def brought(request, tmp_path_factory):
+    """Save a model; give its folder, the model and the tokenizer of the library, and a file."""
+    folder = tmp_path_factory.mktemp("model")
+    MAKERS[request.param](folder)
+    texts = folder / "texts.jsonl.txt"
+    texts.write_text("\n".join(SAYING_TEXTS) + "\n", encoding="utf-8")
+    theirs = AutoModelForCausalLM.from_pretrained(folder)
+    return folder, theirs, AutoTokenizer.from_pretrained(folder), texts
+
+
+@torch.no_grad()
+def nats(theirs, ids):
+    """Return −ln P of all ids but the first, over every row of the library's own output."""
+    row = torch.tensor([ids])
+    scores = theirs(row[:, :-1]).logits[0].double().log_softmax(-1)
+    return -float(scores.gather(1, row[0, 1:, None]).sum())
+
+
+def said_by(tokenizer, text):
+    return any(token in text for token in tokenizer.all_special_tokens)
+
+
+def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(brought):
+    folder, theirs, tokenizer, path = brought
+    ids = [[tokenizer.bos_token_id, *tokenizer(text).input_ids] for text in SAYING_TEXTS]
+    expected = sum(nats(theirs, one) for one in ids) / math.log(2)
+    size = sum(len(text.encode()) for text in SAYING_TEXTS)
+    found = beyond_perplexity.perplexity(folder, path, special_tokens=True, no_count_eos=True)
+    assert found.summary["bits"]["byte"] == pytest.approx(expected / size, rel=1e-5)
+    assert found.summary["special_tokens"]["read_as"] == "tokens"
+    held = load_audited(folder, "cpu")
+    numbers = translate(
+        Speech(held.model, held.vocabulary, SAYING_TEXTS, "raw"), ["lm-evaluation-harness"]
+    )
+    rolling = {one.name: one.value for one in numbers}
+    assert found.summary["bits"]["byte"] == pytest.approx(rolling["bits_per_byte"], rel=1e-5)
+    # each row of the output is possible once: with the flag too there is a distribution
+    model, _ = read_special(held.model, held.vocabulary)
+    scores = model(torch.tensor([[0, 20, 30]])).detach()
+    rows = theirs(torch.tensor([[tokenizer.bos_token_id, 17, 27]])).logits.detach()
+    finite = scores[0, -1][scores[0, -1] > -math.inf].sort().values
+    torch.testing.assert_close(finite, rows[0, -1].sort().values, atol=1e-4, rtol=0)
+
+
+def test_without_it_the_difference_is_said(brought, capsys):
+    folder, theirs, tokenizer, path = brought
+    saying = [text for text in SAYING_TEXTS if said_by(tokenizer, text)]
+    score(["--model", str(folder), "--text", str(path)])
+    out, err = capsys.readouterr()
+    found = json.loads(out)["special_tokens"]
+    assert (found["read_as"], found["documents"]) == ("characters", len(saying))
+    times = {token: sum(text.count(token) for text in SAYING_TEXTS) for token in found["said"]}
+    assert found["said"] == times
+    bits, size = found["bits_per_byte"], sum(len(text.encode()) + 1 for text in saying)
+    begin, end = tokenizer.bos_token_id, tokenizer.eos_token_id
+    tokens = [[begin, *tokenizer(text).input_ids, end] for text in saying]
+    total = sum(nats(theirs, ids) for ids in tokens) / size / math.log(2)
+    assert bits["tokens"] == pytest.approx(total, rel=1e-5)
+    split = [tokenizer(text, split_special_tokens=True).input_ids for text in saying]
+    total = sum(nats(theirs, [begin, *ids, end]) for ids in split) / size / math.log(2)
+    if len(tokenizer.all_special_tokens) == 1:  # the softmax is over every row in both
+        assert bits["characters"] == pytest.approx(total, rel=1e-5)
+    else:
+        assert bits["characters"] == pytest.approx(total, rel=0.05)
+    assert abs(bits["tokens"] / bits["characters"] - 1) > 0.05
+    line = next(line for line in err.splitlines() if "special tokens" in line)
+    assert f"{bits['characters']:.3f} bits per byte" in line
+    assert f"{bits['tokens']:.3f} as a token" in line
+    assert max(times, key=times.get) in line
+
+
+def test_a_text_that_says_none_is_told_nothing(brought, tmp_path, capsys):
+    folder, *_ = brought
+    path = tmp_path / "plain.txt"
+    path.write_text("a rose is a rose\n")
+    plain = beyond_perplexity.perplexity(folder, path)
+    assert plain.summary["special_tokens"] is None
+    assert "special" not in capsys.readouterr().err
+
+
+def test_a_model_of_this_package_has_none(tmp_path):
+    vocabulary = ClosedVocabulary.build([SAYING_TEXTS])
+    model = KneserNey.fit([vocabulary.encode(SAYING_TEXTS)], vocabulary.size, {"order": 2})
+    save_model(tmp_path, model, vocabulary, {"preprocessing": {}})
+    assert beyond_perplexity.perplexity(tmp_path, SAYING_TEXTS).summary["special_tokens"] is None
+    with pytest.raises(InputError, match="special tokens: is for models of Hugging Face"):
+        beyond_perplexity.perplexity(tmp_path, SAYING_TEXTS, special_tokens=True)
+
+
+def test_rosetta_names_the_cause(brought):
+    folder, _, tokenizer, _ = brought
+    held = load_audited(folder, "cpu")
+    for texts in (SAYING_TEXTS, SAYING_TEXTS[::2]):
+        for one in translate(Speech(held.model, held.vocabulary, texts, "raw")):
+            reads = PROGRAMS[one.program].reads_special and len(texts) > 2
+            assert ("a token to this program" in one.definition) == reads
+            if reads:
+                assert tokenizer.eos_token in one.definition

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare, contingency
 
-from beyond_perplexity.corpus.distortions import DistortionCounts, DistortionOptions, distort
+from beyond_perplexity.corpus.distortions import DistortionOptions, distort
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream
@@ -23,13 +23,13 @@ ALL_FOUR = DistortionOptions(0.4, 0.3, 0.2, 0.1)
 CANDIDATES = np.arange(100, 150)
 
 
-def sentences(count: int, width: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def sentences(count, width, seed=0):
     """Draw sentences of all lengths from 1; each word is its place in its sentence."""
     lengths = np.random.default_rng(seed).integers(1, width + 1, count)
     return np.tile(np.arange(width), (count, 1)), lengths
 
 
-def one_by_one(words: list[int], level: float, options: DistortionOptions, item: int) -> list[int]:
+def one_by_one(words, level, options, item):
     """Distort one sentence as the paper's text and its authors' program say, word by word."""
     numbers = stream(3, "test/2", item).random((len(words), 3))
     words, n = list(words), len(words)
@@ -57,26 +57,19 @@ def one_by_one(words: list[int], level: float, options: DistortionOptions, item:
     return found
 
 
-def run(
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    level: float,
-    options: DistortionOptions = HALVES,
-    items: np.ndarray | None = None,
-    **other: Any,
-) -> tuple[np.ndarray, np.ndarray, DistortionCounts]:
+def run(tokens, lengths, level, options=HALVES, items=None, **other):
     items = np.arange(len(tokens)) if items is None else items
     keys: dict[str, Any] = {"seed": 3, "purpose": "test", "draw": 2} | other
     return distort(tokens, lengths, level, options, CANDIDATES, items=items, **keys)
 
 
-def as_lists(tokens: np.ndarray, lengths: np.ndarray) -> list[list[int]]:
+def as_lists(tokens, lengths):
     return [row[:n].tolist() for row, n in zip(tokens, lengths, strict=True)]
 
 
 @pytest.mark.parametrize("options", [HALVES, ALL_FOUR, DistortionOptions(0, 0, 1, 0)])
 @pytest.mark.parametrize("level", [0.0, 0.1, 0.5, 1.0])
-def test_equals_a_plain_loop(options: DistortionOptions, level: float) -> None:
+def test_equals_a_plain_loop(options, level):
     tokens, lengths = sentences(200, 12)
     found, new_lengths, _ = run(tokens, lengths, level, options)
     words = as_lists(tokens, lengths)
@@ -85,7 +78,7 @@ def test_equals_a_plain_loop(options: DistortionOptions, level: float) -> None:
     assert np.array_equal(tokens[0], np.arange(12))  # what was given is left as it was
 
 
-def test_does_not_depend_on_batch_order_or_padding() -> None:
+def test_does_not_depend_on_batch_order_or_padding():
     tokens, lengths = sentences(60, 15)
     whole = as_lists(*run(tokens, lengths, 0.6, ALL_FOUR)[:2])
     order = np.random.default_rng(5).permutation(60)
@@ -99,14 +92,14 @@ def test_does_not_depend_on_batch_order_or_padding() -> None:
     assert as_lists(*run(padded, lengths, 0.6, ALL_FOUR)[:2]) == whole
 
 
-def test_each_draw_purpose_and_seed_is_its_own() -> None:
+def test_each_draw_purpose_and_seed_is_its_own():
     tokens, lengths = sentences(20, 15)
     others: tuple[dict[str, Any], ...] = ({}, {"draw": 3}, {"purpose": "other"}, {"seed": 4})
     found = {str(as_lists(*run(tokens, lengths, 0.5, **held)[:2])) for held in others}
     assert len(found) == 4
 
 
-def test_rates_of_events_are_those_asked_for() -> None:
+def test_rates_of_events_are_those_asked_for():
     """Oracle: χ² of the counts of four events and none against their shares."""
     tokens, lengths = sentences(8000, 10)
     lengths = np.maximum(lengths, 2)
@@ -119,7 +112,7 @@ def test_rates_of_events_are_those_asked_for() -> None:
         assert chisquare(seen[rates > 0], words * rates[rates > 0]).pvalue > 1e-3
 
 
-def test_substitutes_and_partners_are_uniform() -> None:
+def test_substitutes_and_partners_are_uniform():
     """Oracle: χ² against equal shares, of words that come in and of places that are swapped."""
     tokens, lengths = np.tile(np.arange(6), (20_000, 1)), np.full(20_000, 6)
     found = run(tokens, lengths, 0.3, DistortionOptions(1, 0))[0]
@@ -132,7 +125,7 @@ def test_substitutes_and_partners_are_uniform() -> None:
     assert chisquare(seen).pvalue > 1e-3
 
 
-def test_places_of_a_sentence_are_hit_independently() -> None:
+def test_places_of_a_sentence_are_hit_independently():
     """Oracle: χ² of the table of two neighbours, and of a place in two draws."""
     tokens, lengths = np.tile(np.arange(2), (20_000, 1)), np.full(20_000, 2)
     only = DistortionOptions(1, 0)
@@ -142,7 +135,7 @@ def test_places_of_a_sentence_are_hit_independently() -> None:
         assert contingency.chi2_contingency(table).pvalue > 1e-3
 
 
-def test_levels_are_nested() -> None:
+def test_levels_are_nested():
     """What is substituted at a level is substituted by the same word at every higher one."""
     tokens, lengths = sentences(500, 12)
     before = np.full(tokens.shape, -1)
@@ -154,7 +147,7 @@ def test_levels_are_nested() -> None:
         before = hit
 
 
-def test_one_word_and_none() -> None:
+def test_one_word_and_none():
     swaps, tokens = DistortionOptions(0, 1), np.array([[5], [6]])
     found, lengths, counts = run(tokens, np.array([1, 0]), 1.0, swaps)
     assert found.tolist() == [[5], [6]]
@@ -167,7 +160,7 @@ def test_one_word_and_none() -> None:
     assert run(*empty, 0.5)[0].shape == (0, 0)
 
 
-def test_every_word_is_hit_at_level_one() -> None:
+def test_every_word_is_hit_at_level_one():
     tokens, lengths = sentences(50, 9)
     found, same, counts = run(tokens, lengths, 1.0, DistortionOptions(1, 0))
     assert counts.substituted.tolist() == lengths.tolist() == same.tolist()
@@ -175,12 +168,12 @@ def test_every_word_is_hit_at_level_one() -> None:
 
 
 @pytest.mark.parametrize("level", [-0.1, 1.5, float("nan")])
-def test_a_level_that_is_no_probability(level: float) -> None:
+def test_a_level_that_is_no_probability(level):
     with pytest.raises(InputError, match=r"level: is .*expected 0"):
         run(*sentences(2, 3), level)
 
 
-def test_shares_and_substitutes_that_are_not_possible() -> None:
+def test_shares_and_substitutes_that_are_not_possible():
     with pytest.raises(InputError, match=r"the shares add up to 0\.9, not to 1"):
         parse_options(DistortionOptions, {"substitution": 0.4}, "contrastive.distortion")
     with pytest.raises(InputError, match="substitution: is 2, expected at least 0 and at most 1"):

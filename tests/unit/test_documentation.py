@@ -1,25 +1,189 @@
 """The documentation: it builds without a warning, its links lead somewhere, it asks for nothing.
 
 Needs mkdocs (extra `docs`). Oracles: the parser of HTML, the files of the site and of the tree.
+What pages tell their readers to type is run as it stands (README, tutorials) or read by the
+commands' own parsers; configurations by the schema. Needs the extra `hf`.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import inspect
 import os
+import random
 import re
 import shlex
 import subprocess
 import sys
+import tomllib
+import warnings
+from copy import deepcopy
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
+from unittest.mock import patch
 from urllib.parse import unquote, urldefrag, urlsplit
 
+import numpy as np
+import pandas as pd
 import pytest
+import yaml
 
 import beyond_perplexity
+from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.__main__ import main as run_subcommand
+from beyond_perplexity.arguments import CommandParser
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from tests.unit.huggingface_models import make_gpt2
+from tests.unit.test_linked import run_options, write
+from tests.unit.test_results_folder import write_tree
 
 ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# What is neither run nor read further, as a whole line: it changes the machine or its shell.
+MACHINE = {
+    "python3 -m venv .venv",
+    ". .venv/bin/activate",
+    "conda activate beyond-perplexity",
+    "cd my-run",
+    "apt-get install -y --no-install-recommends slurm-wlm munge",
+    'eval "$(python -m tests.cluster.slurm start)"',
+    "python -m tests.cluster.slurm stop",
+    "squeue --me --noheader --Format=JobID,Name:60 | awk '$2 ~ /^beyond-perplexity_/ {print $1}' "
+    "| xargs -r scancel",
+    "squeue --me --Format=JobID,Name:60,State,Comment:80 | grep beyond-perplexity",
+}
+
+
+class Block(NamedTuple):
+    """A block of code: its language (sh, python, yaml, or another) and its text."""
+
+    language: str
+    text: str
+
+
+class _ParsedOnly(BaseException):
+    """A command has read its options, and shall not do more."""
+
+
+def code_blocks(page):
+    """List the blocks of a page, in order; what is indented after an empty line is a shell's."""
+    found: list[Block] = []
+    fence, before = "", ""
+    for line in page.splitlines():
+        if line.startswith("```"):
+            fence = "" if fence else line
+            if fence:
+                found.append(Block(line[3:], ""))
+        elif fence or (line.startswith("    ") and (not before or before.startswith("    "))):
+            if not fence and not before:
+                found.append(Block("sh", ""))
+            found[-1] = found[-1]._replace(text=f"{found[-1].text}{line if fence else line[4:]}\n")
+        before = line
+    return found
+
+
+def shell_commands(text):
+    """Split lines of a shell into the words of each command, without comments and redirections."""
+    for line in text.replace("\\\n", " ").splitlines():
+        bare = re.sub(r"(^|\s)#.*$", "", line).strip()
+        for part in filter(None, (part.strip() for part in bare.split("&&"))):
+            if part in MACHINE:
+                continue
+            words = shlex.split(part)
+            yield words[: words.index(">")] if ">" in words else words
+
+
+def read_command(words, run):
+    """Check a command; one of the package, without its name, is given to `run`."""
+    match words:
+        case ["beyond-perplexity", *given]:
+            run(given)
+        case ["python", "-m", module, *given] if module.startswith(("scripts.", "benchmarks.")):
+            _read_script(module, given, run)
+        case ["make", target]:
+            assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+        case ["snakemake", *given]:
+            _read_snakemake(given)
+        case ["pip", "install", *given]:
+            _read_requirements(given)
+        case ["conda", "env", "create", "-f", file]:
+            assert yaml.safe_load((ROOT / file).read_text())["name"] == "beyond-perplexity"
+        case ["pytest", *paths]:
+            assert all((ROOT / path).exists() for path in paths)
+        case ["python", "-c", code]:
+            compile(code, "snippet", "exec")
+        case _:
+            raise AssertionError(f"no known kind of command: {shlex.join(words)}")
+
+
+def _read_script(module, given, run):
+    name = module.partition(".")[2].replace("_", "-")
+    if name in SUBCOMMANDS:
+        run([name, *given])
+    else:
+        parse_only(module, given)
+
+
+def parse_only(module, given):
+    """Let the parser of a command read its options, and stop there."""
+    read = CommandParser.parse_args
+
+    def stop(parser, args=None, namespace=None):
+        read(parser, args, namespace)
+        raise _ParsedOnly
+
+    # As from a shell, whatever the command does with its arguments.
+    with patch.object(CommandParser, "parse_args", stop), patch("sys.argv", [module, *given]):
+        try:
+            importlib.import_module(module).main()
+        except _ParsedOnly:
+            return
+    raise AssertionError(f"{module}: reads no options")
+
+
+def parse_subcommand(given):
+    """Let the parser of a subcommand read its options, and stop there."""
+    if given[0] == "run":
+        assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
+        return
+    parse_only(f"beyond_perplexity.commands.{given[0].replace('-', '_')}", given[1:])
+
+
+def execute_subcommand(given):
+    """Run a subcommand as it stands."""
+    with patch("sys.argv", ["beyond-perplexity", *given]):
+        run_subcommand(given)
+
+
+def _read_snakemake(given):
+    from snakemake.cli import get_argument_parser
+
+    # Profiles would be read from the folder of the test.
+    parser: argparse.ArgumentParser = get_argument_parser()
+    known = parser.parse_args([word for word in given if word])
+    files = map(Path, [*np.ravel(known.profile or []), *np.ravel(known.configfile or [])])
+    # A file of the reader's own has no folder on a page; what follows --configfile is a file.
+    missing = [path for path in files if not (ROOT / path).exists()]
+    assert all(path.suffix == ".yaml" and len(path.parts) == 1 for path in missing), missing
+
+
+def _read_requirements(given):
+    pinned = [(ROOT / name).read_text() for name in ("requirements.lock", "Makefile")]
+    for word in given:
+        if extras := re.fullmatch(r"(?:\.|beyond-perplexity)\[(.+)\]", word):
+            missing = set(extras.group(1).split(",")) - set(PROJECT["optional-dependencies"])
+            assert not missing, word
+        elif "==" in word:
+            assert any(re.search(rf"(^|= ){re.escape(word)}( |$)", text, re.M) for text in pinned)
+        else:
+            known = word.startswith(("-", "https://")) or word == "." or (ROOT / word).exists()
+            assert known, word
+
+
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -31,7 +195,7 @@ PAGES = [
 class Page(HTMLParser):
     """The anchors of a page, where it leads, and what a browser loads with it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         super().__init__()
         self.anchors: set[str] = set()
         self.links: set[str] = set()
@@ -39,7 +203,7 @@ class Page(HTMLParser):
         self.text = ""
         self.feed(path.read_text())
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         held = {name: value or "" for name, value in attrs}
         self.anchors |= {held[name] for name in ("id", "name") if name in held}
         if tag == "a" and "href" in held:
@@ -49,12 +213,12 @@ class Page(HTMLParser):
         if tag == "link" and held.get("rel") not in {"canonical", "next", "prev"}:
             self.loaded.add(held["href"])
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.text += data
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory) -> Path:
+def site(tmp_path_factory):
     """Build the documentation by the command of the Makefile; a warning of mkdocs ends it."""
     folder = tmp_path_factory.mktemp("documentation") / "site"
     (recipe,) = re.findall(r"^docs:.*\n\t(.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -73,11 +237,11 @@ def site(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pages(site) -> dict[Path, Page]:
+def pages(site):
     return {path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
 
 
-def broken(links: set[str], path: Path, pages: dict[Path, Page]) -> list[str]:
+def broken(links, path, pages):
     """Name the links of a page that lead nowhere; of addresses of others the form is checked."""
     found = []
     for link in sorted(links):
@@ -93,13 +257,13 @@ def broken(links: set[str], path: Path, pages: dict[Path, Page]) -> list[str]:
     return found
 
 
-def test_every_link_leads_somewhere(pages) -> None:
+def test_every_link_leads_somewhere(pages):
     lost = {str(path): broken(page.links, path, pages) for path, page in pages.items()}
     assert {path: links for path, links in lost.items() if links} == {}
     assert sum(len(page.links) for page in pages.values()) > 300
 
 
-def test_broken_links_are_found(tmp_path) -> None:
+def test_broken_links_are_found(tmp_path):
     path = tmp_path / "a.html"
     text = '<a href="b.html">x</a><a href="#no">x</a><a href="#yes">x</a><a href="http://x.y">x</a>'
     path.write_text(f'<p id="yes">{text}</p>')
@@ -107,7 +271,7 @@ def test_broken_links_are_found(tmp_path) -> None:
     assert broken(page.links, path, {path: page}) == ["#no", "b.html", "http://x.y"]
 
 
-def test_nothing_is_loaded_from_elsewhere(site, pages) -> None:
+def test_nothing_is_loaded_from_elsewhere(site, pages):
     for path, page in pages.items():
         assert not [link for link in page.loaded if urlsplit(link).netloc], path
         assert broken({link for link in page.loaded if link[:5] != "data:"}, path, pages) == []
@@ -115,7 +279,7 @@ def test_nothing_is_loaded_from_elsewhere(site, pages) -> None:
         assert not re.findall(r"(?:url\(|@import)\s*[\"']?(?:https?:)?//", sheet.read_text())
 
 
-def test_links_of_the_tree_name_files_that_are_there() -> None:
+def test_links_of_the_tree_name_files_that_are_there():
     """Pages are read in the tree, too, where no hook changes their links."""
     for path in PAGES:
         text = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
@@ -124,20 +288,20 @@ def test_links_of_the_tree_name_files_that_are_there() -> None:
                 assert (path.parent / address).exists(), f"{path}: {address}"
 
 
-def test_formulas_are_drawn(pages) -> None:
+def test_formulas_are_drawn(pages):
     for path, page in pages.items():
         assert "\\frac" not in page.text, path
         assert "arithmatex" not in path.read_text(), path
 
 
-def test_every_folder_of_the_package_is_described() -> None:
+def test_every_folder_of_the_package_is_described():
     table = (ROOT / "docs/architecture.md").read_text()
     folders = [path.parent.name for path in ROOT.glob("beyond_perplexity/*/__init__.py")]
     assert len(folders) > 10
     assert [name for name in folders if f"`{name}/`" not in table] == []
 
 
-def test_defaults_of_the_reference_are_those_of_the_functions(site, pages) -> None:
+def test_defaults_of_the_reference_are_those_of_the_functions(site, pages):
     """Oracle: the signatures. Parameters that are described together have defaults of their own."""
     path = site / "reference/library.html"
     text = re.sub(r"\s+", " ", pages[path].text)
@@ -153,3 +317,171 @@ def test_defaults_of_the_reference_are_those_of_the_functions(site, pages) -> No
     row = re.search(r"maximum_tokens int Tokens .{0,120}? (\S+) field str", text)
     assert row is not None
     assert row.group(1) == "None"
+
+
+TUTORIALS = sorted((ROOT / "docs/tutorials").glob("*.md"))
+RUN_PAGES = [ROOT / "README.md", *TUTORIALS]
+OTHERS = sorted(
+    {
+        *ROOT.glob("docs/*.md"),
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "results/README.md",
+    }
+)
+
+
+def lines_of_words(seed, n=40):
+    """Write n short documents of words with frequencies like those of a language."""
+    draws = random.Random(seed)
+    words = [*["the", "of", "a", ","], *(f"w{k}" for k in range(150))]
+    weights = [1 / (k + 1) for k in range(len(words))]
+    texts = (" ".join(draws.choices(words, weights, k=draws.randint(8, 20))) for _ in range(n))
+    return "".join(f"{text} .\n" for text in texts)
+
+
+@pytest.fixture(scope="module")
+def readers_folder(tmp_path_factory):
+    """Give the files that the pages suppose a reader has."""
+    folder = tmp_path_factory.mktemp("reader")
+    (folder / "human.txt").write_text(lines_of_words(1))
+    (folder / "generated.txt").write_text(lines_of_words(2))
+    (folder / "test.txt").write_text(lines_of_words(3, 6))
+    make_gpt2(folder / "gpt2", seed=0)
+    make_gpt2(folder / "gpt2-tuned", seed=1)
+    rows = [(n, k, 5, -20.0 - k % 3, -2.0 - n) for n in range(3) for k in range(8)]
+    names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
+    pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
+    write_tree(folder / "results")
+    return folder
+
+
+@pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
+def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatch, capsys):
+    monkeypatch.chdir(readers_folder)
+    names: dict[str, object] = {"__name__": "page"}
+    for block in code_blocks(page.read_text()):
+        if block.language == "python":
+            exec(compile(block.text, page.name, "exec"), names)
+        elif block.language == "sh":
+            for words in shell_commands(block.text):
+                read_command(words, lambda given: run(*given))
+    if page.stem == "latent-weights":
+        printed = capsys.readouterr().out + names["result"].text  # type: ignore[attr-defined]
+        for number in ("404.01", "400.06 to 406.09", "413.21", "1.77", "42.94"):
+            assert number in printed
+            assert number in page.read_text().replace("\n", " ")
+
+
+@cache
+def run(*given):
+    """Run a subcommand; what two pages say in the same words is run once."""
+    if given[0] == "run":
+        return parse_subcommand(list(given))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return execute_subcommand(list(given))
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.stem)
+def test_the_commands_of_a_page_are_known(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for block in code_blocks(page.read_text()):
+        if block.language == "sh":
+            for words in shell_commands(block.text):
+                read_command(words, parse_subcommand)
+
+
+@pytest.mark.parametrize("page", [*RUN_PAGES, *OTHERS], ids=lambda page: page.stem)
+def test_configurations_of_a_page_are_valid(page, tmp_path, monkeypatch):
+    """What a page says replaces what the default configuration has of the same name."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "litbank").mkdir()
+    (tmp_path / "litbank/one.conll").touch()  # for a pattern
+    base = yaml.safe_load((ROOT / "config.yaml").read_text())
+    for block in code_blocks(page.read_text()):
+        if block.language == "yaml":
+            config = deepcopy(base)
+            for section, held in yaml.safe_load(block.text).items():
+                config[section] = {**config.get(section, {}), **held}
+            validate(config)
+            Run(config)
+
+
+def test_a_page_that_is_wrong_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page = "text\n\n    make nothing   # a comment\n\n```sh\nrm -r /\n```\n\n```yaml\na: 1\n```\n"
+    blocks = code_blocks(page)
+    assert [block.language for block in blocks] == ["sh", "sh", "yaml"]
+    for block in blocks[:2]:
+        with pytest.raises(AssertionError, match=r"nothing|known kind"):
+            read_command(next(shell_commands(block.text)), parse_subcommand)
+    for wrong in (
+        "pip install '.[no-such-extra]'",
+        "snakemake --configfile configs/none.yaml",
+        "conda env create -f envs/none.yaml",
+        "pytest tests/none",
+    ):
+        with pytest.raises((AssertionError, FileNotFoundError)):
+            read_command(next(shell_commands(wrong)), parse_subcommand)
+    with pytest.raises(SystemExit):
+        read_command(["beyond-perplexity", "compare", "--refrence", "a"], parse_subcommand)
+
+
+TREE = "( (S (NP (DT The) (NN cat{0})) (VP (VBZ sits))) )\n"
+COLUMNS = "#begin document ({0})\n0\tAnn{0}\t(1)\n1\tsat\t-\n2\tshe\t(1)\n#end document\n"
+LINKED = {"title": "A", "tokens": ["The", "cat"], "annotations": []}
+
+
+def examples():
+    """Return the configurations that the page of latent models shows of annotated text."""
+    text = (
+        (ROOT / "docs/latent-models.md")
+        .read_text(encoding="utf-8")
+        .partition("Your own annotated text")[2]
+    )
+    section = text.partition("\n## ")[0]
+    return [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", section, re.DOTALL)]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    for name in ("wsj", "litbank"):
+        (tmp_path / name).mkdir()
+    for name in ("02-21", "22", "23"):
+        (tmp_path / "wsj" / f"{name}.mrg").write_text("".join(map(TREE.format, range(3))))
+    for n in range(60):  # so that every split has some
+        (tmp_path / "litbank" / f"{n}.conll").write_text(COLUMNS.format(n))
+    write(tmp_path, LINKED)
+    for split in ("train", "valid", "test"):
+        (tmp_path / f"{split}.jsonl").write_text((tmp_path / "d.jsonl").read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_configuration_is_whole_and_plans_its_jobs(folder):
+    whole, _ = examples()
+    validate(whole)
+    run = Run(whole)
+    assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
+
+
+def test_the_other_corpora_can_be_added(folder):
+    whole, others = examples()
+    whole["corpora"] |= others["corpora"]
+    validate(whole)
+    assert len(Run(whole).corpora.source_files("coreference")) == 60
+
+
+def test_every_corpus_is_read(folder):
+    found = {}
+    for example in examples():
+        for name, corpus in example["corpora"].items():
+            paths = corpus["source"]["paths"]
+            if isinstance(paths, list):  # the workflow expands patterns
+                paths[:] = [str(path) for pattern in paths for path in sorted(Path().glob(pattern))]
+            found[name] = run_options(folder / "out" / name, corpus)
+    assert len(found["treebank"]["trees"]) == 9
+    assert found["treebank"]["documents"][0]["text"].startswith("The cat")
+    assert len(found["coreference"]["mentions"]) == 120
+    assert len(found["linked"]["documents"]) == 1
+    assert not any(held["report"]["warnings"] for name, held in found.items() if name != "linked")

@@ -1,8 +1,9 @@
-"""EntityNLM, its proposals and their data.
+"""EntityNLM, its proposals, the documents that it simulates, and their data.
 
 Oracles: enumeration of all z of short documents (their numbers are known: Bell numbers for mentions
 of one word), an independent implementation in NumPy that goes word by word
-(`entitynlm_reference`), probabilities that sum to 1, frequencies of samples.
+(`entitynlm_reference`), q* from the probabilities of all beginnings, frequencies of samples, the
+same training without an interruption. What all families share is in `test_latent_families`.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import chi2
 
 from beyond_perplexity.corpus.latent_instances import (
     CorpusFiles,
@@ -23,21 +25,31 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.particle_runs import FilterSetting, conditional_smc, smc_log_prob
 from beyond_perplexity.models.factored import class_ends
+from beyond_perplexity.models.latent import LatentModule
 from beyond_perplexity.models.latents.entitynlm import EntityNLM
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     chosen_mentions,
     mention_codes,
 )
+from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
 from beyond_perplexity.models.latents.entitynlm_tagger import EntityTagger
 from beyond_perplexity.models.word_softmax import ClassSoftmax
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import TrainingOptions
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
-from tests.unit.entitynlm_reference import all_codes, plain_log_joint, plain_log_prob, weights_of
+from tests.unit.entitynlm_reference import (
+    all_codes,
+    log_softmax,
+    plain_log_joint,
+    plain_log_prob,
+    weights_of,
+)
 
 CAPS = {"maximum_entities": 3, "maximum_length": 2}
 CONTEXTS = ("peeking", "causal", "bidirectional")
@@ -194,18 +206,6 @@ def test_the_model_is_normalized():
     assert sums[-1] < 1
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_the_proposal_covers_the_model_and_weights_average_to_p(context):
-    codes = all_codes(len(TOKENS), 3, 2)
-    log_p = scored(make_model(), TOKENS, codes)
-    log_q = scored(make_proposal(context), TOKENS, codes, TEMPERATURES)
-    assert torch.isfinite(log_p).all()
-    assert torch.isfinite(log_q).all()
-    for column in log_q.T:
-        mean = (column.exp() * (log_p - column).exp()).sum()
-        assert float(mean) == pytest.approx(float(log_p.exp().sum()), rel=1e-12)
-
-
 def many(double=False):
     """Make documents, rows and numbers for the tests of cuts and of filling."""
     generator = np.random.default_rng(0)
@@ -215,28 +215,6 @@ def many(double=False):
     sizes = {"size": 16, "maximum_entities": 20, "maximum_length": 4}
     model = make_model(double=double, **sizes)
     return documents, owner, uniforms, model, sizes
-
-
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_batch_and_cut_of_rows_change_nothing(context):
-    """In float32, bit for bit: all rows at once, against every document and 16 rows alone."""
-    documents, owner, uniforms, model, sizes = many()
-    proposal = make_proposal(context, double=False, **sizes)
-    batch = make_batch(*documents)
-    with torch.no_grad():
-        codes = proposal.sample(batch, owner, uniforms, 1.1)
-        log_p = model.log_joint(batch, owner, codes)
-        log_q = proposal.log_prob(batch, owner, codes, TEMPERATURES)
-        for start in range(0, 144, 16):
-            part = slice(start, start + 16)
-            tokens = documents[start // 48]
-            alone, first = make_batch(tokens), torch.zeros(16, dtype=torch.int64)
-            numbers = uniforms[part, : proposal.draws(alone)]
-            z = proposal.sample(alone, first, numbers, 1.1)
-            assert torch.equal(z, codes[part, : len(tokens)])
-            assert (codes[part, len(tokens) :] == -1).all()
-            assert torch.equal(model.log_joint(alone, first, z), log_p[part])
-            assert torch.equal(proposal.log_prob(alone, first, z, TEMPERATURES), log_q[part])
 
 
 def test_gradients_take_the_same_values_and_are_numbers():
@@ -275,28 +253,6 @@ def test_nothing_is_random_at_evaluation():
     assert not torch.equal(scored(model, TOKENS, codes), first)
 
 
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_samples_have_the_probabilities_of_log_prob(context):
-    """Total variation distance of 32,000 draws; its mean is below ½ Σ √(2 p / (π n))."""
-    proposal, rows = make_proposal(context), 32_000
-    codes = all_codes(3, 3, 2)
-    batch, owner = make_batch(TOKENS[:3]), torch.zeros(rows, dtype=torch.int64)
-    uniforms = torch.from_numpy(np.random.default_rng(7).random((rows, proposal.draws(batch))))
-    for temperature in (0.5, 2.0):
-        drawn = proposal.sample(batch, owner, uniforms, temperature)
-        found, counts = drawn.unique(dim=0, return_counts=True)
-        shares = {
-            tuple(row): n / rows for row, n in zip(found.tolist(), counts.tolist(), strict=True)
-        }
-        expected = scored(proposal, TOKENS[:3], codes, [temperature])[:, 0].exp().numpy()
-        distance = sum(
-            abs(shares.pop(tuple(row), 0) - p) for row, p in zip(codes, expected, strict=True)
-        )
-        assert not shares
-        bound = np.sqrt(2 * expected / (math.pi * rows)).sum()
-        assert distance < 1.5 * bound
-
-
 def test_samples_follow_from_their_numbers():
     proposal = make_proposal()
     batch, owner = make_batch(TOKENS), torch.zeros(16, dtype=torch.int64)
@@ -308,30 +264,6 @@ def test_samples_follow_from_their_numbers():
     edges = torch.tensor([[0.0], [1.0 - 2.0**-53]], dtype=torch.float64).expand(2, 12)
     drawn = proposal.sample(batch, owner[:2], edges.contiguous(), 0.01)
     assert scored(proposal, TOKENS, drawn.tolist(), [1.0]).isfinite().all()
-
-
-@pytest.mark.parametrize("context", CONTEXTS)
-def test_beam(context):
-    """Exact where it holds every z; distinct, sorted, and close to the best at any size."""
-    proposal = make_proposal(context)
-    codes = all_codes(len(TOKENS), 3, 2)
-    batch = make_batch(TOKENS[:2], TOKENS)
-    log_q = scored(proposal, TOKENS, codes, [0.7])[:, 0]
-    whole = proposal.beam(batch, len(codes) + 5, 0.7)
-    assert whole.shape == (2, len(codes) + 5, len(TOKENS))
-    held = whole[1][(whole[1] >= 0).all(1)]
-    best = [codes[place] for place in log_q.argsort(descending=True)]
-    assert held.tolist() == best
-    assert ((whole[0] >= 0).sum(1) == 2).sum() == 9
-    masses = []
-    for size in (1, 2, 4, 8, 16, 32, 64, 128):
-        rows = proposal.beam(batch, size, 0.7)[1]
-        assert len(rows.unique(dim=0)) == size
-        values = scored(proposal, TOKENS, rows.tolist(), [0.7])[:, 0]
-        assert (values.diff() <= 1e-12).all()
-        masses.append(float(values.exp().sum()))
-    assert masses == sorted(masses)
-    assert masses[-1] > 0.99
 
 
 def test_softmax_by_classes():
@@ -486,3 +418,190 @@ def test_training(corpus, tmp_path):
         assert same.valid_loss == result.valid_loss
         rebuilt = kind.from_tensors(module.config, module.state_dict()).eval()
         assert torch.equal(rebuilt.loss(batch), again.loss(batch))
+
+
+def numbers(rows, particles, draws, seed=0):
+    return torch.from_numpy(stream(seed, "test").random((rows, particles + 1, draws)))
+
+
+def plain_log_q(model, tokens, codes):
+    """Return log q*(z | x) at temperature 1: each z_t by the beginnings that it leads to."""
+    weights, total = weights_of(model), 0.0
+    held = {
+        length: [tuple(row) for row in all_codes(length, 3, 2)]
+        for length in range(1, len(codes) + 1)
+    }
+    for time in range(len(codes)):
+        begun = [row for row in held[time + 1] if row[:time] == tuple(codes[:time])]
+        values = [
+            plain_log_joint(weights, model.options, tokens[: time + 1], row, ended=False)
+            for row in begun
+        ]
+        total += log_softmax(values)[begun.index(tuple(codes[: time + 1]))]
+    return total
+
+
+def test_it_is_in_proportion_to_what_comes_of_each_z():
+    model = make_model()
+    codes = all_codes(3, 3, 2)
+    expected = [plain_log_q(model, TOKENS[:3], row) for row in codes]
+    values = scored(OptimalEntities(model), TOKENS[:3], codes, [1.0])[:, 0]
+    np.testing.assert_allclose(values, expected, rtol=0, atol=1e-11)
+
+
+def test_a_high_temperature_makes_it_flat():
+    codes = all_codes(len(TOKENS), 3, 2)
+    log_q, flat = scored(OptimalEntities(make_model()), TOKENS, codes, [1.0, 1e6]).T
+    assert flat.std() < log_q.std()
+
+
+def test_impossible_codes_are_impossible():
+    wrong = [[0, 1 + 1024, 0, 0], [1 + 7, 0, 0, 0], [2, 0, 0, 0], [0, 0, 2, 3], [1, 2, 2, 1]]
+    values = scored(OptimalEntities(make_model()), TOKENS, wrong, [1.0])
+    assert (values == -math.inf).all()
+
+
+def exact(model, tokens):
+    return float(scored(model, tokens, all_codes(len(tokens), 3, 2)).logsumexp(0))
+
+
+@pytest.mark.parametrize(("temperature", "particles"), [(1.0, 1), (1.0, 4), (2.0, 3)])
+def test_the_mean_of_many_estimates_is_p(temperature, particles):
+    """100,000 filters: within 4 standard errors."""
+    model = make_model(double=False)
+    proposal, batch = OptimalEntities(model), make_batch(TOKENS)
+    found = []
+    for part in range(10):
+        held = numbers(10_000, particles, 3 * len(TOKENS), seed=part)
+        filters = torch.zeros(10_000, dtype=torch.int64)
+        found.append(
+            smc_log_prob(
+                FilterSetting(model, proposal, batch, particles, temperature, 0.5), held, filters
+            ).log_prob
+        )
+    ratio = (torch.cat(found) - exact(model, TOKENS)).exp()
+    assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / math.sqrt(len(ratio))
+
+
+def test_weights_do_not_depend_on_what_is_drawn():
+    """Each word adds log Σ_z p(z | past) p(x_t | z) to log p − log q, whichever z was drawn."""
+    model = make_model()
+    proposal, batch = OptimalEntities(model), make_batch(TOKENS)
+    owner = torch.zeros(64, dtype=torch.int64)
+    with torch.no_grad():
+        state, walked = proposal.start(batch, owner), model.start(batch, owner)
+        for time in range(len(TOKENS)):
+            promise = proposal.log_twist(state, time)
+            draws = torch.from_numpy(np.random.default_rng(time).random((64, 2)))
+            code, log_q, state = proposal.propose(state, time, draws, 1.0)
+            log_p, walked = model.extend(walked, time, code)
+            torch.testing.assert_close(log_p - log_q, promise, rtol=0, atol=1e-9)
+            assert len(code.unique()) > 1
+
+
+def test_a_given_path_of_the_posterior_gives_the_inverse():
+    """Mean of 1 / p̂ over draws of z from p(z | x), by enumeration, is 1 / p."""
+    model = make_model(double=False)
+    proposal, tokens = OptimalEntities(model), TOKENS[:3]
+    batch, codes = make_batch(tokens), torch.tensor(all_codes(3, 3, 2))
+    posterior = scored(model, tokens, codes.tolist()).double().softmax(0)
+    rows = 40_000
+    picked = torch.multinomial(
+        posterior, rows, replacement=True, generator=torch.Generator().manual_seed(0)
+    )
+    held = numbers(rows, 3, 3 * len(tokens), seed=5)
+    filters = torch.zeros(rows, dtype=torch.int64)
+    found = conditional_smc(
+        FilterSetting(model, proposal, batch, 3, 1.0, 0.9), held, codes[picked], filters
+    ).log_prob
+    ratio = (exact(model, tokens) - found).exp()
+    assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / math.sqrt(rows)
+
+
+def test_what_a_filter_finds_does_not_depend_on_the_others():
+    documents, _, _, model, _ = many()
+    proposal, batch = OptimalEntities(model), make_batch(*documents)
+    held = numbers(6, 16, 3 * 40, seed=2)
+    owner = torch.tensor([0, 1, 2, 2, 1, 0])
+    whole = smc_log_prob(FilterSetting(model, proposal, batch, 16, 1.0, 0.5), held, owner)
+    for place, document in enumerate(owner.tolist()):
+        alone = make_batch(documents[document])
+        one = smc_log_prob(FilterSetting(model, proposal, alone, 16), held[place : place + 1])
+        assert torch.equal(one.log_prob[0], whole.log_prob[place])
+
+
+WORDS = ClosedVocabulary([f"w{i}" for i in range(6)], 0)
+
+
+@pytest.mark.parametrize("classes", [1, 4])
+def test_words_are_drawn_as_they_are_scored(classes):
+    """χ² of 40,000 draws against `log_probs`, where the text may end and where it may not."""
+    torch.manual_seed(0)
+    layer, rows = ClassSoftmax(6, 12, classes).double(), 40_000
+    features = torch.randn(1, 6).double().expand(rows, -1)
+    everything = torch.arange(1, 12)
+    for endless in (False, True):
+        draws = torch.from_numpy(np.random.default_rng(1).random((rows, 2)))
+        drawn = layer.sample(features, torch.full((rows,), endless), draws)
+        p = layer.log_probs(features[:11], everything, torch.full((11,), endless)).exp()
+        expected = p.detach().numpy() * rows
+        counts = np.bincount(drawn.numpy(), minlength=12)[1:]
+        assert counts.sum() == rows
+        assert (counts[0] == 0) == endless
+        held = expected > 0
+        statistic = ((counts - expected)[held] ** 2 / expected[held]).sum()
+        assert chi2.sf(statistic, held.sum() - 1) > 1e-3
+
+
+OPTIONS = TrainingOptions(
+    batch_tokens=40,
+    maximum_steps=9,
+    maximum_epochs=20,
+    validation_steps=4,
+    warmup_steps=2,
+    checkpoint_steps=2,
+    learning_rate=0.01,
+)
+MAKERS = {
+    "entitynlm": lambda: make_model(double=False, dropout=0.3, noise=0.1),
+    "entity-tagger": lambda: make_proposal(double=False, dropout=0.3, noise=0.1),
+}
+
+
+def sources(folder) -> tuple[WholeInstances, WholeInstances]:
+    generator = np.random.default_rng(0)
+    held = []
+    for split, count in (("train", 30), ("valid", 8)):
+        instances = []
+        for number, length in enumerate(generator.integers(2, 12, count).tolist()):
+            tokens = generator.integers(3, 9, length)
+            codes = np.where(generator.random(length) < 0.3, 1, 0)
+            instances.append(Instance(number, {"tokens": tokens, "latents": codes}))
+        store = InstanceStore.write(folder, split, instances)
+        held.append(WholeInstances(store, OPTIONS.batch_tokens))
+    return held[0], held[1]
+
+
+def fit(make, folder, checkpoints) -> tuple[LatentModule, list[dict]]:
+    model = make().train()
+    result = train(model, sources(folder), OPTIONS, 7, checkpoints, torch.device("cpu"))
+    rows = [{key: row[key] for key in row if key != "seconds"} for row in result.rows]
+    return model, rows
+
+
+@pytest.mark.parametrize("family", MAKERS)
+def test_resumed_equals_uninterrupted_bit_for_bit(family, tmp_path):
+    whole, curve = fit(MAKERS[family], tmp_path / "data", tmp_path / "checkpoints")
+    newest = max((tmp_path / "checkpoints").glob("[0-9]*-*.safetensors"))
+    newest.unlink()
+    resumed, again = fit(MAKERS[family], tmp_path / "data", tmp_path / "checkpoints")
+    assert again == curve
+    expected = whole.state_dict()
+    for name, tensor in resumed.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_the_loss_falls(tmp_path):
+    _, curve = fit(MAKERS["entitynlm"], tmp_path / "data", tmp_path / "checkpoints")
+    losses = [row["loss"] for row in curve if row["split"] == "valid"]
+    assert losses[-1] < losses[0]

@@ -21,9 +21,9 @@ from scipy.special import logsumexp
 import beyond_perplexity
 from beyond_perplexity.commands import estimate
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
 from beyond_perplexity.importance.weight_files import WeightReader
-from beyond_perplexity.importance.weight_labels import WeightLabels
 from beyond_perplexity.schemas.estimates import ESTIMATES, IMPORTANCE_DIAGNOSTICS
 from beyond_perplexity.storage.shards import read_batches
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
@@ -41,15 +41,9 @@ def run(monkeypatch: pytest.MonkeyPatch, *flags: object) -> None:
 
 
 def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
-    column = MINIMAL[name].copy()
+    column = MINIMAL[name].astype(str if isinstance(value, str) else MINIMAL[name].dtype).tolist()
     column[row] = value
-    return {**MINIMAL, name: column}
-
-
-def changed_text(name: str, row: int, value: str) -> dict[str, object]:
-    column = [str(number) for number in MINIMAL[name].tolist()]
-    column[row] = value
-    return {**MINIMAL, name: column}
+    return {**MINIMAL, name: np.array(column)}
 
 
 def csv_lines(columns: dict[str, np.ndarray] = MINIMAL) -> list[str]:
@@ -168,64 +162,60 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
     assert reader.has_grid is False
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
-        (changed("log_p", 3, np.nan), "row 4: log_p is nan, expected a number or -inf"),
-        (changed("log_p", 3, np.inf), "row 4: log_p is inf, expected a number or -inf"),
-        (
-            changed("log_p", 3, 1e308),
-            "row 4: log_p is 1e+308, expected a number or -inf, no larger",
-        ),
-        (changed("log_q", 3, -1e101), "row 4: log_q is -1e+101, expected a finite number, no larg"),
-        (
-            {**MINIMAL, "n_tokens": np.full(90, 2**62)},
-            "the n_tokens of all instances sum to more than 9,223,372,036,854,775,807",
-        ),
-        (changed("log_q", 62, -np.inf), "row 63: log_q is -inf, expected a finite number"),
-        (changed("log_q", 62, np.nan), "row 63: log_q is nan, expected a finite number"),
-        (changed("n_tokens", 5, 9), "row 6: n_tokens is 9, expected 2 as in the earlier rows of"),
-        (changed("n_tokens", 5, 0), "row 6: n_tokens is 0, expected at least 1"),
-        (changed("sample_id", 8, 2), "row 9: instance 3, sample 2 is there already"),
-        ({**MINIMAL, "log_q": None}, "column 'log_q' is missing; files of log weights have"),
-        ({**MINIMAL, "log_p": pa.array([None] + [0.0] * 89)}, "row 1: log_p is empty"),
-        ({**MINIMAL, "instance_id": np.full(90, "a")}, "column 'instance_id' is string"),
-        (
-            changed_text("instance_id", 70, "x y"),
-            "row 71: column 'instance_id' is string and has the invalid value 'x y', expected a "
-            "whole number",
-        ),
-        (
-            changed_text("log_q", 89, ""),
-            "row 90: column 'log_q' is string and has the invalid value '', expected a number",
-        ),
-        (
-            {**MINIMAL, "sample_id": MINIMAL["sample_id"] + np.where(np.arange(90) == 64, 0.5, 0)},
-            "row 65: column 'sample_id' is double and has the invalid value",
-        ),
-        ({**MINIMAL, "n_unknown": np.full(90, -1)}, "row 1: n_unknown is -1, expected 0 or more"),
-        (
-            {**MINIMAL, "n_unknown": np.full(90, 3)},
-            "row 1: n_unknown is 3, expected at most n_tokens",
-        ),
-        (
-            {**MINIMAL, "temperature": np.repeat([0.5, 2.0], 45)},
-            "row 46: temperature is 2.0, but 0.5 in the first row; give the samples of each",
-        ),
-        (
-            {**MINIMAL, "proposal": np.repeat(["a", "b"], 45)},
-            "row 46: proposal is 'b', but 'a' in the first row",
-        ),
-        (
-            {**MINIMAL, "temperature": np.repeat([0.5, np.nan], 45)},
-            "row 46: temperature is missing, but 0.5 in the first row",
-        ),
-        ({**MINIMAL, "temperature": np.full(90, -1.0)}, "temperature: is -1.0, expected above 0"),
-        ({**MINIMAL, "temperature": np.full(90, "warm")}, "temperature cannot be read"),
-        ({name: column[:0] for name, column in MINIMAL.items()}, "there are no rows"),
-    ],
-)
-def test_a_wrong_row_is_named(weights, columns, message):
+HALVES = np.repeat([0.5, 2.0], 45)
+# By what is said of it, the column that is wrong: its values, or those of some rows.
+WRONG = {
+    "row 4: log_p is nan, expected a number or -inf": ("log_p", {3: np.nan}),
+    "row 4: log_p is inf, expected a number or -inf": ("log_p", {3: np.inf}),
+    "row 4: log_p is 1e+308, expected a number or -inf, no larger": ("log_p", {3: 1e308}),
+    "row 4: log_q is -1e+101, expected a finite number, no larg": ("log_q", {3: -1e101}),
+    "row 63: log_q is -inf, expected a finite number": ("log_q", {62: -np.inf}),
+    "row 63: log_q is nan, expected a finite number": ("log_q", {62: np.nan}),
+    "row 6: n_tokens is 9, expected 2 as in the earlier rows of": ("n_tokens", {5: 9}),
+    "row 6: n_tokens is 0, expected at least 1": ("n_tokens", {5: 0}),
+    "row 9: instance 3, sample 2 is there already": ("sample_id", {8: 2}),
+    "row 71: column 'instance_id' is string and has the invalid value 'x y', expected a whole "
+    "number": ("instance_id", {70: "x y"}),
+    "row 90: column 'log_q' is string and has the invalid value '', expected a number": (
+        "log_q",
+        {89: ""},
+    ),
+    "the n_tokens of all instances sum to more than 9,223,372,036,854,775,807": (
+        "n_tokens",
+        np.full(90, 2**62),
+    ),
+    "column 'log_q' is missing; files of log weights have": ("log_q", None),
+    "row 1: log_p is empty": ("log_p", pa.array([None] + [0.0] * 89)),
+    "column 'instance_id' is string": ("instance_id", np.full(90, "a")),
+    "row 65: column 'sample_id' is double and has the invalid value": (
+        "sample_id",
+        MINIMAL["sample_id"] + np.where(np.arange(90) == 64, 0.5, 0),
+    ),
+    "row 1: n_unknown is -1, expected 0 or more": ("n_unknown", np.full(90, -1)),
+    "row 1: n_unknown is 3, expected at most n_tokens": ("n_unknown", np.full(90, 3)),
+    "row 46: temperature is 2.0, but 0.5 in the first row; give the samples of each": (
+        "temperature",
+        HALVES,
+    ),
+    "row 46: proposal is 'b', but 'a' in the first row": ("proposal", np.repeat(["a", "b"], 45)),
+    "row 46: temperature is missing, but 0.5 in the first row": (
+        "temperature",
+        np.where(HALVES > 1, np.nan, HALVES),
+    ),
+    "temperature: is -1.0, expected above 0": ("temperature", np.full(90, -1.0)),
+    "temperature cannot be read": ("temperature", np.full(90, "warm")),
+    "there are no rows": (None, None),
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_row_is_named(weights, message):
+    name, values = WRONG[message]
+    columns = {**MINIMAL, name: values}
+    if isinstance(values, dict):
+        columns = changed(name, *next(iter(values.items())))
+    elif name is None:
+        columns = {name: column[:0] for name, column in MINIMAL.items()}
     pq.write_table(rewritten(columns), weights)
     with pytest.raises(InputError, match=re.escape(message)) as error:
         list(WeightReader([weights]))
@@ -252,20 +242,17 @@ def test_a_row_of_a_later_group_is_counted_from_the_start_of_the_file(weights):
         list(WeightReader([weights], block_rows=30))
 
 
+NAMES = "instance_id,sample_id,n_tokens,log_p,log_q"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,-1,-2\n1,1,3,nan,-2\n",
-            "line 3: log_p",
-        ),
-        ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,,-2\n", "line 2: log_p is empty"),
-        ("instance_id,sample_id,n_tokens,log_p,log_q\n1,0,3,x,-2\n", "invalid value 'x'"),
+        (f"{NAMES}\n1,0,3,-1,-2\n1,1,3,nan,-2\n", "line 3: log_p"),
+        (f"{NAMES}\n1,0,3,,-2\n", "line 2: log_p is empty"),
+        (f"{NAMES}\n1,0,3,x,-2\n", "invalid value 'x'"),
         ("instance_id;sample_id\n1;2\n", "is missing"),
-        (
-            "instance_id,sample_id,n_tokens,log_p,log_q,log_p\n1,0,3,-1,-2,-3\n",
-            "has column 'log_p' more than once; leave one of them",
-        ),
+        (f"{NAMES},log_p\n1,0,3,-1,-2,-3\n", "has column 'log_p' more than once; leave one of"),
         ("", "not a readable"),
     ],
 )
@@ -293,7 +280,7 @@ def test_a_wrong_line_of_a_csv_file_is_named(tmp_path, text, message):
 )
 def test_line_and_column_of_a_wrong_value_are_named(tmp_path, suffix, line, column, value, said):
     # oracle: the place that was made wrong, some blocks into the file; empty lines count as lines
-    lines = ["instance_id,sample_id,n_tokens,log_p,log_q", ""]
+    lines = [NAMES, ""]
     lines += [f"1,{k},3,-100.25,-200.125" for k in range(60_100)]
     cells = ["1", "7", "3", "-1", "-2"]
     cells[column] = value

@@ -52,7 +52,7 @@ from beyond_perplexity.report.overview import FOUND_TEXTS, render_overview
 from beyond_perplexity.report.tendency_findings import by_corpus
 from beyond_perplexity.schemas.contrastive import CONTRASTS
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot

@@ -4,6 +4,7 @@ Needs the dump excerpt that gensim's wheel ships. Oracles: documents written by 
 corpus in another order, with more pages, or through other numbers of workers; independent counts of
 the excerpt with a plain XML parser; the sort by keyed hash done again with hashlib; the raw text,
 cleaned again by itself; the binomial standard error of the shares.
+Of splits: the BLAKE2b digest as a hexadecimal number; the same corpus with more pages.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,28 +26,29 @@ import pytest
 from beyond_perplexity.corpus import extraction
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
+from beyond_perplexity.corpus.formats import SplitOptions, hash_uniform
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
+from tests.unit.small_corpora import put
 from tests.unit.test_mediawiki import page_xml, write_dump
 
 TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
 RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
 
 
-def outputs(folder: Path) -> Outputs:
+def outputs(folder):
     return Outputs(*(folder / f"{name}.parquet" for name in TABLES), folder / "extraction.json")
 
 
-def run(
-    folder: Path, paths: object, kind: str = "mediawiki", *, workers: int = 1, **sections: object
-) -> dict:
+def run(folder, paths, kind="mediawiki", *, workers=1, **sections):
     """Extract into a folder; return the report with each table's rows."""
     source: dict[str, object] = {"format": kind, "paths": paths}
     if "on_error" in sections:
@@ -60,7 +61,7 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
+def excerpt(tmp_path_factory):
     folder = tmp_path_factory.mktemp("excerpt")
     result = run(folder, ["embedded:enwiki-excerpt"], documents={"minimum_tokens": 5})
     for name in TABLES:
@@ -71,7 +72,7 @@ def excerpt(tmp_path_factory: pytest.TempPathFactory) -> dict:
 # ---- the embedded dump ----
 
 
-def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt: dict) -> None:
+def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
     root = ElementTree.fromstring(
         bz2.decompress(resolve_path("embedded:enwiki-excerpt").read_bytes())
     )
@@ -84,7 +85,7 @@ def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt: dict) -> None:
     assert report["articles"] == len(articles) - len(redirects) == 106
 
 
-def test_excerpt_is_as_large_as_expected(excerpt: dict) -> None:
+def test_excerpt_is_as_large_as_expected(excerpt):
     report = excerpt["report"]
     assert 450_000 < report["tokens"] < 490_000
     assert 17_000 < report["mentions"]["link"]["kept"] < 20_000
@@ -93,7 +94,7 @@ def test_excerpt_is_as_large_as_expected(excerpt: dict) -> None:
     assert 900 < report["knowledge_graph"] < 1100
 
 
-def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
+def test_excerpt_report_counts_its_tables(excerpt):
     report = excerpt["report"]
     rows = excerpt["documents"]
     assert [row["doc_id"] for row in rows] == list(range(len(rows)))
@@ -106,7 +107,7 @@ def test_excerpt_report_counts_its_tables(excerpt: dict) -> None:
     assert report["skips"]["shorter than minimum_tokens"]["count"] > 0
 
 
-def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt: dict) -> None:
+def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt):
     rows = excerpt["documents"]
     assert len({row["text"] for row in rows}) == len(rows)
     assert excerpt["report"]["split"] == {
@@ -124,7 +125,7 @@ def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt:
     assert abs(found - sum(whole)) < 4 * math.sqrt(sum(p * (1 - p) for p in whole))
 
 
-def raw_quotes(text: str) -> list[str]:
+def raw_quotes(text):
     """Say of each double quote of a text as people write it whether it closes, by blanks alone."""
     found = []
     for mark in re.finditer("[\"“”„«»]|''|``", text):
@@ -135,7 +136,7 @@ def raw_quotes(text: str) -> list[str]:
     return found
 
 
-def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt: dict) -> None:
+def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt):
     """Oracle: where quotes stand to blanks in the text before it was cut into tokens.
 
     The tokens themselves do not say: at most one of 5,000 sentences may begin with such a quote.
@@ -156,7 +157,7 @@ def test_no_sentence_of_a_real_text_begins_with_what_closes(excerpt: dict) -> No
     assert begins["closes"] <= begins.total() / 5_000
 
 
-def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict) -> None:
+def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt):
     raw = excerpt["raw"]
     assert [row["doc_id"] for row in raw] == [row["doc_id"] for row in excerpt["documents"]]
     cleaned = Preprocessing().apply([row["text"] for row in raw])
@@ -168,7 +169,7 @@ def test_excerpt_raw_text_is_that_of_the_documents_before_cleaning(excerpt: dict
     assert not [mark for mark in ("[[", "{{", "'''", "<ref") if mark in joined]
 
 
-def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: dict) -> None:
+def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt):
     lengths = [row["n_tokens"] for row in excerpt["documents"]]
     end = {}
     for row in excerpt["mentions"]:
@@ -176,7 +177,7 @@ def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt: di
         end[row["doc_id"]] = row["end"]
 
 
-def test_excerpt_title_mentions_spell_the_title(excerpt: dict) -> None:
+def test_excerpt_title_mentions_spell_the_title(excerpt):
     redirected = {row["entity"] for row in excerpt["aliases"]}
     tokens = [row["text"].split(" ") for row in excerpt["documents"]]
     titles = [
@@ -190,7 +191,7 @@ def test_excerpt_title_mentions_spell_the_title(excerpt: dict) -> None:
         assert spelled == row["entity"].lower().replace(" ", "")
 
 
-def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt: dict) -> None:
+def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt):
     key = (1).to_bytes(16, "little")
     texts = [row["text"] for row in excerpt["documents"]]
     digests = [hashlib.blake2b(t.encode(), digest_size=16, key=key).digest() for t in texts]
@@ -202,11 +203,11 @@ def test_excerpt_order_is_the_sort_by_keyed_hash(excerpt: dict) -> None:
 PROSE = "The [[Ada Lovelace|countess]] wrote number {} on the [[Analytical engine]] in [[London]]."
 
 
-def pages(count: int) -> list[str]:
+def pages(count):
     return [page_xml(f"Page {n}", PROSE.format(n)) for n in range(count)]
 
 
-def test_a_dump_becomes_four_tables(tmp_path: Path) -> None:
+def test_a_dump_becomes_four_tables(tmp_path):
     dump = write_dump(
         tmp_path / "d.xml",
         page_xml(
@@ -252,20 +253,15 @@ def test_a_dump_becomes_four_tables(tmp_path: Path) -> None:
     }
 
 
-def test_parts_of_a_dump_are_read_as_one(tmp_path: Path) -> None:
-    whole = write_dump(tmp_path / "whole.xml", *pages(9))
-    parts = [
-        write_dump(tmp_path / "1.xml", *pages(9)[:4]),
-        write_dump(tmp_path / "2.xml", *pages(9)[4:]),
-    ]
-    one = run(tmp_path / "one", [str(whole)])
-    two = run(tmp_path / "two", [str(part) for part in parts])
+def test_parts_of_a_dump_are_read_as_one(tmp_path):
+    pieces = {"whole": pages(9), "first": pages(9)[:4], "second": pages(9)[4:]}
+    paths = {name: str(write_dump(tmp_path / name, *held)) for name, held in pieces.items()}
+    one = run(tmp_path / "one", [paths["whole"]])
+    two = run(tmp_path / "two", [paths["first"], paths["second"]])
     assert all(one[name] == two[name] for name in TABLES)
 
 
-def test_workers_and_batches_change_no_byte(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_and_batches_change_no_byte(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.storage.provenance._now", lambda: "now")
     dump = write_dump(tmp_path / "d.xml", *pages(60), "<page>broken</page>", *pages(70)[60:])
     run(tmp_path / "two", [str(dump)])
@@ -276,7 +272,7 @@ def test_workers_and_batches_change_no_byte(
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> None:
+def test_another_seed_is_another_order_of_the_same_documents(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(50))
     config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
     orders = []
@@ -289,10 +285,11 @@ def test_another_seed_is_another_order_of_the_same_documents(tmp_path: Path) -> 
     assert sorted(orders[0]) == sorted(orders[1])
 
 
-def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path: Path) -> None:
+def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
-    packed = tmp_path / "d.xml.bz2"
-    packed.write_bytes(bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30])
+    packed = put(
+        tmp_path / "d.xml.bz2", bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30]
+    )
     with pytest.raises(InputError, match="truncated or damaged archive"):
         run(tmp_path / "error", [str(packed)])
     assert list((tmp_path / "error").iterdir()) == []
@@ -301,7 +298,7 @@ def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path: Path) -> 
     assert set(report["skips"]) == {"truncated or damaged archive", "dump ends early"}
 
 
-def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_worker_error_leaves_nothing_behind(tmp_path):
     good = write_dump(tmp_path / "d.xml", *pages(5))
     with pytest.raises(InputError, match="no such file"):
         run(tmp_path / "out", [str(good), str(tmp_path / "missing.xml")], workers=2)
@@ -311,12 +308,12 @@ def test_a_worker_error_leaves_nothing_behind(tmp_path: Path) -> None:
 # ---- text formats ----
 
 
-def lines(path: Path, *texts: str) -> str:
+def lines(path, *texts):
     path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     return str(path)
 
 
-def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) -> None:
+def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     texts = [f"Document {n}, isn't it?" for n in range(30)]
     table, records = tmp_path / "c.parquet", tmp_path / "c.jsonl"
     pq.write_table(pa.table({"text": texts}), table)
@@ -336,7 +333,7 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path: Path) ->
         )
 
 
-def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path: Path) -> None:
+def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path):
     texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
     table, records, plain = (tmp_path / f"c.{kind}" for kind in ("parquet", "jsonl", "txt"))
     pq.write_table(pa.table({"text": texts}), table)
@@ -350,7 +347,7 @@ def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path: Path) -> N
     assert {row["text"] for row in result["raw"]} == {" Windows  ends ", "Unix ends"}
 
 
-def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> None:
+def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path):
     path = lines(tmp_path / "c.txt", "a b c", "d e f", "A  b c", "a b c", "")
     once = run(tmp_path / "once", [path], "text")
     assert sorted(row["text"] for row in once["documents"]) == ["a b c", "d e f"]
@@ -360,7 +357,7 @@ def test_duplicates_are_kept_once_and_counted_unless_wanted(tmp_path: Path) -> N
     assert Counter(row["text"] for row in every["documents"]) == {"a b c": 3, "d e f": 1}
 
 
-def test_token_limits_are_inclusive(tmp_path: Path) -> None:
+def test_token_limits_are_inclusive(tmp_path):
     path = lines(tmp_path / "c.txt", "a", "a b", "a b c", "a b c d")
     limits = {"minimum_tokens": 2, "maximum_tokens": 3}
     result = run(tmp_path, [path], "text", documents=limits)
@@ -369,7 +366,7 @@ def test_token_limits_are_inclusive(tmp_path: Path) -> None:
     assert reasons == {"shorter than minimum_tokens": 1, "longer than maximum_tokens": 1}
 
 
-def test_files_may_give_the_splits(tmp_path: Path) -> None:
+def test_files_may_give_the_splits(tmp_path):
     paths = {name: [lines(tmp_path / name, f"the {name} text")] for name in ("test", "train")}
     result = run(tmp_path, paths, "text")
     assert result["report"]["split"]["unit"] == "given"
@@ -379,9 +376,8 @@ def test_files_may_give_the_splits(tmp_path: Path) -> None:
     }
 
 
-def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes("schön\n".encode("latin-1"))
+def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path):
+    path = put(tmp_path / "latin.txt", "schön\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"latin\.txt: line 1: not UTF-8"):
         run(tmp_path / "out", [str(path)], "text")
     with pytest.raises(InputError, match=r"no document is left of this corpus \(1 not UTF-8\)"):
@@ -424,7 +420,7 @@ SOURCE = {"format": "text", "paths": ["x"]}
         ),
     ],
 )
-def test_wrong_options_name_their_key(config: dict, message: str) -> None:
+def test_wrong_options_name_their_key(config, message):
     with pytest.raises(InputError, match=message):
         ExtractionOptions.from_config(config)
 
@@ -432,14 +428,14 @@ def test_wrong_options_name_their_key(config: dict, message: str) -> None:
 # ---- the command ----
 
 
-def command(folder: Path, config: object, *more: str) -> subprocess.CompletedProcess[str]:
+def command(folder, config, *more):
     flags = [f"--{name.replace('_', '-')}={folder / name}.parquet" for name in TABLES]
     line = [sys.executable, "-m", "scripts.extract_corpus", f"--config={json.dumps(config)}"]
     rest = ["--seed=1", "--workers=1", f"--report={folder / 'extraction.json'}", *flags, *more]
     return subprocess.run([*line, *rest], capture_output=True, text=True, cwd=ROOT, check=False)
 
 
-def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
+def test_the_command_writes_all_files_with_a_run_record(tmp_path):
     path = lines(tmp_path / "c.txt", "One document.", "Another document.")
     config = {"source": {"format": "text", "paths": ["elsewhere.txt"]}}
     done = command(tmp_path, config, "--paths", path)
@@ -449,8 +445,185 @@ def test_the_command_writes_all_files_with_a_run_record(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "extraction.json").read_text())["sources"] == [path]
 
 
-def test_the_command_ends_with_one_line_on_bad_input(tmp_path: Path) -> None:
+def test_the_command_ends_with_one_line_on_bad_input(tmp_path):
     done = command(tmp_path, {"source": {"format": "text", "paths": ["/nowhere.txt"]}})
     assert done.returncode == 1
     assert "error: /nowhere.txt: no such file" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+TITLES = [f"Page {number}" for number in range(20_000)]
+
+
+def test_hash_is_blake2_as_a_fraction():
+    digest = hashlib.blake2b("Zürich".encode(), digest_size=8).hexdigest()
+    assert hash_uniform("Zürich") == pytest.approx(int(digest, 16) / 16**16, abs=2**-53)
+
+
+def test_shares_are_met_within_four_standard_errors():
+    # by document, of one page too; by page, whatever its text is; without titles
+    chosen = SplitOptions("document", 0.7, 0.1, 0.2).choose
+    by_page = SplitOptions("page", 0.7, 0.1, 0.2).choose
+    texts = TITLES
+    for splits in (
+        [chosen("Page", text) for text in texts],
+        [chosen(title, "text") for title in TITLES],
+        [by_page(title, "text") for title in TITLES],
+        [by_page("", text) for text in texts],
+    ):
+        check_shares(splits)
+
+
+def check_shares(chosen):
+    for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
+        error = math.sqrt(share * (1 - share) / len(TITLES))
+        assert abs(chosen.count(split) / len(TITLES) - share) < 4 * error
+
+
+def test_a_page_is_in_one_split_by_title_alone():
+    options = SplitOptions("page")
+    for title in TITLES[:50]:
+        assert len({options.choose(title, text) for text in TITLES[:20]}) == 1
+
+
+def test_by_document_title_and_text_both_decide_and_their_border_counts():
+    options = SplitOptions("document", 0.5, 0.0, 0.5)
+
+    def agreement(pairs):
+        return sum(options.choose(*a) == options.choose(*b) for a, b in pairs) / len(pairs)
+
+    numbers = range(10_000)
+    error = 4 * math.sqrt(0.25 / len(numbers))
+    other_title = [((f"A{n}", "x"), (f"B{n}", "x")) for n in numbers]
+    other_border = [((f"A{n}", "b c"), (f"A{n}b", " c")) for n in numbers]
+    assert agreement(other_title) == pytest.approx(0.5, abs=error)
+    assert agreement(other_border) == pytest.approx(0.5, abs=error)
+    assert agreement([(one, one) for one, _ in other_title]) == 1
+    # a document without a title: the same in either unit
+    untitled = [("", f"text {n}") for n in numbers]
+    by_page = SplitOptions("page", 0.5, 0.0, 0.5)
+    assert all(options.choose(*one) == by_page.choose(*one) for one in untitled)
+
+
+def test_an_empty_share_gets_nothing():
+    # 0.7 + 0.3 - 1 may be off by a rounding: nothing may fall behind the last split
+    shares = SplitOptions("page", 0.7, 0.3, 0.0)
+    assert {shares.choose(title, "") for title in TITLES} == {"train", "valid"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"train": 0.5, "valid": 0.1, "test": 0.1}, "sum to 0.7"),
+        ({"train": 1.5, "valid": -0.5, "test": 0.0}, "train: is 1.5"),
+        ({"train": 0.9, "valid": 0.1, "tset": 0.0}, r"split\.tset: unknown key"),
+        ({"unit": "paragraph"}, r"split\.unit: is 'paragraph', expected one of 'document', 'page'"),
+        ({"train": "most", "valid": 0.1, "test": 0.0}, r"split\.train"),
+    ],
+)
+def test_wrong_shares_are_errors(values, message):
+    with pytest.raises(InputError, match=message):
+        parse_options(SplitOptions, values, "split")
+
+
+# ---- splits of whole corpora ----
+
+
+def chapters(count, *shared):
+    """Return pages of three paragraphs of their own, and those that all pages have."""
+    own = ([f"Line {k} of it is {n}." for k in range(3)] for n in range(count))
+    return [page_xml(f"Page {n}", "\n\n".join([*lines, *shared])) for n, lines in enumerate(own)]
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_a_bigger_dump_keeps_splits_and_order(unit, tmp_path):
+    small = write_dump(tmp_path / "s.xml", *chapters(80))
+    big = write_dump(tmp_path / "b.xml", *reversed(chapters(200)))
+    options = {"split": {"unit": unit}}
+    found = run(tmp_path / "s", [str(small)], **options)
+    kept = found["documents"]
+    assert found["report"]["split"]["unit"] == unit
+    names = {row["title"] for row in kept}
+    bigger = run(tmp_path / "b", [str(big)], **options)["documents"]
+    again = [row for row in bigger if row["title"] in names]
+    pages_and_splits = {(row["title"], row["split"]) for row in kept}
+    assert (len(pages_and_splits) == len(names)) == (unit == "page")
+    drop = {"doc_id"}
+    assert [{k: v for k, v in row.items() if k not in drop} for row in again] == [
+        {k: v for k, v in row.items() if k not in drop} for row in kept
+    ]
+    assert {row["split"] for row in kept} == {"train", "valid", "test"}
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_cleaning_does_not_decide_the_split(unit, tmp_path):
+    dump = write_dump(tmp_path / "d.xml", *chapters(40))
+    splits = []
+    for name, steps in (("a", {}), ("b", {"lower_case": False, "tokenizer": "none"})):
+        result = run(tmp_path / name, [str(dump)], preprocessing=steps, split={"unit": unit})
+        raw = {row["doc_id"]: row["text"] for row in result["raw"]}
+        splits.append({(d["title"], raw[d["doc_id"]]): d["split"] for d in result["documents"]})
+    assert splits[0] == splits[1]
+    assert len(set(splits[0].values())) == 3
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+def test_a_text_of_the_test_split_is_not_in_train_or_is_counted(unit, tmp_path):
+    # forty pages share a paragraph, and every second page is there twice
+    forty = chapters(40, "One for all.")
+    dump = write_dump(tmp_path / "d.xml", *forty, *forty[::2])
+    shares, both = {"unit": unit, "train": 0.5, "valid": 0.2, "test": 0.3}, {}
+    for deduplicate in (True, False):
+        folder, options = tmp_path / str(deduplicate), {"deduplicate": deduplicate}
+        result = run(folder, [str(dump)], documents=options, split=shares)
+        rows = result["documents"]
+        train = [row["text"] for row in rows if row["split"] == "train"]
+        both[deduplicate] = {
+            split: sum(row["text"] in train for row in rows if row["split"] == split)
+            for split in ("valid", "test")
+        }
+        assert result["report"]["split"]["also_in_train"] == both[deduplicate]
+        if not deduplicate:  # the same title and text are in one split, wherever they stand
+            raw = {row["doc_id"]: row["text"] for row in result["raw"]}
+            placed = {(row["title"], raw[row["doc_id"]], row["split"]) for row in rows}
+            assert len(placed) == 40 * 4
+            assert len(rows) == 60 * 4
+    assert both[True] == {"valid": 0, "test": 0}
+    assert min(both[False].values()) > 0
+
+
+def annotated_file(kind, path):
+    """Write 60 documents of two words; of twelve titles where the format has titles."""
+    documents = {
+        "penn": lambda n: f"(S (NN Zoë) (NN W{n}))",
+        "conll": lambda n: (
+            f"#begin document (t{n % 12}); part {n // 12:03}\n"
+            f"t 0 0 Zoë NN * - - - - * -\nt 0 1 W{n} NN * - - - - * -\n\n#end document"
+        ),
+        "linked-wikitext": lambda n: json.dumps(
+            {"title": f"t{n % 12}", "tokens": ["Zoë", f"W{n}"], "annotations": []}
+        ),
+    }[kind]
+    return lines(path, *map(documents, range(60)))
+
+
+@pytest.mark.parametrize("unit", ["document", "page"])
+@pytest.mark.parametrize("kind", ["penn", "conll", "linked-wikitext"])
+def test_annotated_documents_are_split_by_either_unit(kind, unit, tmp_path):
+    path = annotated_file(kind, tmp_path / "corpus")
+    source = {"format": kind, "paths": [path]} | ({"document": "tree"} if kind == "penn" else {})
+    config = {"source": source, "split": {"unit": unit, "train": 0.4, "valid": 0.3, "test": 0.3}}
+    options = ExtractionOptions.from_config(config)
+    report = extract(options, outputs(tmp_path / "out"), RECORD, seed=1, workers=1)
+    names = ("documents", "raw")
+    documents, raw = (pq.read_table(tmp_path / f"out/{name}.parquet").to_pylist() for name in names)
+    assert report["split"]["unit"] == unit
+    assert {row["text"] for row in documents} == {f"zoe w{n}" for n in range(60)}
+    for before, after in zip(raw, documents, strict=True):
+        assert before["doc_id"] == after["doc_id"]
+        assert before["text"] == after["text"].replace("zoe w", "Zoë W")
+        assert after["split"] == options.split.choose(after["title"], before["text"])
+    titles = {row["title"] for row in documents}
+    pairs = {(row["title"], row["split"]) for row in documents}
+    assert {row["split"] for row in documents} == {"train", "valid", "test"}
+    assert (len(pairs) == len(titles)) == (unit == "page" or kind == "penn")

@@ -38,9 +38,9 @@ from beyond_perplexity.models.families import (
 )
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.latent import LatentModel, Proposal, UnnormalizedModel
-from beyond_perplexity.models.optimal import OptimalProposal
 from beyond_perplexity.models.registry import check_finite, load_any, load_model, save_model
 from beyond_perplexity.models.trigram import Trigram, TrigramOptions
+from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.planning.latent_checks import REQUIREMENTS, describe_annotation
 from beyond_perplexity.storage.provenance import content_hash
 from beyond_perplexity.training.options import TrainingOptions

@@ -143,9 +143,7 @@ def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed
         ("run --configfile c.yaml", OF_WORKFLOW, "workflow"),
     ],
 )
-def test_what_lacks_an_extra_names_it(
-    command: str, lacking: str, extra: str, installed: Installed
-) -> None:
+def test_what_lacks_an_extra_names_it(command, lacking, extra, installed) -> None:
     (installed.outside / "words.txt").write_text(VECTORS)
     (installed.outside / "p.tsv").write_text("a\tb\nthe cat\tsat on mat\n")
     status, said, error = installed.call("beyond-perplexity", *command.split(), lacking=lacking)

@@ -1,20 +1,21 @@
-"""KGLM and its proposals: probabilities, samples, beams, training.
+"""KGLM and its proposals: probabilities, samples, training; the optimal one; unknown words.
 
 Oracles: enumeration of all latents of short documents over a graph with a parallel edge, a
 self-loop and an entity without edges; an unbatched implementation (`kglm_reference`) with the same
-weights; the laws of probability; frequencies of samples.
+weights; the laws of probability; frequencies of samples; the definition of the optimal proposal
+where no estimate enters it; particle filters, whose mean is p(x). What all families share is in
+`test_latent_families`.
 """
 
 from __future__ import annotations
 
-import collections
+import argparse
 import itertools
 import math
 
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from beyond_perplexity.corpus.latent_instances import (
     LATENTS,
@@ -24,25 +25,40 @@ from beyond_perplexity.corpus.latent_instances import (
     InstanceStore,
     WholeInstances,
 )
+from beyond_perplexity.importance.draw_files import WeightLabels
+from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
+from beyond_perplexity.importance.reduction import estimates_table, reduce_files
+from beyond_perplexity.importance.sample_draws import search, weigh
+from beyond_perplexity.importance.ways_to_draw import (
+    BeamOptions,
+    ReductionOptions,
+    SMCOptions,
+    WeightOptions,
+)
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.latents import kglm_simulation as simulation
+from beyond_perplexity.models.latents import kglm_lookahead as lookahead
+from beyond_perplexity.models.latents import kglm_steps as simulation
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     RELATED,
     SPELLINGS,
     KnowledgeGraph,
-    Spellings,
     encode_latents,
     pack_strings,
 )
+from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_steps import advance_links
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
+from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
+from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import repeatable_sums, train
 from beyond_perplexity.training.options import TrainingOptions
-from beyond_perplexity.vocabulary import EOS, UNK, ClosedVocabulary
+from beyond_perplexity.vocabulary import UNK
 from tests.unit import kglm_reference as reference
 from tests.unit.threads import set_threads
 
@@ -255,41 +271,6 @@ def end_log_prob(model, document, codes):
     return kinds[0] + reference.word_log_prob(model, vectors[-1][0], None, 1)
 
 
-def test_weights_average_to_the_probability_of_the_words():
-    model, proposal = make().double(), make(KGLMTagger, seed=3).double()
-    document = [4, 3, 2]
-    codes = torch.tensor(reference.enumerate_codes(model, 3))
-    batch, owner = batch_of(document), torch.zeros(len(codes), dtype=torch.int64)
-    log_p = model.log_joint(batch, owner, codes)
-    log_q = proposal.log_prob(batch, owner, codes, TEMPERATURES)
-    means = (log_q + (log_p[:, None] - log_q)).logsumexp(0)
-    torch.testing.assert_close(means, log_p.logsumexp(0).expand(6))
-
-
-@pytest.mark.parametrize(("context", "temperature"), [("peeking", 0.5), ("bidirectional", 2.0)])
-def test_samples_have_the_frequencies_of_the_proposal(context, temperature):
-    proposal = make(KGLMTagger, context=context, seed=4).double()
-    count = 20_000
-    batch, owner = batch_of([4, 2, 3], [3, 4]), torch.arange(2).repeat_interleave(count)
-    uniforms = torch.from_numpy(np.random.default_rng(5).random((2 * count, proposal.draws(batch))))
-    codes = proposal.sample(batch, owner, uniforms, temperature)
-    assert (codes[count:, 2] == -1).all()
-    assert torch.equal(codes, proposal.sample(batch, owner, uniforms, temperature))
-    for number, length in ((0, 3), (1, 2)):
-        listed = torch.tensor(reference.enumerate_codes(proposal, length))
-        own = torch.full((len(listed),), number)
-        expected = count * proposal.log_prob(batch, own, listed, [temperature])[:, 0].exp()
-        place = {tuple(z): i for i, z in enumerate(listed.tolist())}
-        found = np.zeros(len(listed))
-        for z in codes[owner == number][:, :length].tolist():
-            found[place[tuple(z)]] += 1
-        common = (expected > 5).numpy()
-        observed = [*found[common], found[~common].sum()]
-        wanted = [*expected.numpy()[common], expected.numpy()[~common].sum()]
-        kept = len(wanted) - (wanted[-1] == 0)
-        assert stats.chisquare(observed[:kept], wanted[:kept]).pvalue > 0.001
-
-
 def larger(seed=0, count=40, length=60):
     """Make modules of realistic shapes and documents over them."""
     draw = np.random.default_rng(seed)
@@ -300,41 +281,6 @@ def larger(seed=0, count=40, length=60):
     proposal = make(KGLMTagger, graph, 300, seed + 1, embedding_size=16)
     documents = [draw.integers(2, 300, n).tolist() for n in (length, 35, 1)]
     return model, proposal, documents
-
-
-def test_rows_do_not_depend_on_their_neighbours():
-    model, proposal, documents = larger()
-    batch, owner = batch_of(*documents), torch.arange(3).repeat(64)
-    uniforms = torch.from_numpy(np.random.default_rng(1).random((192, proposal.draws(batch))))
-    whole = {}
-    for cut in (192, 64, 16):
-        fresh = batch_of(*documents)
-        parts = []
-        for start in range(0, 192, cut):
-            rows = slice(start, start + cut)
-            codes = proposal.sample(fresh, owner[rows], uniforms[rows], 1.1)
-            log_p = model.log_joint(fresh, owner[rows], codes)
-            log_q = proposal.log_prob(fresh, owner[rows], codes, TEMPERATURES)
-            parts.append((codes, log_p, log_q))
-        whole[cut] = [torch.cat(column) for column in zip(*parts, strict=True)]
-        for first, second in zip(whole[192], whole[cut], strict=True):
-            assert torch.equal(first, second)
-    codes, log_p, log_q = whole[192]
-    assert log_p.dtype == log_q.dtype == torch.float64
-    assert torch.isfinite(log_p).all()
-    assert torch.isfinite(log_q).all()
-    assert {0, 1} < set(codes.unique().tolist())
-    # Alone, without the filling that the longer documents of a batch bring.
-    for number, document in enumerate(documents):
-        alone, mine = batch_of(document), owner == number
-        zeros, length = torch.zeros(64, dtype=torch.int64), len(document)
-        again = proposal.sample(alone, zeros, uniforms[mine][:, : 3 * length], 1.1)
-        assert torch.equal(again, codes[mine][:, :length])
-        # The terms are the same; sums over longer rows of float64 round otherwise.
-        other = model.log_joint(alone, zeros, again)
-        torch.testing.assert_close(other, log_p[mine], atol=1e-11, rtol=0)
-        other = proposal.log_prob(alone, zeros, again, TEMPERATURES)
-        torch.testing.assert_close(other, log_q[mine], atol=1e-11, rtol=0)
 
 
 @torch.no_grad()
@@ -392,30 +338,6 @@ def test_long_samples_score_as_in_the_plain_implementation():
         assert p == pytest.approx(plain_joint(model, document, z), abs=1e-8)
         expected = [reference.log_prob(proposal, document, z, t) for t in (0.5, 2.0)]
         assert q == pytest.approx(expected, abs=1e-8)
-
-
-def test_beam_is_distinct_and_in_the_end_complete():
-    model, proposal = make().double(), make(KGLMTagger, context="bidirectional").double()
-    batch = batch_of([3, 4, 2], [4])
-    listed = torch.tensor(reference.enumerate_codes(proposal, 3))
-    owner = torch.zeros(len(listed), dtype=torch.int64)
-    log_q = proposal.log_prob(batch, owner, listed, [1.0])[:, 0]
-    mass = []
-    for size in (1, 2, 5, 20, len(listed) + 3):
-        found = proposal.beam(batch, size)
-        assert found.shape == (2, size, 3)
-        rows = found[0][found[0, :, 0] >= 0]
-        assert len(rows.unique(dim=0)) == len(rows) == min(size, len(listed))
-        scores = proposal.log_prob(batch, owner[: len(rows)], rows, [1.0])[:, 0]
-        assert torch.equal(scores, scores.sort(descending=True).values)
-        mass.append(float(model.log_joint(batch, owner[: len(rows)], rows).logsumexp(0)))
-    assert mass == sorted(mass)
-    assert mass[-1] == pytest.approx(float(model.log_joint(batch, owner, listed).logsumexp(0)))
-    torch.testing.assert_close(scores, log_q.sort(descending=True).values)
-    assert (found[1, 5:] == -1).all()
-    assert (found[1, :5, 1:] == -1).all()
-    heated = proposal.beam(batch, 7, temperature=5.0)[0]
-    assert proposal.log_prob(batch, owner[:7], heated, [5.0]).isfinite().all()
 
 
 def annotated_batch(model, seed=6):
@@ -519,7 +441,7 @@ def test_training_on_two_threads_repeats_itself(tmp_path):
     for name in ("first", "second"):
         module = larger()[0]
         with set_threads(2):
-            fit(module, annotated_batch(module), tmp_path / name, maximum_epochs=2)
+            fit(module, annotated_batch(module)[:24], tmp_path / name, maximum_steps=4)
         trained.append(module.state_dict())
     for key, values in trained[0].items():
         assert torch.equal(values, trained[1][key]), key
@@ -598,65 +520,6 @@ def test_latents_are_described():
     assert described[1]["relation"] == f"r{max(edges, key=lambda edge: edge[3])[1]}"
 
 
-@pytest.fixture(scope="module")
-def simulated():
-    """Draw documents of at most 2 words from a tiny model."""
-    model, vocabulary = make(seed=1, size=5).double(), ClosedVocabulary(["w3", "w4"], 3)
-    model.word_ids[:] = torch.tensor([i if i < 5 else UNK for i in range(ALIAS_WORDS)])
-    with torch.no_grad():
-        model.bias[EOS] += 4.0  # so that many texts are short
-    return model, vocabulary, model.simulate(3, "test", range(20_000), 2, vocabulary)
-
-
-def test_simulated_documents_have_their_probabilities(simulated):
-    """Oracle: the plain implementation, over all documents of up to 2 words with all latents.
-
-    Of the 3 unknown types aliases have 300 and 301; the third is written ``<unk>``.
-    """
-    model, _, drawn = simulated
-    counts = collections.Counter(
-        (tuple(one.words), tuple(one.latents.tolist())) for one in drawn if not one.truncated
-    )
-    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
-    expected, found, rest = [], [], 1.0
-    for length in range(3):
-        codes = reference.enumerate_codes(model, length)
-        for words, z in itertools.product(itertools.product(names, repeat=length), codes):
-            probability = math.exp(plain_joint(model, words, z, unknown_types=3))
-            if probability * len(drawn) > 5:
-                expected.append(probability * len(drawn))
-                found.append(counts[tuple(names[w] for w in words), tuple(z)])
-                rest -= probability
-    expected.append(rest * len(drawn))
-    found.append(len(drawn) - sum(found))
-    assert any("w300" in key[0] for key in counts)
-    assert len(found) > 40
-    assert stats.chisquare(found, expected).pvalue > 0.001
-
-
-def test_simulated_documents_depend_on_their_own_number_and_are_what_instances_give(simulated):
-    model, vocabulary, drawn = simulated
-    again = model.simulate(3, "test", range(70, 75), 2, vocabulary)
-    for one, other in zip(again, drawn[70:75], strict=True):
-        assert one.words == other.words
-        assert torch.equal(one.latents, other.latents)
-    longer = model.simulate(3, "test", range(70, 80), 9, vocabulary)
-    for one, other in zip(longer, drawn[70:80], strict=True):
-        assert one.words[: len(other.words)] == other.words
-        assert one.truncated <= other.truncated
-    spellings = Spellings(model.graph)
-    for one in drawn[:300]:
-        arrays = one.instance.arrays
-        assert arrays[TOKENS].tolist() == vocabulary.encode([" ".join(one.words)])[0].tolist()
-        assert arrays[SPELLINGS].tolist() == spellings.of(one.words, -1).tolist()
-        assert arrays[LATENTS].tolist() == one.latents.tolist()
-        assert len(one.words) <= 2
-    assert {one.truncated for one in drawn} == {False, True}
-    batch = InstanceBatch.of([one.instance for one in drawn[:300] if one.words])
-    rows = model.annotated(batch)
-    assert torch.isfinite(model.log_joint(batch, torch.arange(len(batch)), rows)).all()
-
-
 def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
     """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
     model = make(layers=2, seed=2).double()
@@ -664,3 +527,245 @@ def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
     read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])
     steps = torch.cat([reader.read(column) for column in read.T], 1)
     torch.testing.assert_close(steps, model.encoder(model.embedding(read))[0])
+
+
+DOCUMENTS = ([3, 4, 2], [300, 301, 302], [4, 3, 4])
+
+
+def enumerated(model, document):
+    """Return all latents of a document and log p of each with it."""
+    codes = torch.tensor(reference.enumerate_codes(model, len(document)))
+    owner = torch.zeros(len(codes), dtype=torch.int64)
+    return codes, model.log_joint(batch_of(document), owner, codes)
+
+
+@pytest.mark.parametrize("edges", [EDGES, []])
+@pytest.mark.parametrize("candidates", [64, 1])
+def test_it_sums_to_one_and_misses_no_latent(edges, candidates, monkeypatch):
+    monkeypatch.setattr(lookahead, "CANDIDATES", candidates)
+    model = make(graph=make_graph(edges)).double()
+    proposal = OptimalLinks(model)
+    every = torch.tensor(list(itertools.product(range(10), repeat=3)))
+    batch, owner = batch_of(*DOCUMENTS), torch.zeros(len(every), dtype=torch.int64)
+    for number in range(3):
+        log_q = proposal.log_prob(batch, owner + number, every, TEMPERATURES)
+        torch.testing.assert_close(log_q.exp().sum(0), torch.ones(6, dtype=torch.float64))
+        log_p = model.log_joint(batch, owner + number, every)
+        assert torch.equal(log_q > -math.inf, (log_p > -math.inf)[:, None].expand(-1, 6))
+
+
+def test_without_related_entities_the_look_ahead_is_the_probability_of_the_rest_of_the_text():
+    # No edges, every entity has every word: the messages leave nothing out, and so the proposal is
+    # the posterior of the whole text.
+    aliases = {entity: [[3, 4, 300]] for entity in range(4)}
+    model = make(graph=make_graph([]), held_aliases=aliases).double()
+    proposal = OptimalLinks(model)
+    document = [3, 300, 4]
+    codes, log_p = enumerated(model, document)
+    owner = torch.zeros(len(codes), dtype=torch.int64)
+    log_q = proposal.log_prob(batch_of(document), owner, codes, [1.0])[:, 0]
+    torch.testing.assert_close(log_p - log_q, log_p.logsumexp(0).expand(len(codes)))
+
+
+def test_without_any_alias_every_latent_is_estimated():
+    graph = make_graph()
+    bare = KnowledgeGraph.of(dict(graph.named_buffers()), graph.cutoff)
+    torch.manual_seed(0)
+    model = KGLM(5, {"embedding_size": 6, "hidden_size": 7}, bare.sizes).eval().double()
+    model.graph.load_state_dict(bare.state_dict())
+    proposal, document = OptimalLinks(model), [302, 2]
+    listed = torch.tensor(reference.enumerate_codes(model, 2))
+    owner = torch.zeros(len(listed), dtype=torch.int64)
+    log_q = proposal.log_prob(batch_of(document), owner, listed, TEMPERATURES)
+    torch.testing.assert_close(log_q.exp().sum(0), torch.ones(6, dtype=torch.float64))
+    uniforms = torch.rand(64, 4, dtype=torch.float64)
+    drawn = proposal.sample(batch_of(document), torch.zeros(64, dtype=torch.int64), uniforms, 1.0)
+    assert torch.isfinite(model.log_joint(batch_of(document), owner[:1].expand(64), drawn)).all()
+
+
+def test_a_mention_that_an_alias_goes_on_with_is_expected():
+    # The same first word; with the look-ahead it is taken for a mention more often where the second
+    # word of the alias follows. Without aliases both texts are alike: 300 and 302 are unknown.
+    shares = {}
+    for aliases in ({0: [[3, 300]]}, {}):
+        model = make(held_aliases=aliases, graph=make_graph([])).double()
+        proposal = OptimalLinks(model)
+        for word in (300, 302):
+            batch, first = batch_of([3, word]), torch.zeros(1, dtype=torch.int64)
+            state = proposal.start(batch, first)
+            shares[bool(aliases), word] = proposal.follow(state, 0, first + NEW, 1.0)[0].item()
+    assert shares[True, 300] > shares[True, 302] + 0.01
+    assert shares[False, 300] == shares[False, 302]
+
+
+def test_a_mention_that_begins_with_a_common_word_is_looked_at(monkeypatch):
+    """Oracle: the aliases; of the two that have the first word, one goes on with the second."""
+    monkeypatch.setattr(lookahead, "CANDIDATES", 1)
+    for second in (0, 1):
+        model = make(held_aliases={1 - second: [[3]], second: [[3, 4, 300]]}).double()
+        proposal, batch = OptimalLinks(model), batch_of([3, 4, 300], [3])
+        ahead = proposal.start(batch, torch.zeros(1, dtype=torch.int64)).ahead
+        flat = batch.cache[model.embedding].streams.positions
+        places, entities = ahead.keys // 4, ahead.keys % 4
+        found = set(zip(places.tolist(), entities.tolist(), strict=True))
+        assert {(0, second), (1, second), (2, second)} <= found
+        assert len({(place, entity) for place, entity in found if place == flat}) == 1
+
+
+LOOPS = [(entity, 2, entity) for entity in range(4)]
+
+
+def foreseen(document, cutoff=2):
+    """Give a model whose entities are all related to themselves, and particles after a mention."""
+    aliases = {entity: [[300 + entity]] for entity in range(2)}
+    model = make(graph=make_graph(LOOPS, cutoff=cutoff), held_aliases=aliases).double()
+    proposal, batch = OptimalLinks(model), batch_of(document)
+    state = proposal.start(batch, torch.zeros(2, dtype=torch.int64))
+    codes = torch.tensor(
+        [NEW, NEW + 2]
+    )  # entity 0, which has the word 300; entity 1, which has not
+    return proposal, proposal.follow(state, 0, codes, 1.0)[1]
+
+
+def test_a_recent_entity_promises_that_it_is_mentioned_again():
+    """Oracle: which words its alias has, and for how many words it is recent."""
+    promises = {}
+    for words in ([3, 4, 300], [3, 4, 4], [3, 4, 4, 300]):
+        proposal, state = foreseen(words)
+        _, state = proposal.follow(state, 1, torch.zeros(2, dtype=torch.int64), 1.0)
+        promises[tuple(words)] = proposal._list(state, 2, 1.0).promise.tolist()
+        state = foreseen(words)[1]
+        promises[(*words, "before")] = proposal._list(state, 1, 1.0).promise.tolist()
+    assert all(first == 0 for found in promises.values() for first in found[1:])
+    assert promises[3, 4, 300, "before"][0] > 0.01  # 300 is 2 words after the mention
+    assert promises[3, 4, 300][0] == 0  # and now chosen, so that nothing is left
+    for missing in ((3, 4, 4), (3, 4, 4, 300)):  # never said, and 3 words after the mention
+        assert promises[missing][0] == promises[(*missing, "before")][0] == 0
+
+
+@pytest.mark.parametrize("seed", [0, 2, 6])
+def test_an_entity_that_is_mentioned_again_is_expected_from_its_first_mention(seed, monkeypatch):
+    """Oracle: the posterior, by enumeration.
+
+    All but one of the entities can say the first word, one of them the last one too; new ones are
+    improbable, as where there are many. A word that the vocabulary lacks is hardly generated.
+    """
+    aliases = {entity: [[300], [301]][: 1 + (entity == 0)] for entity in range(4)}
+    loops = [(entity, 2, entity) for entity in range(5)]
+    model = make(graph=make_graph(loops, 5), held_aliases=aliases, seed=seed).double()
+    with torch.no_grad():
+        model.graph.entities.mul_(0.1)
+        model.heads.entity_bias[4] += 8
+        model.bias[UNK] -= 8
+    document, found = [300, 4, 301], {}
+    codes, log_p = enumerated(model, document)
+    posterior = log_p.softmax(0)
+    truth = float(posterior[codes[:, 0] == NEW].sum().log())
+    for parents in (lookahead.RECENT_PARENTS, 1e12):
+        monkeypatch.setattr(lookahead, "RECENT_PARENTS", parents)
+        proposal, batch = OptimalLinks(model), batch_of(document)
+        owner = torch.zeros(len(codes), dtype=torch.int64)
+        log_q = proposal.log_prob(batch, owner, codes, [1.0])[:, 0]
+        share = log_q.exp()[codes[:, 0] == NEW].sum().log()
+        effective = 1 / float((posterior * (posterior.log() - log_q).exp()).sum())
+        found[parents] = abs(float(share) - truth), effective
+    (error, effective), (plain_error, plain_effective) = found.values()
+    assert error < 0.2
+    assert plain_error > 1
+    assert effective > 0.75 > 3 * plain_effective / 2
+
+
+@pytest.mark.parametrize("candidates", [64, 1])
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_particle_filters_are_unbiased_with_any_promise(document, candidates, monkeypatch):
+    """Oracle: the sum over all latents; 2 particles, resampled at every word, 20,000 filters."""
+    monkeypatch.setattr(lookahead, "CANDIDATES", candidates)
+    model = make(seed=2).double()
+    proposal = OptimalLinks(model)
+    truth = float(enumerated(model, document)[1].logsumexp(0))
+    batch, filters = batch_of(document), 20_000
+    numbers = np.random.default_rng(7).random((filters, 3, proposal.draws(batch)))
+    found = smc_log_prob(
+        FilterSetting(model, proposal, batch, 2, threshold=1.1),
+        torch.from_numpy(numbers),
+        torch.zeros(filters, dtype=torch.int64),
+    )
+    ratios = (found.log_prob - truth).exp().numpy()
+    assert abs(ratios.mean() - 1) < 4 * ratios.std() / filters**0.5
+    assert ratios.std() < 3
+
+
+NUMBERED = {3: [4, 300], 8: [301, 3], 9: [302, 300]}
+TYPES = 40
+
+
+def draw_files(folder, pair, samples):
+    """Write draws of every kind of the documents; return the flags that name them."""
+    data = [instance_of(number, words) for number, words in NUMBERED.items()]
+    smc = SMCOptions(particles=20, runs=4)
+    drawn = {
+        "weights": (LOG_WEIGHTS, weigh(pair, data, WeightOptions(1.0), range(samples)), 1.0),
+        "beams": (BEAMS, search(pair, data, BeamOptions((500,))), None),
+        "smc": (SMC, run_smc(pair, data, smc, range(4)), 1.0),
+    }
+    paths = {}
+    for kind, (schema, parts, temperature) in drawn.items():
+        held = list(parts)
+        columns = {name: np.concatenate([part[name] for part in held]) for name in held[0]}
+        labels = WeightLabels("kglm", "q", temperature, "words", TYPES).in_record({})
+        paths[kind] = [folder / f"{kind}.parquet"]
+        write_shard(
+            paths[kind][0], with_columns(schema, penalized_columns(schema)), columns, labels
+        )
+    return argparse.Namespace(**paths, log_q=[], posterior=[], bidirectional=[], seed=1)
+
+
+@torch.no_grad()
+def exact(model, unknown_types):
+    """Return Σ_n log p(x_n) by the plain implementation."""
+    total = 0.0
+    for words in NUMBERED.values():
+        every = [
+            plain_joint(model, words, z, unknown_types=unknown_types)
+            for z in reference.enumerate_codes(model, len(words))
+        ]
+        total += float(np.logaddexp.reduce(every))
+    return total
+
+
+@pytest.mark.parametrize("kind", [KGLMTagger, OptimalLinks])
+def test_every_estimate_of_the_penalized_perplexity_is_of_the_penalized_model(kind, tmp_path):
+    model = make(seed=2).double()
+    proposal = make(KGLMTagger, seed=3).double() if kind is KGLMTagger else OptimalLinks(model)
+    pair = Pair(model, proposal, 5, "kglm/q", TYPES)
+    given = draw_files(tmp_path, pair, 3000)
+    options = ReductionOptions(subsets=2, bootstrap=20, replicate_samples=10)
+    table = estimates_table(reduce_files(given, WeightLabels(), options)).to_pylist()
+    tokens = sum(len(words) + 1 for words in NUMBERED.values())
+    for measure, types in (("perplexity", 1), ("unknown_penalized_perplexity", TYPES)):
+        truth = math.exp(-exact(model, types) / tokens)
+        rows = [r for r in table if r["measure"] == measure and r["aggregation"] == "instance"]
+        found = {row["method"]: row["value"] for row in rows if row["value"] is not None}
+        assert found["beam"] == pytest.approx(truth)  # of all latents
+        assert found["importance_sampling"] == pytest.approx(truth, rel=0.05)
+        assert found["smc"] == pytest.approx(truth, rel=0.1)
+    values = {r["measure"]: r["value"] for r in table if r["method"] == "beam"}
+    ratio = values["unknown_penalized_perplexity"] / values["perplexity"]
+    assert ratio < TYPES ** (4 / tokens) - 1e-3, "four unknown words, some of them copied"
+    ess = {r["measure"]: r["ess_min"] for r in table if r["method"] == "smc"}
+    for measure, one in (("perplexity", pair), ("unknown_penalized_perplexity", pair.penalized())):
+        data = [instance_of(number, words) for number, words in NUMBERED.items()]
+        runs = list(run_smc(one, data, SMCOptions(particles=20, runs=4), range(4)))
+        assert ess[measure] == min(columns["ess_min"].min() for columns in runs)
+    assert len(set(ess.values())) == 2
+
+
+def test_a_pair_without_a_count_of_unknown_types_has_no_penalty():
+    model = make().double()
+    pair = Pair(model, OptimalLinks(model), 5, "kglm/q")
+    assert pair.penalized() is None
+    data = [instance_of(1, [3, 300])]
+    (columns,) = weigh(pair, data, WeightOptions(1.0), range(4))
+    assert set(columns) == set(LOG_WEIGHTS.names)
+    (columns,) = run_smc(pair, data, SMCOptions(4), range(2))
+    assert set(columns) == set(SMC.names)

@@ -17,13 +17,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus import restricted_pickle
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds
+from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pickle
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
+from tests.unit.small_corpora import put
 from tests.unit.test_configuration import load
 from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
 
@@ -31,30 +31,24 @@ ALIASES = {
     "Q1": ["Super Mario Land", "SML"],
     "Q2": {"Nintendo"},
     "Q3": ("Game Boy", "Game Boy", " "),
-    "Q4": [],
 }
-GRAPH = {
-    "Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")],
-    "Q2": [],
-    "Q3": [("R:P400", "Q1")],
-}
+ALIASES |= {"Q4": []}
+GRAPH = {"Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")], "Q2": []}
+GRAPH |= {"Q3": [("R:P400", "Q1")]}
 ANNOTATIONS = [
-    {"source": "WIKI", "id": "Q1", "relation": ["@@NEW@@"], "parent_id": ["Q1"], "span": [0, 3]},
-    {"source": "NEL", "id": "Q2", "relation": ["P178"], "parent_id": ["Q1"], "span": [6, 7]},
-    {
-        "source": "COREF",
-        "id": "Q1",
-        "relation": ["@@REFLEXIVE@@"],
-        "parent_id": ["Q1"],
-        "span": [9, 10],
-    },
+    {"source": source, "id": entity, "relation": [relation], "parent_id": ["Q1"], "span": span}
+    for source, entity, relation, span in (
+        ("WIKI", "Q1", "@@NEW@@", [0, 3]),
+        ("NEL", "Q2", "P178", [6, 7]),
+        ("COREF", "Q1", "@@REFLEXIVE@@", [9, 10]),
+    )
 ]
 TEXT = "Super Mario Land is made by Nintendo . \n It is old ."
 TOKENS = TEXT.split(" ")
 DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTATIONS}
 
 
-def run_options(folder: Path, config: dict, *, workers: int = 1) -> dict:
+def run_options(folder, config, *, workers=1):
     """Extract into a folder; return the report with each table's rows."""
     options = ExtractionOptions.from_config(config)
     report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
@@ -62,9 +56,7 @@ def run_options(folder: Path, config: dict, *, workers: int = 1) -> dict:
     return {"report": report, **tables}
 
 
-def write(
-    folder: Path, *documents: object, aliases: object = ALIASES, graph: object = GRAPH
-) -> dict:
+def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
     """Write a corpus; return its source section."""
     folder.mkdir(exist_ok=True)
     (folder / "d.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
@@ -82,56 +74,38 @@ def write(
 
 
 @pytest.mark.parametrize("nested", [False, True])
-def test_both_variants_become_the_same_tables(tmp_path: Path, nested: bool) -> None:
+def test_both_variants_become_the_same_tables(tmp_path, nested):
     tokens = [[], TOKENS[:9], TOKENS[9:], []] if nested else TOKENS
     source = write(tmp_path, {**DOCUMENT, "tokens": tokens})
     found = run_options(tmp_path / "out", {"source": source})
-    assert found["documents"] == [
-        {
-            "doc_id": 0,
-            "split": "train",
-            "title": "Super Mario Land",
-            "text": "super mario land is made by nintendo . it is old .",
-            "n_tokens": 12,
-        }
-    ]
-    assert found["mentions"] == [
-        {"doc_id": 0, "start": 0, "end": 3, "entity": "Q1", "source": "wiki"},
-        {"doc_id": 0, "start": 6, "end": 7, "entity": "Q2", "source": "nel"},
-        {"doc_id": 0, "start": 8, "end": 9, "entity": "Q1", "source": "coref"},
-    ]
-    assert [tuple(row.values()) for row in found["knowledge_graph"]] == [
-        ("Q1", "P178", "Q2"),
-        ("Q1", "P400", "Q3"),
-        ("Q1", "P577", "T::1989"),
-        ("Q3", "R:P400", "Q1"),
-    ]
-    assert [tuple(row.values()) for row in found["aliases"]] == [
-        ("Q1", "Super Mario Land"),
-        ("Q1", "SML"),
-        ("Q2", "Nintendo"),
-        ("Q3", "Game Boy"),
-    ]
+    rows = {name: [tuple(row.values()) for row in found[name]] for name in TABLES}
+    text = "super mario land is made by nintendo . it is old ."
+    assert list(found["documents"][0]) == ["doc_id", "split", "title", "text", "n_tokens"]
+    assert rows["documents"] == [(0, "train", "Super Mario Land", text, 12)]
+    assert list(found["mentions"][0]) == ["doc_id", "start", "end", "entity", "source"]
+    expected = [(0, 0, 3, "Q1", "wiki"), (0, 6, 7, "Q2", "nel"), (0, 8, 9, "Q1", "coref")]
+    assert rows["mentions"] == expected
+    edges = [("Q1", "P178", "Q2"), ("Q1", "P400", "Q3"), ("Q1", "P577", "T::1989")]
+    assert rows["knowledge_graph"] == [*edges, ("Q3", "R:P400", "Q1")]
+    names = [("Q1", "Super Mario Land"), ("Q1", "SML"), ("Q2", "Nintendo"), ("Q3", "Game Boy")]
+    assert rows["aliases"] == names
     report = found["report"]
     assert report["annotation"] == {"tokens of white space": 1}
     assert report["skips"]["blank alias"]["first"] == [f"{source['aliases']}: entity Q3"]
     assert report["mentions"]["wiki"] == {"found": 1, "kept": 1, "written": 1}
     relations = report["relations"]
     assert relations["agreement_on_new"] == 1
-    assert {kind: row[kind] for kind, row in relations["annotated_by_derived"].items()} == {
-        "new": 1,
-        "related": 1,
-        "ongoing": 1,
-    }
+    same = {kind: row[kind] for kind, row in relations["annotated_by_derived"].items()}
+    assert same == dict.fromkeys(("new", "related", "ongoing"), 1)
 
 
-def test_one_alias_may_name_several_entities(tmp_path: Path) -> None:
+def test_one_alias_may_name_several_entities(tmp_path):
     source = write(tmp_path, DOCUMENT, aliases={**ALIASES, "Q4": ["SML"]})
     rows = run_options(tmp_path / "out", {"source": source})["aliases"]
     assert [row["entity"] for row in rows if row["alias"] == "SML"] == ["Q1", "Q4"]
 
 
-def test_the_corpus_is_the_same_with_other_workers(tmp_path: Path) -> None:
+def test_the_corpus_is_the_same_with_other_workers(tmp_path):
     documents = [{**DOCUMENT, "title": f"T{n}", "tokens": [*TOKENS, str(n)]} for n in range(30)]
     source = write(tmp_path, *documents)
     one = run_options(tmp_path / "one", {"source": source})
@@ -140,7 +114,7 @@ def test_the_corpus_is_the_same_with_other_workers(tmp_path: Path) -> None:
     assert len(one["documents"]) == 30
 
 
-def test_text_without_the_pickles_is_documents_and_mentions(tmp_path: Path) -> None:
+def test_text_without_the_pickles_is_documents_and_mentions(tmp_path):
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
     found = run_options(
@@ -154,7 +128,7 @@ def test_text_without_the_pickles_is_documents_and_mentions(tmp_path: Path) -> N
 # ---- malformed input ----
 
 
-def annotated(**changes: object) -> dict:
+def annotated(**changes):
     return {**DOCUMENT, "annotations": [ANNOTATIONS[0], {**ANNOTATIONS[1], **changes}]}
 
 
@@ -191,9 +165,7 @@ def annotated(**changes: object) -> dict:
         (annotated(span=[2, 5]), "line 2: crossing mentions"),
     ],
 )
-def test_malformed_lines_name_file_and_line_or_are_counted(
-    tmp_path: Path, document: object, message: str
-) -> None:
+def test_malformed_lines_name_file_and_line_or_are_counted(tmp_path, document, message):
     source = write(tmp_path, {**DOCUMENT, "title": "First"})
     path = Path(source["paths"]["train"][0])
     text = document if isinstance(document, str) else json.dumps(document)
@@ -210,7 +182,7 @@ def test_malformed_lines_name_file_and_line_or_are_counted(
     assert len(found["mentions"]) == 3
 
 
-def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> None:
+def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path):
     graph = {**GRAPH, "Q2": [("P31", "Q999"), ("P571", "T::1889")], "Q888": [("P31", "Q1")]}
     source = write(tmp_path, DOCUMENT, graph=graph)
     with pytest.raises(InputError, match=r"entity Q2: triple of an unknown entity \(Q999 of"):
@@ -229,9 +201,7 @@ def test_triples_of_unknown_entities_are_an_error_or_counted(tmp_path: Path) -> 
         ((), set()),
     ],
 )
-def test_mentions_of_unknown_entities_are_kept_and_counted(
-    tmp_path: Path, files: tuple[str, ...], unknown: set[str]
-) -> None:
+def test_mentions_of_unknown_entities_are_kept_and_counted(tmp_path, files, unknown):
     # oracle: the entities, chosen so that each is known from one place: Q1 is a head, Q2 and Q3
     # are tails, Q4 has aliases (an empty list) alone, Q5 is nowhere, T::1989 names itself
     entities = ["Q1", "Q2", "Q3", "Q4", "Q5", "Q5", "T::1990"]
@@ -260,9 +230,7 @@ def test_mentions_of_unknown_entities_are_kept_and_counted(
         (ALIASES, {"Q1": [("P1", None)]}, "entity Q1: holds ('P1', None)"),
     ],
 )
-def test_a_pickle_of_another_form_is_an_error(
-    tmp_path: Path, aliases: object, graph: object, message: str
-) -> None:
+def test_a_pickle_of_another_form_is_an_error(tmp_path, aliases, graph, message):
     source = write(tmp_path, DOCUMENT, aliases=aliases, graph=graph)
     with pytest.raises(InputError, match=re.escape(message)):
         run_options(tmp_path / "out", {"source": source})
@@ -277,15 +245,14 @@ class Evil:
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: int) -> None:
+def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
     value = {
         "Q1": [("a", "é" * 300), ["b", 3]],
         "Q2": {"c"},
         "n": [1.5, True, None, frozenset("x"), 2**70],
     }
-    path = tmp_path / "x.pkl"
-    path.write_bytes(pickle.dumps(value, protocol))
-    assert restricted_pickle.load(path) == value
+    path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
+    assert load_pickle(path) == value
 
 
 @pytest.mark.parametrize(
@@ -299,14 +266,11 @@ def test_containers_of_strings_and_numbers_are_read(tmp_path: Path, protocol: in
     ],
 )
 @pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_other_classes_are_refused_by_name(
-    tmp_path: Path, value: object, name: str, protocol: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_classes_are_refused_by_name(tmp_path, value, name, protocol, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    path = tmp_path / "x.pkl"
-    path.write_bytes(pickle.dumps({"Q1": [value]}, protocol))
+    path = put(tmp_path / "x.pkl", pickle.dumps({"Q1": [value]}, protocol))
     with pytest.raises(InputError, match=re.escape(name.replace("builtins", "")) + ".*only dict"):
-        restricted_pickle.load(path)
+        load_pickle(path)
     assert not (tmp_path / "evil").exists()
 
 
@@ -324,37 +288,35 @@ def test_other_classes_are_refused_by_name(
         b"cbuiltins\nset\n(Nb.",
     ],
 )
-def test_a_broken_pickle_is_one_error(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.pkl"
-    path.write_bytes(content)
+def test_a_broken_pickle_is_one_error(tmp_path, content):
+    path = put(tmp_path / "x.pkl", content)
     with pytest.raises(InputError, match=re.escape(f"{path}: ")):
-        restricted_pickle.load(path)
+        load_pickle(path)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_damaged_pickles_are_data_or_one_error(tmp_path: Path, seed: int) -> None:
+def test_damaged_pickles_are_data_or_one_error(tmp_path, seed):
     draw = random.Random(seed)
     content = bytearray(pickle.dumps(GRAPH, draw.randrange(6)))
     for _ in range(3):
         content[draw.randrange(len(content))] = draw.randrange(256)
-    path = tmp_path / "x.pkl"
-    path.write_bytes(content)
+    path = put(tmp_path / "x.pkl", content)
     try:
-        restricted_pickle.load(path)
+        load_pickle(path)
     except InputError as error:
         assert "\n" not in str(error)  # noqa: PT017
 
 
-def test_a_missing_pickle_is_named(tmp_path: Path) -> None:
+def test_a_missing_pickle_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere\.pkl"):
-        restricted_pickle.load(tmp_path / "nowhere.pkl")
+        load_pickle(tmp_path / "nowhere.pkl")
 
 
 # ---- kinds of mentions ----
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_kinds_agree_with_a_scan_over_all_pairs(seed: int) -> None:
+def test_kinds_agree_with_a_scan_over_all_pairs(seed):
     draw = random.Random(seed)
     edges = {(draw.choice("abcdef"), draw.choice("abcdef")) for _ in range(8)}
     heads = {t: frozenset(h for h, tail in edges if tail == t) for t in "abcdef"}
@@ -376,7 +338,7 @@ def test_kinds_agree_with_a_scan_over_all_pairs(seed: int) -> None:
 ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
-def configured(source: dict, **sections: object) -> dict:
+def configured(source, **sections):
     config = load()
     split = (
         {} if isinstance(source["paths"], dict) else {"split": {"train": 1, "valid": 0, "test": 0}}
@@ -385,15 +347,9 @@ def configured(source: dict, **sections: object) -> dict:
     return config
 
 
-def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
-    config = configured(
-        {
-            "format": "linked-wikitext",
-            "paths": ["d.jsonl"],
-            "aliases": ADDRESS,
-            "knowledge_graph": "k.pkl",
-        }
-    )
+def test_files_beside_the_text_are_inputs_and_may_be_addresses():
+    files = {"aliases": ADDRESS, "knowledge_graph": "k.pkl"}
+    config = configured({"format": "linked-wikitext", "paths": ["d.jsonl"], **files})
     validate(config)
     run = Run(config)
     downloaded = f"results/downloads/{'0' * 64}/alias.pkl"
@@ -423,8 +379,6 @@ def test_files_beside_the_text_are_inputs_and_may_be_addresses() -> None:
         ),
     ],
 )
-def test_what_does_not_go_together_is_an_error_before_the_first_job(
-    source: dict, sections: dict, message: str
-) -> None:
+def test_what_does_not_go_together_is_an_error_before_the_first_job(source, sections, message):
     with pytest.raises(InputError, match=message):
         validate(configured({"paths": ["x"], **source}, **sections))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from scipy.special import zeta
 
-from beyond_perplexity.importance.estimator_registry import ESTIMATORS
+from beyond_perplexity.importance.ways_to_draw import ESTIMATORS
 from beyond_perplexity.schemas import contrastive
 from beyond_perplexity.schemas.estimates import ESTIMATES
 from beyond_perplexity.semantics.measures import MEASURES, MeasureOptions

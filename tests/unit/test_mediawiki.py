@@ -2,19 +2,38 @@
 
 Needs nothing but the package. Oracles: what MediaWiki shows for the markup, written by hand; the
 spans' own characters; brute-force search for matches.
+Of limits that are counted: the documents left without what is beyond them; an implementation
+without a shortcut; what would take minutes if work were not bounded.
 """
 
 from __future__ import annotations
 
 import bz2
+import gzip
+import json
+import pickle
+import random
 import re
+from collections import Counter
 from itertools import islice
-from pathlib import Path
 from xml.sax.saxutils import escape
 
 import pytest
 
-from beyond_perplexity.corpus.markup import Paragraph, normalize_title, parse_article
+from beyond_perplexity.corpus import markup as markup_limits
+from beyond_perplexity.corpus import readers
+from beyond_perplexity.corpus.annotated import merge_entities
+from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
+from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
+from beyond_perplexity.corpus.markup import (
+    MarkupError,
+    Paragraph,
+    normalize_title,
+    parse_article,
+    unclosed_marks,
+    unended_elements,
+)
 from beyond_perplexity.corpus.mediawiki import (
     PageError,
     PageStream,
@@ -25,8 +44,10 @@ from beyond_perplexity.corpus.mediawiki import (
     tokenize,
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.corpus.readers import Problems, resolve_path
+from beyond_perplexity.corpus.readers import Problems, read_lines, resolve_path
+from beyond_perplexity.corpus.text_files import read_text
 from beyond_perplexity.errors import InputError
+from tests.unit.small_corpora import put
 
 HEADER = (
     '<mediawiki xml:lang="en">\n<siteinfo><namespaces><namespace key="0" />'
@@ -34,7 +55,7 @@ HEADER = (
 )
 
 
-def page_xml(title: str, text: str, namespace: int = 0, redirect: str = "") -> str:
+def page_xml(title, text, namespace=0, redirect=""):
     element = f'<redirect title="{escape(redirect)}" />' if redirect else ""
     return (
         f"<page><title>{escape(title)}</title><ns>{namespace}</ns>{element}<revision>"
@@ -42,23 +63,23 @@ def page_xml(title: str, text: str, namespace: int = 0, redirect: str = "") -> s
     )
 
 
-def write_dump(path: Path, *pages: str, end: str = "</mediawiki>") -> Path:
+def write_dump(path, *pages, end="</mediawiki>"):
     path.write_text(HEADER + "\n".join(pages) + end, encoding="utf-8")
     return path
 
 
-def shown(wikitext: str) -> list[str]:
+def shown(wikitext):
     return [paragraph.text for paragraph in parse_article(wikitext).paragraphs]
 
 
-def mentions(paragraph: Paragraph) -> list[tuple[str, str, str]]:
+def mentions(paragraph):
     return [(paragraph.text[a:b], entity, kind) for a, b, entity, kind in paragraph.mentions]
 
 
 # ---- the stream of pages ----
 
 
-def test_pages_and_namespaces_are_read(tmp_path: Path) -> None:
+def test_pages_and_namespaces_are_read(tmp_path):
     dump = write_dump(
         tmp_path / "d.xml",
         page_xml("A", "x < y & [[B]]"),
@@ -75,9 +96,7 @@ def test_pages_and_namespaces_are_read(tmp_path: Path) -> None:
     ]
 
 
-def test_pages_survive_any_cut_of_the_chunks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pages_survive_any_cut_of_the_chunks(tmp_path, monkeypatch):
     dump = write_dump(tmp_path / "d.xml", *(page_xml(f"T{n}", "é" * n) for n in range(40)))
     whole = list(PageStream(dump, Problems(False)))
     for size in (1, 7, 64):
@@ -90,9 +109,13 @@ def test_pages_survive_any_cut_of_the_chunks(
         assert content[int(raw.place.split()[-1]) :].startswith(raw.xml)
 
 
-def test_redirect_is_also_read_from_the_text() -> None:
-    raw = RawPage("here", page_xml("A", "#WEITERLEITUNG [[Ziel (Ort)|x]]").encode())
-    assert parse_page(raw).redirect == "Ziel (Ort)"
+def test_namespaces_and_redirects_of_odd_pages():
+    with pytest.raises(PageError, match="without title, namespace"):
+        parse_page(raw_page("1" * 5000, "x"))
+    assert parse_page(raw_page("-1", "x")).namespace == -1
+    assert parse_page(raw_page("0", "#REDIRECT" + " " * 200_000)).redirect is None
+    assert parse_page(raw_page("0", "#REDIRECT : [[B]]")).redirect == "B"
+    assert parse_page(raw_page("0", "#WEITERLEITUNG [[Ziel (Ort)|x]]")).redirect == "Ziel (Ort)"
 
 
 @pytest.mark.parametrize(
@@ -110,12 +133,12 @@ def test_redirect_is_also_read_from_the_text() -> None:
         ),
     ],
 )
-def test_broken_pages_say_why(xml: bytes, reason: str) -> None:
+def test_broken_pages_say_why(xml, reason):
     with pytest.raises(PageError, match=reason):
         parse_page(RawPage("here", xml))
 
 
-def test_a_page_that_is_never_closed_breaks_no_other(tmp_path: Path) -> None:
+def test_a_page_that_is_never_closed_breaks_no_other(tmp_path):
     broken = page_xml("Broken", "x").removesuffix("</page>")
     dump = write_dump(tmp_path / "d.xml", page_xml("A", "x"), broken, page_xml("B", "y"))
     found = []
@@ -127,10 +150,9 @@ def test_a_page_that_is_never_closed_breaks_no_other(tmp_path: Path) -> None:
     assert found == ["A", "broken: Broken", "B"]
 
 
-def test_dumps_that_end_early_are_errors_or_counted(tmp_path: Path) -> None:
+def test_dumps_that_end_early_are_errors_or_counted(tmp_path):
     inside = HEADER + page_xml("A", "x") + page_xml("Half", "y")[:60]
-    path = tmp_path / "plain.xml"
-    path.write_text(inside)
+    path = put(tmp_path / "plain.xml", inside)
     with pytest.raises(InputError, match=r"byte \d+: dump ends early .* inside Half"):
         list(PageStream(path, Problems(False)))
     problems = Problems(skip=True)
@@ -138,11 +160,9 @@ def test_dumps_that_end_early_are_errors_or_counted(tmp_path: Path) -> None:
     assert problems.skips.counts == {"dump ends early": 1}
 
 
-def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path: Path) -> None:
+def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path):
     whole = HEADER + page_xml("A", "x") + page_xml("B", "y")
-    path = tmp_path / "d.bz2"
-    # one finished stream, then a stream that breaks off
-    path.write_bytes(bz2.compress(whole.encode()) + bz2.compress(b"<page>rest")[:20])
+    path = put(tmp_path / "d.bz2", bz2.compress(whole.encode()) + bz2.compress(b"<page>rest")[:20])
     with pytest.raises(InputError, match=f"{path}: decompressed byte .*truncated"):
         list(PageStream(path, Problems(False)))
     problems = Problems(skip=True)
@@ -151,9 +171,8 @@ def test_truncated_bz2_keeps_the_pages_before_the_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"just text", "<mediawiki>".encode("utf-16")])
-def test_other_files_are_no_dumps(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "other"
-    path.write_bytes(content)
+def test_other_files_are_no_dumps(tmp_path, content):
+    path = put(tmp_path / "other", content)
     with pytest.raises(InputError, match="not a MediaWiki dump"):
         list(PageStream(path, Problems(False)))
 
@@ -190,13 +209,13 @@ VISIBLE = [
 
 
 @pytest.mark.parametrize(("wikitext", "expected"), VISIBLE)
-def test_visible_text(wikitext: str, expected: list[str] | None) -> None:
+def test_visible_text(wikitext, expected):
     found = shown(wikitext)  # broken markup must not raise
     if expected is not None:
         assert found == expected
 
 
-def test_links_keep_their_place_and_target() -> None:
+def test_links_keep_their_place_and_target():
     text = (
         "'''[[philosophy|Phil.]]''' of the [[dog]]s, {{x}}[[A_b#c|''it'' &amp; more]]"
         " [[Image:x.png]] [[:fr:Non|no]] [[#below|below]] [[talk:X|talk]] [[2001: A Space Odyssey]]"
@@ -211,34 +230,29 @@ def test_links_keep_their_place_and_target() -> None:
     ]
 
 
-def test_control_characters_of_a_page_cannot_forge_a_link() -> None:
+def test_control_characters_of_a_page_cannot_forge_a_link():
     (paragraph,) = parse_article("a\x010\x02b\x03 c &#1; [[d]]").paragraphs
     assert mentions(paragraph) == [("d", "D", "link")]
 
 
 @pytest.mark.parametrize(
-    ("target", "title"),
+    ("title", "targets"),
     [
-        ("foo_bar ", "Foo bar"),
-        ("éa", "Éa"),
-        ("AT&amp;T", "AT&T"),
-        ("Foo#Bar", "Foo"),
-        ("#Bar", None),
-        ("File:X.png", None),
-        ("user talk:X", None),
-        ("de:X", None),
-        ("zh-min-nan:X", None),
-        ("Kategorie:X", None),
-        ("Mission: Impossible", "Mission: Impossible"),
-        ("{{PAGENAME}}", None),
-        ("", None),
+        ("Foo bar", ["foo_bar "]),
+        ("Éa", ["éa"]),
+        ("AT&T", ["AT&amp;T"]),
+        ("Foo", ["Foo#Bar"]),
+        ("Mission: Impossible", ["Mission: Impossible"]),
+        (None, ["#Bar", "File:X.png", "user talk:X", "de:X", "zh-min-nan:X", "Kategorie:X"]),
+        (None, ["{{PAGENAME}}", ""]),
     ],
 )
-def test_titles_are_normalized(target: str, title: str | None) -> None:
-    assert normalize_title(target, frozenset({"kategorie"})) == title
+def test_titles_are_normalized(title, targets):
+    found = {normalize_title(target, frozenset({"kategorie"})) for target in targets}
+    assert found == {title}
 
 
-def test_infobox_links_become_pairs() -> None:
+def test_infobox_links_become_pairs():
     article = parse_article(
         "{{Infobox person\n| name = X\n| birth_place = [[Ulm]], [[German Empire|Germany]]\n"
         "| spouse = {{plainlist|\n* [[Mileva]]<ref>[[not this]]</ref>}}\n| image = [[File:x.jpg]]\n"
@@ -256,7 +270,7 @@ def test_infobox_links_become_pairs() -> None:
 # ---- mentions ----
 
 
-def test_matches_come_after_the_first_link_as_whole_words_longest_first() -> None:
+def test_matches_come_after_the_first_link_as_whole_words_longest_first():
     paragraphs = parse_article(
         "New York is here. [[York]] and [[New York City|New York]]. "
         "Yorkshire, York, New York, new york."
@@ -276,7 +290,7 @@ def test_matches_come_after_the_first_link_as_whole_words_longest_first() -> Non
     ]
 
 
-def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts() -> None:
+def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts():
     (paragraph,) = parse_article(
         "[[Saadi dynasty|Morocco]] [[Morocco]] [[Alaouite dynasty|Morocco]] Morocco "
         "[[Axis A|axis]] [[Axis B|axis]] axis"
@@ -286,7 +300,7 @@ def test_an_anchor_takes_no_title_away_and_the_latest_anchor_counts() -> None:
     assert found == [("Morocco", "Morocco"), ("axis", "Axis B")]
 
 
-def test_matches_agree_with_brute_force() -> None:
+def test_matches_agree_with_brute_force():
     text = "ab cab ab-c ab c abc ab. (ab) c ab"
     link = Paragraph("ab", [(0, 2, "X", "link")])
     plain = Paragraph(text)
@@ -295,13 +309,13 @@ def test_matches_agree_with_brute_force() -> None:
     assert [(a, b) for a, b, *_ in plain.mentions] == oracle
 
 
-def spans(paragraph: Paragraph, **switches: object) -> list[str]:
+def spans(paragraph, **switches):
     preprocessing = Preprocessing.from_config(switches)
     ((tokens, kept),) = tokenize([paragraph], preprocessing.apply)
     return [" ".join(tokens[a:b]) for a, b, *_ in kept]
 
 
-def test_token_spans_survive_normalization_and_tokenization() -> None:
+def test_token_spans_survive_normalization_and_tokenization():
     (paragraph,) = parse_article(
         "“[[Émile|Émile’s]]” … [[U.S.|the U.S.]] ([[don't]]), [[a–b]]; [[İzmir]] №5 [[100%|100 %]]."
     ).paragraphs
@@ -313,7 +327,7 @@ def test_token_spans_survive_normalization_and_tokenization() -> None:
     assert len(found) == 6
 
 
-def test_spans_of_the_excerpt_spell_their_anchors() -> None:
+def test_spans_of_the_excerpt_spell_their_anchors():
     stream = PageStream(resolve_path("embedded:enwiki-excerpt"), Problems(False))
     pages = [parse_page(raw) for raw in islice(stream, 120)]
     paragraphs = [p for page in pages for p in parse_article(page.text).paragraphs]
@@ -333,13 +347,13 @@ def test_spans_of_the_excerpt_spell_their_anchors() -> None:
     assert same > 0.99 * len(anchors)
 
 
-def test_anchor_inside_a_token_is_left_out() -> None:
+def test_anchor_inside_a_token_is_left_out():
     (paragraph,) = parse_article("anti-[[war]] and [[peace]]").paragraphs
     assert spans(paragraph) == ["peace"]
 
 
-def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides() -> None:
-    def swap(texts: object) -> list[str]:  # reorders across an edge, as ," becomes ",
+def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides():
+    def swap(texts):  # reorders across an edge, as ," becomes ",
         return [text.replace("b c", "c b") for text in texts]  # type: ignore[attr-defined]
 
     paragraph = Paragraph(
@@ -350,7 +364,7 @@ def test_a_text_that_changes_when_it_is_cut_keeps_the_spans_on_both_sides() -> N
     assert kept == [(0, 1, "A", "link"), (3, 4, "D", "link")]
 
 
-def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path: Path) -> None:
+def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path):
     with Redirects(tmp_path / "r.sqlite") as redirects:
         redirects.add([("A", "B"), ("B", "C"), ("X", "Y"), ("Y", "X"), ("Z", "Z")])
         redirects.add([("A", "other"), ("D", "C")])
@@ -359,3 +373,179 @@ def test_redirects_are_followed_to_the_end_and_circles_are_found(tmp_path: Path)
             ("A", "C"), ("B", "C"), ("D", "C"), ("X", None), ("Y", None), ("Z", None),
         ]  # fmt: skip
     assert not list(tmp_path.iterdir())
+
+
+# ---- lines ----
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 7, 1 << 20])
+def test_a_line_beyond_the_limit_is_an_error_or_left_out(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(readers, "LONGEST_LINE_BYTES", 10)
+    monkeypatch.setattr(readers, "CHUNK_BYTES", chunk)
+    path = put(tmp_path / "a.txt", b"0123456789\n01234567890\n\nlast\n" + b"x" * 50)
+    with pytest.raises(InputError, match=r"a\.txt: line 2: line too long .*more than 10 bytes"):
+        list(read_lines(path, Problems(False)))
+    problems = Problems(True)
+    assert list(read_lines(path, problems)) == [(1, "0123456789"), (3, ""), (4, "last")]
+    assert problems.skips.counts == {"line too long": 2}
+    places = problems.skips.places["line too long"]
+    assert [place.split(": ")[1] for place in places] == ["line 2", "line 5"]
+
+
+def test_a_line_without_an_end_takes_time_in_its_length_alone(tmp_path):
+    """Joined to what is held again with every chunk, 256 MB took minutes."""
+    path = tmp_path / "zeros.gz"
+    with gzip.open(path, "wb", 1) as file:
+        for _ in range(256):
+            file.write(b"a" * (1 << 20))
+    problems = Problems(True)
+    assert not list(read_text(path, problems))
+    assert problems.skips.counts == {"line too long": 1}
+
+
+def test_lines_are_those_of_split_whatever_the_chunks(tmp_path, monkeypatch):
+    draw = random.Random(7)
+    for trial in range(40):
+        content = "".join(draw.choice("ab\n\n\r é") for _ in range(draw.randrange(60)))
+        path = put(tmp_path / f"{trial}.txt", content.encode())
+        monkeypatch.setattr(readers, "CHUNK_BYTES", draw.randrange(1, 9))
+        wanted = content.split("\n")
+        wanted = wanted if wanted[-1] else wanted[:-1]
+        assert list(read_lines(path, Problems(False))) == list(enumerate(wanted, 1))
+
+
+# ---- pickles ----
+
+
+def doubled(times):
+    value: object = ("a", "b")
+    for _ in range(times):
+        value = (value, value)
+    return value
+
+
+def graph(tmp_path, content):
+    files = {"knowledge_graph": str(put(tmp_path / "graph.pkl", content))}
+    return Reader(SourceOptions("linked-wikitext", ["x"], **files), Problems(False))
+
+
+def test_a_pickle_that_doubles_is_told_at_once(tmp_path):
+    content = pickle.dumps({"Q1": [doubled(200)]})
+    assert len(content) < 1200
+    with pytest.raises(InputError, match=r"entity Q1: holds .*expected pairs") as caught:
+        list(graph(tmp_path, content).triples())
+    assert len(str(caught.value)) < 400
+
+
+# ---- pages ----
+
+
+@pytest.mark.parametrize(
+    "mark",
+    ["<ref name=", "<ref>", "<b>", "<b a='", "{{a|", "[[a|", "\n{|", "[http://a ", "<nowiki>"],
+)
+def test_a_page_of_unclosed_marks_is_counted_not_timed(mark):
+    with pytest.raises(MarkupError, match="too much unclosed markup"):
+        parse_article(mark * 20_000 + "x")
+    assert parse_article("Some words. " + mark * 3).infoboxes == 0
+
+
+def test_what_is_closed_does_not_count():
+    page = "{{a|[[b|c]]}} <b>d</b> <br> <li> <ref name=x/> <ref>e</ref> [http://a b]\n{|\n|}\n" * 9
+    assert unclosed_marks(page) == []
+    assert unended_elements(page, ("ref",)) == []
+    assert unclosed_marks("<b>{{a|</b>}}") == [3]
+    assert unclosed_marks("{{a [[b }} c]]") == [4]
+    assert unclosed_marks("}} ]] </b> {{") == [11]
+    assert unended_elements("<ref></ref><ref>", ("ref",)) == [11]
+    assert unended_elements("<REF></rEf >", ("ref",)) == []
+
+
+def test_the_limit_grows_with_the_page(monkeypatch):
+    monkeypatch.setattr(markup_limits, "FREE_CHARACTERS", 100)
+    monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
+    text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
+    markup_limits.check_markup(text)
+    markup_limits.check_markup("<b>" * 2 + text[6:])  # 597 of 700
+    with pytest.raises(MarkupError):
+        markup_limits.check_markup("<b>" * 3 + text[9:])  # 891 of 700
+
+
+def raw_page(namespace, text):
+    revision = f"<revision><text>{text}</text></revision>"
+    return RawPage("x", f"<page><title>A</title><ns>{namespace}</ns>{revision}</page>".encode())
+
+
+def test_such_a_page_is_a_counted_skip():
+    options = ExtractionOptions.from_config({"source": {"format": "mediawiki", "paths": ["x"]}})
+    pages = [raw_page("0", "&lt;ref name=" * 2500), raw_page("0", "Plain words of a page.")]
+    found = Extractor(options, 1)(ItemBatch(0, pages, None, frozenset()))
+    assert found.skips.counts == {"page with too much unclosed markup": 1}
+    assert found.counts["articles"] == 1
+
+
+def test_entities_that_grow_are_no_page(tmp_path):
+    names = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "x" * 10}">' for n in range(10))
+    page = raw_page("0", "&e9;")
+    path = put(tmp_path / "d.xml", b"<mediawiki>" + page.xml + b"</mediawiki>")
+    assert len(list(PageStream(path, Problems(False)))) == 1
+    with pytest.raises(PageError, match="not well-formed"):
+        parse_page(RawPage("x", f"<!DOCTYPE page [{names}]>".encode() + page.xml))
+
+
+# ---- annotated corpora ----
+
+
+def slow_kinds(mentions, heads):
+    """Say of each mention what it is, straight by the definition."""
+    kinds, last = [], {}
+    for start, end, entity in mentions:
+        recent = {other for other, at in last.items() if start - at <= RECENT_TOKENS}
+        related = recent & heads.get(entity, frozenset())
+        kinds.append("ongoing" if entity in recent else "related" if related else "new")
+        last[entity] = end
+    return kinds
+
+
+def test_kinds_are_those_of_the_definition_for_nested_mentions():
+    draw = random.Random(3)
+    seen: Counter[str] = Counter()
+    for _ in range(60):
+        starts = sorted(draw.randrange(200) for _ in range(draw.randrange(40)))
+        mentions = [(s, s + draw.randrange(1, 60), f"Q{draw.randrange(12)}") for s in starts]
+        mentions.sort(key=lambda mention: (mention[0], -mention[1]))
+        heads = {
+            f"Q{n}": frozenset(f"Q{draw.randrange(12)}" for _ in range(draw.randrange(15)))
+            for n in range(0, 12, 2)
+        }
+        found = list(derive_kinds(mentions, heads))
+        assert found == slow_kinds(mentions, heads)
+        seen.update(found)
+    assert min(seen[kind] for kind in ("new", "related", "ongoing")) > 50
+
+
+def test_many_entities_over_each_other_are_read(tmp_path):
+    """Compared with all mentions before it, each of these would take minutes in all."""
+    spans = [{"id": f"Q{n}", "source": "w", "span": [0, 30_000 - n]} for n in range(20_000)]
+    path = put(
+        tmp_path / "a.jsonl", json.dumps({"tokens": ["a"] * 30_000, "annotations": spans}) + "\n"
+    )
+    source = SourceOptions("linked-wikitext", ["x"], mentions="all")
+    (document,) = Reader(source, Problems(False)).read(path)
+    assert len(document.mentions) == 20_000
+
+
+def test_chains_of_entities_become_one():
+    n = 3000
+    spans = [(i, i + 1, str(n - i - which)) for i in range(n) for which in (0, 1)]
+    assert len({entity for _, _, entity in merge_entities(spans)}) == 1
+
+
+def test_a_foreign_value_in_a_message_is_short(tmp_path):
+    path = put(
+        tmp_path / "a.jsonl",
+        json.dumps({"tokens": ["a"], "annotations": [{"id": ["x" * 10**6], "span": [0, 1]}]}),
+    )
+    with pytest.raises(InputError, match="field 'id'") as caught:
+        list(Reader(SourceOptions("linked-wikitext", ["x"]), Problems(False)).read(path))
+    assert len(str(caught.value)) < 400

@@ -2,6 +2,7 @@
 
 Needs sacremoses; the test on real text also needs the development data in ``../shared/data`` and is
 skipped where that is missing.
+Of the cleaning steps: sacremoses' punctuation normalizer, and Unicode's definitions.
 """
 
 from __future__ import annotations
@@ -10,15 +11,24 @@ import random
 import re
 import subprocess
 import sys
+import unicodedata
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sacremoses import MosesDetokenizer, MosesTokenizer
+from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 
-from beyond_perplexity.corpus import moses
+from beyond_perplexity.corpus import moses, normalization
 from beyond_perplexity.corpus.moses import LANGUAGES, tokenize_lines
+from beyond_perplexity.corpus.normalization import (
+    Preprocessing,
+    lower_case,
+    normalize_punctuation,
+    remove_accents,
+    remove_non_printing,
+    replace_unicode_punctuation,
+)
 from beyond_perplexity.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +53,7 @@ text_lines = st.lists(
 )
 
 
-def reference(lines: list[str], language: str) -> list[str]:
+def reference(lines, language):
     tokenizer = MosesTokenizer(language)
     return [" ".join(tokenizer.tokenize(line, escape=False)) for line in lines]
 
@@ -64,39 +74,33 @@ def reference(lines: list[str], language: str) -> list[str]:
         ("he said 'go.'", "he said ' go . '"),
     ],
 )
-def test_known_lines(line: str, tokens: str) -> None:
+def test_known_lines(line, tokens):
     """By the rules as written, and sacremoses agrees."""
     assert tokenize_lines([line]) == [tokens] == reference([line], "en")
 
 
 @pytest.mark.parametrize("language", ["en", "fr", "it", "de", "ru", "cs"])
-def test_random_lines_equal_sacremoses(language: str) -> None:
-    random_source = random.Random(5)
-    lines = [
-        "".join(random_source.choices(PIECES, k=random_source.randrange(15))) for _ in range(3000)
-    ]
+def test_random_lines_equal_sacremoses(language):
+    lines = random_lines(PIECES, 3000, 14, 5)
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
 @pytest.mark.parametrize("language", ["zh", "ja", "ko", "fi", "sv"])
-def test_other_scripts_equal_sacremoses_on_letters(language: str) -> None:
+def test_other_scripts_equal_sacremoses_on_letters(language):
     """Without the signs in which this module follows the Perl script instead."""
-    random_source = random.Random(6)
-    pieces = [piece for piece in PIECES if piece != ":"] + list("東京カな韓국龍")
-    lines = [
-        "".join(random_source.choices(pieces, k=random_source.randrange(15))) for _ in range(60)
-    ]
+    pieces = [piece for piece in PIECES if piece != ":"] + list("東京カな韓国龍")
+    lines = random_lines(pieces, 60, 14, 6)
     assert tokenize_lines(lines, language) == reference(lines, language)
 
 
-def test_rules_of_the_perl_script_that_sacremoses_lacks() -> None:
+def test_rules_of_the_perl_script_that_sacremoses_lacks():
     assert tokenize_lines(["EU:ssa on: A:B"], "fi") == ["EU:ssa on : A : B"]
     assert tokenize_lines(["東京。「はい」"], "ja") == ["東京 。 「 はい 」"]
 
 
 @settings(max_examples=150, deadline=None)
 @given(lines=text_lines, language=st.sampled_from(["en", "de", "it", "fi"]))
-def test_lines_are_independent(lines: list[str], language: str) -> None:
+def test_lines_are_independent(lines, language):
     """A line alone gives the same as among others; tokens never hold white space."""
     together = tokenize_lines(lines, language)
     assert together == [tokenize_lines([line], language)[0] for line in lines]
@@ -105,14 +109,14 @@ def test_lines_are_independent(lines: list[str], language: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(lines=text_lines, chunk=st.integers(1, 5))
-def test_chunks_do_not_matter(lines: list[str], chunk: int) -> None:
+def test_chunks_do_not_matter(lines, chunk):
     together = tokenize_lines(lines)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(moses, "CHUNK", chunk)
         assert tokenize_lines(lines) == together
 
 
-def test_unknown_language_lists_the_allowed() -> None:
+def test_unknown_language_lists_the_allowed():
     with pytest.raises(InputError, match=r"'tlh'.*cs, de, en"):
         tokenize_lines(["a"], "tlh")
     assert all(
@@ -120,7 +124,7 @@ def test_unknown_language_lists_the_allowed() -> None:
     )
 
 
-def raw_texts() -> dict[str, list[str]]:
+def raw_texts():
     """Raw-like text: as stored, detokenized, and with the blanks before punctuation removed."""
     wiki = (DATA / "wikitext-2" / "valid.txt").read_text(encoding="utf-8").split("\n")[:1500]
     wiki = [re.sub(r" @(.)@ ", r"\1", line) for line in wiki]
@@ -140,7 +144,7 @@ def raw_texts() -> dict[str, list[str]]:
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs the development data in ../shared/data")
-def test_real_text_equals_sacremoses() -> None:
+def test_real_text_equals_sacremoses():
     """At least 99.9% of the lines to the character, and every line in its tokens."""
     tokenizer = MosesTokenizer("en")
     for form, lines in raw_texts().items():
@@ -151,12 +155,12 @@ def test_real_text_equals_sacremoses() -> None:
         assert [line.split() for line in ours] == [line.split() for line in theirs], form
 
 
-def run_filter(text: bytes, *flags: str) -> subprocess.CompletedProcess[bytes]:
+def run_filter(text, *flags):
     command = [sys.executable, "-m", "beyond_perplexity", "tokenize", *flags]
     return subprocess.run(command, input=text, capture_output=True, cwd=ROOT, check=False)
 
 
-def test_filter() -> None:
+def test_filter():
     text = "\ufeffDon't go.\r\n\nA\u2028CAFÉ, x\n"
     done = run_filter(text.encode(), "--language", "en")
     assert done.stdout.decode() == "Don 't go .\n\nA CAFÉ , x\n"
@@ -164,8 +168,119 @@ def test_filter() -> None:
     assert done.stdout.decode() == "don 't go .\n\na cafe , x\n"
 
 
-def test_filter_names_the_line_of_a_wrong_encoding() -> None:
+def test_filter_names_the_line_of_a_wrong_encoding():
     done = run_filter(b"good\nbad \xff\n")
     assert done.returncode == 1
     assert b"stdin: line 2, byte 5: not UTF-8" in done.stderr
     assert run_filter(b"", "--language", "xx").returncode == 1
+
+
+# Each character of the normalizer's rules, and neighbours that its patterns ask for.
+CLEANED_PIECES = [
+    *"ab19 <()[].,:;?!%`´'\"„“”–—‘‚’…«»\xa0\r",
+    "nº",
+    "ºC",
+    "cm",
+    "''",
+    "  ",
+    '",',
+    '."',
+]
+WIDE = "，。、”“∶：？《》）！（；」「０１２３４５６７８９．～’…━〈〉【】％"
+
+
+def random_lines(pieces, n=4000, longest=13, seed=11):
+    source = random.Random(seed)
+    return ["".join(source.choices(pieces, k=source.randrange(longest + 1))) for _ in range(n)]
+
+
+@pytest.mark.parametrize("language", ["en", "de", "es", "fr", "cs", "it"])
+def test_normalize_punctuation_equals_sacremoses(language):
+    lines = random_lines(CLEANED_PIECES)
+    normalizer = MosesPunctNormalizer(language)
+    expected = [normalizer.normalize(line) for line in lines]
+    assert normalize_punctuation("\n".join(lines), language).split("\n") == expected
+
+
+def test_replace_unicode_punctuation_equals_sacremoses():
+    lines = random_lines([*WIDE, "a", "é", "中", " ", "\t"])
+    normalizer = MosesPunctNormalizer("en")
+    expected = [normalizer.replace_unicode_punct(line) for line in lines]
+    assert replace_unicode_punctuation("\n".join(lines)).split("\n") == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(text=st.text(max_size=60))
+def test_non_printing_and_accents_by_definition(text):
+    """Oracle: the categories of ``unicodedata``, character by character, as XLM's scripts do."""
+    blanks = [" " if unicodedata.category(c)[0] == "C" and c != "\n" else c for c in text]
+    assert remove_non_printing(text) == "".join(blanks)
+    decomposed = unicodedata.normalize("NFD", text)
+    bare = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    assert remove_accents(text) == bare
+
+
+def test_known_texts():
+    assert lower_case("ÀB\nÇ") == "àb\nç"
+    assert remove_accents("Crème brûlée, Ångström") == "Creme brulee, Angstrom"
+    assert normalize_punctuation("« oui » ,\n“Hello”, 1\xa0000") == '" oui " ,\n"Hello," 1.000'
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    texts=st.lists(
+        st.one_of(
+            st.text(max_size=15),
+            st.lists(st.sampled_from([*CLEANED_PIECES, *WIDE, "É", "\n"])).map("".join),
+        ),
+        max_size=8,
+    ),
+    chunk=st.integers(1, 3),
+    off=st.sets(st.sampled_from(["normalize_punctuation", "remove_non_printing", "lower_case"])),
+)
+def test_apply_gives_one_line_per_text(texts, chunk, off):
+    """Property: each text alone gives the same as among others, as one line of single blanks."""
+    for tokenizer in ("moses", "none"):
+        steps = Preprocessing(tokenizer=tokenizer, **dict.fromkeys(off, False))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(normalization, "CHUNK", chunk)
+            together = steps.apply(texts)
+        assert together == [steps.apply([text])[0] for text in texts]
+        assert all(line == " ".join(line.split()) for line in together)
+
+
+def test_apply_is_the_chain_of_the_oracles():
+    texts = ["“Café”, it’s １２％ off…", "Dr. No\u200b said:\tÇa va ?", "(see  a ) .", ""]
+    punctuation = MosesPunctNormalizer("en")
+    tokenizer = MosesTokenizer("en")
+    expected = []
+    for text in texts:
+        line = punctuation.normalize(punctuation.replace_unicode_punct(text))
+        line = "".join(" " if unicodedata.category(c)[0] == "C" else c for c in line)
+        line = unicodedata.normalize("NFD", tokenizer.tokenize(line, False, True, False).lower())
+        expected.append("".join(c for c in line if unicodedata.category(c) != "Mn"))
+    assert Preprocessing().apply(texts) == expected
+    assert expected[0] == '" cafe , " it \'s 12 % off ...'
+
+
+def test_switches_are_independent():
+    none = dict.fromkeys(
+        ["replace_unicode_punctuation", "normalize_punctuation", "remove_non_printing"], False
+    )
+    plain = Preprocessing(**none, tokenizer="none", lower_case=False, remove_accents=False)
+    assert plain.apply(["“É”,\r\n  don't\x85x"]) == ["“É”, don't x"]
+    assert Preprocessing(**none, lower_case=False).apply(["“É” don't"]) == ["“ E ” don 't"]
+
+
+def test_from_config():
+    assert Preprocessing.from_config({}) == Preprocessing()
+    assert Preprocessing.from_config({"language": "fr"}).language == "fr"
+    with pytest.raises(InputError, match=r"unknown key 'lowercase'.*lower_case"):
+        Preprocessing.from_config({"lowercase": True})
+    with pytest.raises(InputError, match=r"'lower_case' is 'yes'.*true or false"):
+        Preprocessing.from_config({"lower_case": "yes"})
+    with pytest.raises(InputError, match="tokenizer 'perl'"):
+        Preprocessing.from_config({"tokenizer": "perl"})
+    with pytest.raises(InputError, match="language 'xx'"):
+        Preprocessing.from_config({"language": "xx"})
+    assert Preprocessing.from_config({"tokenizer": "none", "language": "xx"}).language == "xx"

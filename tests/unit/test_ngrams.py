@@ -2,13 +2,19 @@
 
 Oracles: Kneser–Ney from its definition in dictionaries (`kneser_ney_reference`); sums over the
 vocabulary; the same text in one part and in many; `lmplz` on WikiText-2, where it is at hand.
+Of ARPA files: the model that was written, and one by hand; `kenlm`, where it is installed. Of the
+family of models: p from the definition in dictionaries (`kneser_ney_reference`), the same texts
+from other batches.
 """
 
 from __future__ import annotations
 
 import gzip
+import json
 import logging
 import math
+import random
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -18,12 +24,19 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.errors import InputError
+from beyond_perplexity.commands import estimate_ngram
+from beyond_perplexity.commands import perplexity as score_command
+from beyond_perplexity.decoding.generation import generate, set_precision
+from beyond_perplexity.decoding.options import parse_decoding
+from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.models import registry
 from beyond_perplexity.models.kneser_ney import KneserNey
+from beyond_perplexity.models.likelihoods import score_encoded
+from beyond_perplexity.models.registry import load_model, save_model
+from beyond_perplexity.ngrams import arpa as writing
 from beyond_perplexity.ngrams import counts as counting
-from beyond_perplexity.ngrams.backoff import BackoffModel, score_tokens
+from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
 from beyond_perplexity.ngrams.counts import (
-    NGramCounts,
     count_ngrams,
     count_parts,
     extend_words,
@@ -31,7 +44,12 @@ from beyond_perplexity.ngrams.counts import (
     last_words,
     prefix_places,
 )
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, choose_discounts, estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    check_pruning,
+    choose_discounts,
+    estimate_backoff,
+    score_tokens,
+)
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,
@@ -39,13 +57,15 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
     read_sentences,
 )
-from tests.unit.kneser_ney_reference import Gram, PlainKneserNey
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit.kneser_ney_reference import PlainKneserNey
+from tests.unit.small_corpora import put
 
 V = 20
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
 
-def draw_sentences(count: int = 150, seed: int = 0, size: int = V) -> list[list[int]]:
+def draw_sentences(count=150, seed=0, size=V):
     """Draw sentences of a Markov chain with skewed rows; a few are empty, some of one word."""
     generator = np.random.default_rng(seed)
     rows = generator.dirichlet(np.full(size - 4, 0.2), size=size)
@@ -58,16 +78,16 @@ def draw_sentences(count: int = 150, seed: int = 0, size: int = V) -> list[list[
     return sentences  # the last id is never drawn
 
 
-def flat(sentences: list[list[int]]) -> np.ndarray:
+def flat(sentences):
     return np.concatenate([[0, *sentence, 1] for sentence in sentences])
 
 
-def fit(sentences: list[list[int]], order: int, prune: list[int] | None = None) -> BackoffModel:
+def fit(sentences, order, prune=None):
     counts = extend_words(count_ngrams(flat(sentences), order), V)
     return estimate_backoff(counts, prune=prune or ()).model
 
 
-def grams(levels: list, order: int) -> list[Gram]:
+def grams(levels, order):
     """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
@@ -76,7 +96,7 @@ def grams(levels: list, order: int) -> list[Gram]:
     return list(zip(*(column.tolist() for column in reversed(columns)), strict=True))
 
 
-def probabilities(model: BackoffModel, context: Gram) -> np.ndarray:
+def probabilities(model, context):
     """Score every word but ``<s>`` after a context that begins with ``<s>``."""
     rows = [np.array([*context, word]) for word in range(1, model.vocabulary_size)]
     scores = score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
@@ -84,7 +104,7 @@ def probabilities(model: BackoffModel, context: Gram) -> np.ndarray:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
-def test_counts_equal_a_counter(order: int) -> None:
+def test_counts_equal_a_counter(order):
     sentences = draw_sentences()
     held = count_ngrams(flat(sentences), order)
     plain = PlainKneserNey(sentences, order, V).plain
@@ -102,7 +122,7 @@ def test_counts_equal_a_counter(order: int) -> None:
     st.integers(1, 12),
 )
 @settings(max_examples=25, deadline=None)
-def test_parts_do_not_change_counts(sentences: list[list[int]], order: int, tokens: int) -> None:
+def test_parts_do_not_change_counts(sentences, order, tokens):
     whole = count_ngrams(flat(sentences), order)
     documents = [np.array(sentence, dtype=np.int32) for sentence in sentences]
     parts = list(join_sentences([documents[:3], [], documents[3:]], tokens))
@@ -116,12 +136,12 @@ def test_parts_do_not_change_counts(sentences: list[list[int]], order: int, toke
         assert one.counts.dtype == other.counts.dtype == np.int64
 
 
-def test_few_parts_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_parts_are_held_at_a_time(monkeypatch):
     """Merging a part with all before it, each time, would be quadratic."""
     moved = []
     merge = counting.merge_counts
 
-    def spy(first: NGramCounts, second: NGramCounts) -> NGramCounts:
+    def spy(first, second):
         moved.append(first.size + second.size)
         return merge(first, second)
 
@@ -134,7 +154,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     assert counting.count_parts([], 2) is None
 
 
-def test_searches_in_blocks_are_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_in_blocks_are_searches(monkeypatch):
     keys = np.array([2, 3, 5, 8, 13])
     wanted = np.array([13, 4, 2, 99, -1, 8, 8])
     for size in (1, 3, 100):
@@ -145,7 +165,7 @@ def test_searches_in_blocks_are_searches(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1], [0, 1, 2]], ids=str)
-def test_probabilities_are_those_of_the_definition(order: int, prune: list[int]) -> None:
+def test_probabilities_are_those_of_the_definition(order, prune):
     sentences = draw_sentences()
     plain = PlainKneserNey(sentences, order, V, check_pruning(prune[:order], order))
     model = fit(sentences, order, prune[:order])
@@ -164,7 +184,7 @@ def test_probabilities_are_those_of_the_definition(order: int, prune: list[int])
 
 
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
-def test_probabilities_sum_to_one(prune: list[int]) -> None:
+def test_probabilities_sum_to_one(prune):
     sentences = draw_sentences()
     model = fit(sentences, 4, prune)
     contexts = {(0, *s[:n]) for s in [*sentences, *draw_sentences(seed=3)] for n in range(len(s))}
@@ -174,7 +194,7 @@ def test_probabilities_sum_to_one(prune: list[int]) -> None:
         assert math.isclose(probabilities(model, context).sum(), 1, rel_tol=1e-12)
 
 
-def test_words_without_a_count_share_the_uniform_distribution() -> None:
+def test_words_without_a_count_share_the_uniform_distribution():
     """Closed form: γ / (V − 1) for a word that was not seen, of all but <s>."""
     sentences = draw_sentences()
     model = fit(sentences, 1)
@@ -193,7 +213,7 @@ def test_words_without_a_count_share_the_uniform_distribution() -> None:
     assert without.n_counts[0] == V - 1
 
 
-def test_short_sentences_lower_the_order(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_sentences_lower_the_order(caplog):
     sentences = [[3], [4], [3], [], [5]]
     with caplog.at_level(logging.WARNING):
         model = fit(sentences, 5)
@@ -206,9 +226,7 @@ def test_short_sentences_lower_the_order(caplog: pytest.LogCaptureFixture) -> No
         assert math.isclose(sum(expected), 1)
 
 
-def test_missing_counts_of_counts_fall_back_with_a_warning(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         assert choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
     assert "order 2: none has the adjusted count 2" in caplog.text
@@ -231,15 +249,15 @@ def test_missing_counts_of_counts_fall_back_with_a_warning(
         ([-1], "begin with 0"),
     ],
 )
-def test_wrong_thresholds_are_named(prune: list[int], words: str) -> None:
+def test_wrong_thresholds_are_named(prune, words):
     with pytest.raises(InputError, match=words):
         check_pruning(prune, 3)
     assert check_pruning([0, 1], 4) == [0, 1, 1, 1]
 
 
-def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("\n".join(" ".join(f"w{w}" for w in s) for s in draw_sentences()))
+def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
+    lines = (" ".join(f"w{word}" for word in sentence) for sentence in draw_sentences())
+    path = put(tmp_path / "text.txt", "\n".join(lines))
     found = []
     for size in (1, 100, 1 << 24):
         ids = WordIds([], UnknownRule(), grows=True)
@@ -252,11 +270,12 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path: Path) -> None
             assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, pack):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
-    path = tmp_path / f"text.txt{suffix}"
-    path.write_bytes(gzip.compress(text.encode()) if suffix else text.encode())
+    path = put(
+        tmp_path / ("text.txt.gz" if pack is gzip.compress else "text.txt"), pack(text.encode())
+    )
     for size in (1, 1000):
         ids = WordIds([], UnknownRule(), grows=True)
         parts = list(read_sentences([path], ids, size))
@@ -270,9 +289,8 @@ def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path: Path, suff
 
 
 @pytest.mark.parametrize("word", ["<s>", "</s>", "<unk>"])
-def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path: Path, word: str) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text(f"a b\n\nc {word} d\n")
+def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path, word):
+    path = put(tmp_path / "text.txt", f"a b\n\nc {word} d\n")
     for rule in (UnknownRule(), UnknownRule("x"), UnknownRule(unknown=True)):
         if word == "<unk>" and rule != UnknownRule():
             continue
@@ -283,9 +301,8 @@ def test_a_word_with_a_meaning_is_refused_with_its_line(tmp_path: Path, word: st
             list(read_sentence_texts([path], rule))
 
 
-def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path: Path) -> None:
-    path = tmp_path / "text.txt"
-    path.write_text("a <unk> x\n")
+def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path):
+    path = put(tmp_path / "text.txt", "a <unk> x\n")
     ids = WordIds([], UnknownRule("x"), grows=True)
     assert next(read_sentences([path], ids)).tolist() == [0, 4, 3, 3, 1]
     assert ids.words[3:] == ["x", "a"]
@@ -301,25 +318,22 @@ def test_a_literal_unk_can_be_a_word_or_the_unknown_one(tmp_path: Path) -> None:
         UnknownRule("x", True)
 
 
-def test_unreadable_texts_are_named(tmp_path: Path) -> None:
+def test_unreadable_texts_are_named(tmp_path):
     ids = WordIds([], UnknownRule(), grows=True)
     with pytest.raises(InputError, match=r"no\.txt: no such file"):
         list(read_sentences([tmp_path / "no.txt"], ids))
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"a\nb\nn\xf8\n")
+    path = put(tmp_path / "latin.txt", b"a\nb\nn\xf8\n")
     with pytest.raises(InputError, match=r"latin\.txt: line 3: is not UTF-8"):
         list(read_sentences([path], ids))
-    cut = tmp_path / "cut.txt.gz"
-    cut.write_bytes(gzip.compress(b"one line\n" * 5000)[:-20])
+    cut = put(tmp_path / "cut.txt.gz", gzip.compress(b"one line\n" * 5000)[:-20])
     with pytest.raises(InputError, match=r"cut\.txt\.gz: line \d+: the file is damaged"):
         list(read_line_blocks(cut))
-    other = tmp_path / "plain.txt.gz"
-    other.write_text("a b\n")  # the content says what packs a file, not the name
+    other = put(tmp_path / "plain.txt.gz", "a b\n")
     assert len(np.concatenate(list(read_sentences([other], ids)))) == 4
 
 
 @pytest.mark.skipif(not (SHARED / "wikitext-2").is_dir(), reason="needs ../shared/data")
-def test_wikitext_is_that_of_lmplz() -> None:
+def test_wikitext_is_that_of_lmplz():
     """Figures of `lmplz` in ../shared/data/kneser-ney-reference, order 5."""
     ids = WordIds([], UnknownRule("<UNK>"), grows=True)
     counts = count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
@@ -343,7 +357,7 @@ def test_wikitext_is_that_of_lmplz() -> None:
     check_histories(found.model, tokens)
 
 
-def check_histories(model: BackoffModel, tokens: np.ndarray, count: int = 1000) -> None:
+def check_histories(model, tokens, count=1000):
     """Check that p sums to 1 over the vocabulary after places of a text, all in one step."""
     held = KneserNey.of(model)
     generator = np.random.default_rng(0)
@@ -354,3 +368,396 @@ def check_histories(model: BackoffModel, tokens: np.ndarray, count: int = 1000) 
         state = state.restart(column == 0)  # what stands before <s> is of another sentence
         logits, state = held.step(column, state)
     assert np.allclose(logits.double().exp().sum(1), 1, rtol=0, atol=1e-5)
+
+
+WORDS = ["<s>", "</s>", "<unk>", *(f"w{n}é" for n in range(3, V))]
+# As SRILM writes: no weight where it is 0, <s> at −99; the bigram "b a" lacks its suffix's trigram.
+TEXT = """some program made this
+
+\\data\\
+ngram 1=5
+ngram 2=4
+ngram 3=2
+
+\\1-grams:
+-1.0 </s>
+-99 <s> -0.3
+-0.5\ta\t-0.2
+-0.7\tb
+-1.5\t<unk>\t0.1
+
+\\2-grams:
+-0.4 a b -0.25
+-0.6 <s> a -0.125
+-0.9 b a
+-0.8 b </s>
+
+\\3-grams:
+-0.2 <s> a b
+-0.1 a b </s>
+
+\\end\\
+what follows is of no concern
+"""
+
+
+def text(tmp_path, content, name="text.txt"):
+    return put(tmp_path / name, content)
+
+
+@pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
+@pytest.mark.parametrize("order", [1, 4])
+def test_what_is_written_is_read(tmp_path, name, order, monkeypatch):
+    model = fit(draw_sentences(), order)
+    monkeypatch.setattr(writing, "LINES", 7)
+    write_arpa(tmp_path / name, model, WORDS)
+    content = (tmp_path / name).read_bytes()
+    assert (content[:2] == b"\x1f\x8b") == name.endswith(".gz")
+    for size in (64, 1 << 20):
+        found = read_arpa(tmp_path / name, size)
+        assert sorted(found.words) == sorted(WORDS)
+        assert found.words == WORDS  # the file is in the order of ids
+        assert found.n_counts == model.n_counts == found.model.n_counts
+        for one, other in zip(model.levels, found.model.levels, strict=True):
+            assert np.array_equal(one.keys, other.keys)
+            assert np.allclose(one.log_probs, other.log_probs, rtol=1e-6, atol=1e-7)
+            assert np.allclose(one.backoffs, other.backoffs, rtol=1e-6, atol=1e-7)
+    write_arpa(tmp_path / name, model, WORDS)
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
+    write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
+    expected = read_arpa(tmp_path / "a.arpa")
+    generator, mixed, section = random.Random(0), [], []
+    for line in (tmp_path / "a.arpa").read_text().split("\n"):
+        if line and line[0] in "-0":
+            section.append("  " + line.removesuffix("\t0").replace("\t", " \t ") + "\r")
+            continue
+        generator.shuffle(section)
+        mixed += [*section, line]
+        section = []
+    found = read_arpa(text(tmp_path, "\n".join(mixed)), 100)
+    assert found.words != expected.words
+    sentences = draw_sentences(20, seed=5)
+    where = {word: place for place, word in enumerate(found.words)}
+    renamed = [[where[WORDS[word]] for word in sentence] for sentence in sentences]
+    one = score_tokens(expected.model, flat(sentences))
+    assert np.allclose(one, score_tokens(found.model, flat(renamed)), rtol=1e-12)
+
+
+def test_scores_of_a_model_by_hand(tmp_path):
+    held = read_arpa(text(tmp_path, TEXT))
+    assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
+    assert held.n_counts == [5, 4, 2]
+    lines = {
+        "a b": [-0.6, -0.2, -0.1],
+        "b": [-0.3 - 0.7, -0.8],
+        "b a b": [-0.3 - 0.7, -0.9, -0.4, -0.1],
+        "a a": [-0.6, -0.125 - 0.2 - 0.5, -0.2 - 1.0],
+        "a z b": [-0.6, -0.125 - 0.2 - 1.5, 0.1 - 0.7, -0.8],
+    }
+    for line, expected in lines.items():
+        found = summarize_arpa(held, [text(tmp_path, f"\n{line}\n")], UnknownRule())
+        assert found["log10_prob"] == pytest.approx(sum(expected), rel=1e-12)
+        assert found["tokens"] == len(expected)
+        assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
+    assert found["oov"] == 1
+    assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 0.6 + 0.8) / 3))
+    assert found["sentences"] == 1
+    assert found["n_counts"] == [5, 4, 2]
+
+
+def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
+    lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
+    held = read_arpa(text(tmp_path, lacking))
+    assert held.n_counts == [4, 4, 2]
+    found = summarize_arpa(held, [text(tmp_path, "a z\n")], UnknownRule())
+    assert found["perplexity"] is None
+    assert found["log10_prob"] is None
+    assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 1.0) / 2))
+    assert summarize_arpa(held, [text(tmp_path, "a\n")], UnknownRule())["perplexity"]
+    other = read_arpa(text(tmp_path, TEXT.replace("<unk>", "<UNK>")))
+    assert other.words[2] == "<unk>"
+    assert summarize_arpa(other, [text(tmp_path, "z\n")], UnknownRule())["oov"] == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("\\end\\\nwhat follows is of no concern\n", "", 25, "ends before"),
+        ("-0.1 a b </s>\n\n\\end\\\nwhat follows is of no concern\n", "", 23, "ends before"),
+        ("\\data\\\n", "", 26, "ends before"),
+        ("ngram 2=4", "ngram 2 4", 5, "expected ngram 2=..."),
+        ("ngram 3=2", "ngram 4=2", 6, "expected ngram 3=..."),
+        ("-0.9 b a\n", "", 20, r"3 2-grams stand before it, the header says 4"),
+        ("-0.9 b a", "-0.9 b", 18, "has 2 fields, a 2-gram has 3 or 4"),
+        ("-0.9 b a", "-0.9 b a a 0 0", 18, "has 6 fields"),
+        ("-0.1 a b </s>", "-0.1 a b </s> -1", 23, "a 3-gram has 4"),
+        ("-0.9 b a", "x b a", 18, "'x' is no logarithm"),
+        ("-0.9 b a", "nan b a", 18, "'nan' is no logarithm"),
+        ("-0.4 a b -0.25", "-0.4 a b c", 16, "'c' is no logarithm"),
+        ("-0.9 b a", "0.9 b a", 18, "above 0"),
+        ("-0.9 b a", "-0.9 b z", 18, "the word 'z' is not among the 1-grams"),
+        ("-0.1 a b </s>", "-0.1 b b </s>", 23, "its first 2 words are not among the 2-grams"),
+        ("-0.9 b a", "-0.9 a b", 18, "stands there twice"),
+        ("-0.7\tb", "-0.7\ta", 12, "stands there twice"),
+        ("-1.0 </s>", "-1.0 c", 15, "lack </s>"),
+        ("\\2-grams:", "\\3-grams:", 15, "is not what follows here"),
+        ("\\2-grams:", "\\bigrams", 15, "is not what follows here"),
+    ],
+)
+def test_damage_is_named_with_its_line(tmp_path, old, new, line, words):
+    assert old in TEXT
+    path = text(tmp_path, TEXT.replace(old, new))
+    for size in (1, 40, 1 << 20):
+        with pytest.raises(InputError, match=rf"text\.txt: line {line}: .*{words}"):
+            read_arpa(path, size)
+
+
+def test_a_file_that_is_cut_off_names_its_line(tmp_path):
+    write_arpa(tmp_path / "a.arpa", fit(draw_sentences(), 3), WORDS)
+    whole = (tmp_path / "a.arpa").read_bytes()
+    for share in (0.0, 0.1, 0.5, 0.9):
+        cut = put(tmp_path / "cut.arpa", whole[: int(share * len(whole))])
+        with pytest.raises(InputError, match=r"cut\.arpa: line \d+: "):
+            read_arpa(cut)
+        zipped = tmp_path / "cut.arpa.gz"
+        packed = gzip.compress(whole)
+        zipped.write_bytes(packed[: 20 + int(share * len(packed))][:-9])
+        with pytest.raises(InputError, match=r"cut\.arpa\.gz: line \d+: "):
+            read_arpa(zipped)
+    (tmp_path / "bad.arpa").write_bytes(whole.replace("w5é".encode(), b"w5\xff"))
+    with pytest.raises(InputError, match=r"bad\.arpa: line \d+: is not UTF-8"):
+        read_arpa(tmp_path / "bad.arpa")
+    with pytest.raises(InputError, match=r"none\.arpa: no such file"):
+        read_arpa(tmp_path / "none.arpa")
+
+
+def test_the_commands_meet(tmp_path, capsys, monkeypatch):
+    """The estimator's file scored by both forms of the other command."""
+
+    def run(module, *flags):
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, flags)])
+        run_command(module.main)
+        return json.loads(capsys.readouterr().out)
+
+    lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
+    train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
+    test = text(tmp_path, "\n".join([*lines[100:], "<unk> w3é strange"]), "test.txt")
+    arpa, per, rare = tmp_path / "m.arpa.gz", tmp_path / "rows.parquet", ("--unk-as", "rare")
+    told = run(estimate_ngram, "--order", 3, "--text", train, "--arpa", arpa, *rare)
+    common = ["--arpa", arpa, "--text", test]
+    flat_json = run(score_command, *common, *rare, "--json")
+    assert flat_json["n_counts"] == told["n_counts"]
+    assert len(told["discounts"]) == 3
+    kept = [line.split() for line in lines[100:] if line]
+    assert flat_json["tokens"] == sum(map(len, kept)) + len(kept) + 4
+    assert flat_json["oov"] == 1
+    whole = run(score_command, *common, *rare, "--device", "cpu", "--per-document", per)
+    assert whole["perplexity"]["token"] == pytest.approx(flat_json["perplexity"], rel=1e-12)
+    assert whole["log_prob"] == pytest.approx(flat_json["log10_prob"] * math.log(10), rel=1e-12)
+    assert (whole["unknown"], whole["documents"]) == (1, flat_json["sentences"])
+    assert per.is_file()
+    assert run(score_command, *common, "--json", "--unk-as-unknown")["oov"] == 2
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "words"),
+    [
+        (score_command, "--arpa a --cleaned", "cleaned: has no effect with an ARPA"),
+        (score_command, "--arpa a --json --stride 2", "stride: goes not with"),
+        (score_command, "--model m --unk-as x", "unk as: has no effect without an ARPA"),
+        (score_command, "--arpa a --json --unk-as=x\u00a0y", "unk as: is 'x y'"),
+        (estimate_ngram, "--order 0", "--order: is 0"),
+        (estimate_ngram, "--prune 1", "prune: is 1"),
+        (estimate_ngram, "", "line 1: holds the word <s>"),
+        (estimate_ngram, "--text EMPTY", "holds no sentence"),
+    ],
+)
+def test_flags_and_texts_that_cannot_be_used_are_named(tmp_path, command, flags, words):
+    path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
+    given = [
+        flag.replace("EMPTY", str(empty)).replace("\u00a0", " ")
+        for flag in flags.split(" ")
+        if flag
+    ]
+    output = ["--arpa", str(tmp_path / "o.arpa")] if command is estimate_ngram else []
+    with pytest.raises(InputError, match=words):
+        command.main(["--text", str(path), *output, *given])
+    assert not (tmp_path / "o.arpa").exists()
+
+
+def test_kenlm_gives_the_same_scores(tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    path = tmp_path / "m.arpa"
+    write_arpa(path, fit(draw_sentences(), 4), WORDS)
+    other, held = kenlm.Model(str(path)), read_arpa(path)
+    for sentence in draw_sentences(30, seed=3):
+        line = " ".join([*(WORDS[word] for word in sentence), "strange"])
+        own = summarize_arpa(held, [text(tmp_path, line)], UnknownRule())
+        assert own["log10_prob"] == pytest.approx(other.score(line), rel=1e-5)
+
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+KINDS = [{"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "top_k", "k": 3}]
+KINDS += [
+    {"kind": "typical", "mass": 0.7},
+    {"kind": "min_p", "p": 0.25},
+    {"kind": "beam", "size": 3},
+]
+
+
+def documents(seed=0, count=150):
+    return [np.array(sentence, dtype=np.int32) for sentence in draw_sentences(count, seed)]
+
+
+def model(order=3, **options):
+    return KneserNey.fit([documents()], V, {"order": order, **options}).eval()
+
+
+def padded(texts):
+    tokens = torch.full((len(texts), max(map(len, texts)) + 1), 1)
+    tokens[:, 0] = 0
+    for row, ids in enumerate(texts):
+        tokens[row, 1 : len(ids) + 1] = torch.from_numpy(ids)
+    return tokens
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 5])
+def test_the_parallel_pass_and_steps_are_the_definition(order):
+    held, texts = model(order), documents(seed=4, count=12)
+    plain = PlainKneserNey(draw_sentences(), order, V)
+    tokens = padded(texts)
+    dense = held(tokens)
+    assert dense.dtype == torch.float32
+    state = held.initial_state(len(texts), 100)
+    for place in range(tokens.shape[1]):
+        logits, state = held.step(tokens[:, place], state)
+        assert torch.equal(logits, dense[:, place])
+        for row, ids in enumerate(texts):
+            if place > len(ids):
+                continue
+            context = tuple(tokens[row, : place + 1].tolist())
+            expected = [plain.probability(context, word) for word in range(V)]
+            assert np.allclose(logits[row].double().exp(), expected, rtol=2e-6, atol=1e-9)
+    total = dense.double().exp().sum(-1)
+    assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
+
+
+@pytest.mark.parametrize("prune", [[0], [0, 0, 1]], ids=str)
+def test_scores_are_those_without_torch_and_of_any_batch(prune):
+    held, texts = model(4, prune=prune), documents(seed=2, count=80)
+    scores = list(score_encoded(held, texts))
+    library = fit(draw_sentences(), 4, prune)
+    from beyond_perplexity.ngrams.kneser_ney import score_tokens
+
+    for ids, score in zip(texts, scores, strict=True):
+        expected = score_tokens(library, flat([ids.tolist()])).sum()
+        assert score.log_prob == pytest.approx(float(expected), rel=1e-12)
+    for size in (1, 30):
+        assert list(score_encoded(held, texts, batch_tokens=size)) == scores
+    dense = held(padded(texts[:1]))[0].double()
+    chosen = dense[range(len(texts[0]) + 1), [*texts[0], 1]].sum()
+    assert scores[0].log_prob == pytest.approx(float(chosen), abs=1e-5)
+
+
+@pytest.mark.parametrize("values", KINDS, ids=str)
+def test_texts_do_not_depend_on_the_batch(values):
+    held, options, keys = model(), parse_decoding(values), {"seed": 1, "purpose": "t"}
+    found = []
+    for batch, first, count in ((16, 0, 60), (64, 0, 60), (16, 40, 20)):
+        size = {"first": first, "count": count, "maximum_length": 40, "batch_size": batch}
+        drawn = generate(held, options, **keys, **size)
+        found.append([(d.doc_id, d.tokens.tolist(), d.log_prob) for d in drawn])
+    assert found[0] == found[1]
+    assert found[0][40:] == found[2]
+    assert not any(0 in tokens for _, tokens, _ in found[0])
+    finished = [tokens for _, tokens, _ in found[0] if len(tokens) < 30]
+    assert len(set(map(tuple, finished))) > 3
+
+
+def test_drawn_texts_have_the_log_probability_of_scoring():
+    held, size = model(5), {"first": 0, "count": 200, "maximum_length": 60}
+    drawn = list(generate(held, parse_decoding(KINDS[0]), seed=3, purpose="t", **size))
+    kept = [document for document in drawn if document.finished]
+    assert len(kept) > 100
+    scores = score_encoded(held, [document.tokens for document in kept])
+    for document, score in zip(kept, scores, strict=True):
+        assert document.log_prob == pytest.approx(score.log_prob, abs=1e-4)
+    # Expectation: first tokens are drawn as the model says.
+    expected = held(torch.tensor([[0]]))[0, 0].double().exp().numpy()
+    firsts = [document.tokens[0] if len(document.tokens) else 1 for document in drawn]
+    shares = np.bincount(firsts, minlength=V) / len(drawn)
+    assert np.abs(shares - expected).max() < 4 * math.sqrt(0.25 / len(drawn))
+
+
+def test_states_follow_their_rows():
+    held = model(4)
+    tokens = padded(documents(seed=6, count=6)[:4])[:, :4]
+    state = held.initial_state(len(tokens), 9)
+    for column in tokens.T:
+        logits, state = held.step(column, state)
+    again, _ = held.step(tokens[:, 0] + 4, state.select(torch.tensor([2, 0, 1, 1])))
+    longer, _ = held.step(tokens[:, 0] + 4, state)
+    assert torch.equal(again, longer[[2, 0, 1, 1]])
+    empty, _ = held.step(torch.zeros(4, dtype=torch.int64), held.initial_state(4, 9))
+    for fresh in (
+        state.reset(torch.tensor([1, 3])),
+        state.restart(torch.tensor([False, True, False, True])),
+    ):
+        logits, _ = held.step(torch.zeros(4, dtype=torch.int64), fresh)
+        assert torch.equal(logits[[1, 3]], empty[[1, 3]])
+
+
+def test_a_folder_gives_the_same_model(tmp_path):
+    held = model(4, prune=[0, 0, 1])
+    vocabulary = ClosedVocabulary([f"w{n}" for n in range(3, V)], 2)
+    save_model(tmp_path, held, vocabulary, {})
+    again, _, description = load_model(tmp_path)
+    assert description["family"] == "kneser-ney"
+    assert description["config"]["architecture"] == {"order": 4, "prune": [0, 0, 1]}
+    levels = range(1, 5)
+    ngrams = sum(len(held.get_buffer(f"log_probs_{order}")) for order in levels)
+    assert description["parameters"] == held.parameter_count() == ngrams
+    texts = documents(seed=8, count=20)
+    assert list(score_encoded(again, texts)) == list(score_encoded(held, texts))
+    assert again.config == held.config
+    assert torch.equal(again(padded(texts)), held(padded(texts)))
+
+
+def test_precision_does_not_round_the_tables():
+    held = model()
+    before = held.get_buffer("log_probs_2").clone()
+    set_precision(held, "bfloat16")
+    assert torch.equal(held.get_buffer("log_probs_2"), before)
+    assert held(torch.tensor([[0]])).dtype == torch.float32
+
+
+def test_bpe_has_no_unknown_token_and_a_closed_vocabulary_trains_it():
+    held = KneserNey.fit([documents()], V, {}, True).eval()
+    logits = held(torch.tensor([[0, 4, 2]]))[0]
+    assert torch.isneginf(logits[:, 2]).all()
+    assert torch.allclose(logits.exp().sum(-1), torch.ones(3), atol=1e-6)
+    texts = [np.array([2, 3, 2], np.int32)] * 5 + documents()
+    seen = KneserNey.fit([texts], V, {"order": 3}).eval()
+    assert float(seen(torch.tensor([[0, 2, 3]]))[0, 2, 2].exp()) > 0.2
+
+
+def test_any_back_off_model_can_be_taken(tmp_path):
+    write_arpa(tmp_path / "m.arpa", fit(draw_sentences(), 3), WORDS)
+    taken = KneserNey.of(read_arpa(tmp_path / "m.arpa").model).eval()
+    texts = documents(seed=2, count=30)
+    pairs = zip(score_encoded(taken, texts), score_encoded(model(3), texts), strict=True)
+    assert all(math.isclose(a.log_prob, b.log_prob, rel_tol=1e-5) for a, b in pairs)
+
+
+def test_bad_input_is_named():
+    with pytest.raises(InputError, match="has no document"):
+        KneserNey.fit([], V)
+    with pytest.raises(InputError, match=r"architecture\.layers: unknown key"):
+        KneserNey.fit([documents()], V, {"layers": 2})
+    with pytest.raises(InputError, match="order: is 0, expected at least 1"):
+        KneserNey(V, {"order": 0})
+    with pytest.raises(InputError, match="prune: is 1"):
+        registry.build({"family": "kneser-ney", "architecture": {"prune": [1]}}, V)

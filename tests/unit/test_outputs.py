@@ -93,11 +93,6 @@ def test_the_streams_of_the_system_are_not_replaced() -> None:
     assert Path("/dev/stdout").is_symlink()
 
 
-def test_memory_that_is_a_folder_is_written_to() -> None:
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        check_output(Path(folder, "a.csv"))
-
-
 def test_a_folder_without_permission(place: Path, monkeypatch) -> None:
     """Root may write everywhere, so the answer of the system is put in its place."""
     monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -111,6 +106,8 @@ def test_a_folder_as_an_output(place: Path) -> None:
     with pytest.raises(InputError, match="is a file; name a folder"):
         check_output_folder(place / "file")
     assert not (place / "new").exists()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        check_output(Path(memory, "a.csv"))
 
 
 @settings(max_examples=60, derandomize=True, deadline=None)
@@ -153,9 +150,11 @@ def small_disk(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def write_parquet(path: Path) -> None:
+def write_parquet(path: Path, raised: Exception | None = None) -> None:
     with ShardWriter(path, KNOWLEDGE_GRAPH, {}) as writer:
         writer.write(ROWS)
+        if raised:
+            raise raised
 
 
 WRITERS = {
@@ -191,28 +190,24 @@ class _FullParquet(pq.ParquetWriter):
             raise OSError(errno.ENOSPC, "Error writing bytes to file")
 
 
-def test_a_disk_that_is_full_at_the_footer_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(pq, "ParquetWriter", _FullParquet)
-    with (
-        pytest.raises(OSError, match="No space"),
-        ShardWriter(tmp_path / "a.parquet", KNOWLEDGE_GRAPH, {}) as writer,
-    ):
-        writer.write(ROWS)
-    with (
-        pytest.raises(KeyError, match="first"),
-        ShardWriter(tmp_path / "a.parquet", KNOWLEDGE_GRAPH, {}) as writer,
-    ):
-        raise KeyError("first")
-    assert list(tmp_path.iterdir()) == []
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.EMFILE, "cannot be made")
 
 
-def test_a_writer_that_cannot_be_made_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise OSError(errno.EMFILE, "x")
-
-    monkeypatch.setattr(pq, "ParquetWriter", refuse)
-    with pytest.raises(OSError, match="x"), ShardWriter(tmp_path / "a", KNOWLEDGE_GRAPH, {}):
-        raise AssertionError
+@pytest.mark.parametrize(
+    ("writer", "raised", "said"),
+    [
+        (_FullParquet, None, "No space"),  # at the footer
+        (_FullParquet, KeyError("first"), "first"),
+        (refuse, None, "cannot be made"),
+    ],
+)
+def test_a_shard_that_cannot_be_finished_leaves_nothing(
+    tmp_path: Path, monkeypatch, writer, raised, said
+) -> None:
+    monkeypatch.setattr(pq, "ParquetWriter", writer)
+    with pytest.raises(type(raised) if raised else OSError, match=said):
+        write_parquet(tmp_path / "a.parquet", raised)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -235,17 +230,6 @@ def test_stores_that_are_interrupted_leave_no_scratch_file(tmp_path: Path, monke
     assert list((tmp_path / "t").iterdir()) == []
 
 
-def test_what_a_killed_process_left_of_a_long_name_is_removed(tmp_path: Path, monkeypatch) -> None:
-    path = tmp_path / ("x" * 250 + ".csv")
-    monkeypatch.setattr(outputs.shutil, "rmtree", lambda *_, **__: None)
-    with pytest.raises(KeyboardInterrupt), atomic_path(path):
-        raise KeyboardInterrupt
-    monkeypatch.undo()
-    assert len(list(tmp_path.iterdir())) == 1
-    outputs.write_json(path, 1)
-    assert list(tmp_path.iterdir()) == [path]
-
-
 # ---- shards ----
 
 
@@ -257,29 +241,17 @@ def test_what_was_written_comes_back_with_its_record(tmp_path):
     path = tmp_path / "deep" / "graph.parquet"
     shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {"seed": 7})
     batches = list(shards.read_batches(path, KNOWLEDGE_GRAPH, ["object", "subject"], batch_size=1))
-    assert [b.to_pylist() for b in batches] == [
-        [{"object": "c", "subject": "a"}],
-        [{"object": None, "subject": "b"}],
-    ]
+    expected = [{"object": "c", "subject": "a"}, {"object": None, "subject": "b"}]
+    assert [row for batch in batches for row in batch.to_pylist()] == expected
+    assert len(batches) == 2
     record = shards.read_record(path)
     assert record["seed"] == 7
     assert "end" in record
-
-
-def test_a_failure_leaves_nothing_and_keeps_what_was_there(tmp_path):
-    path = tmp_path / "graph.parquet"
-    shards.write_shard(path, KNOWLEDGE_GRAPH, TRIPLES, {})
     before = path.read_bytes()
-
-    def write_half() -> None:
-        with shards.ShardWriter(path, KNOWLEDGE_GRAPH, {}) as writer:
-            writer.write(TRIPLES)
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        write_half()
+    with pytest.raises(RuntimeError):  # leaves nothing, and keeps what was there
+        write_parquet(path, RuntimeError())
     assert path.read_bytes() == before
-    assert [p.name for p in tmp_path.iterdir()] == ["graph.parquet"]
+    assert listing(path.parent) == {"graph.parquet"}
 
 
 def start_writing(path: Path) -> subprocess.Popen[str]:
@@ -303,19 +275,20 @@ def listing(folder: Path) -> set[str]:
 
 
 def test_what_a_killed_process_left_of_this_very_file_is_removed(tmp_path):
-    for name in ("a.csv", "a.b.csv"):
-        process = start_writing(tmp_path / name)
+    first, second, long = (tmp_path / name for name in ("a.csv", "a.b.csv", f"{'x' * 250}.csv"))
+    for path in (first, second, long):
+        process = start_writing(path)
         process.kill()
         process.communicate()
-    assert len(listing(tmp_path)) == 2
-    with outputs.atomic_path(tmp_path / "a.csv") as path:
+    assert len(listing(tmp_path)) == 3
+    with outputs.atomic_path(first) as path:
         path.write_text("whole")
-        assert len(listing(tmp_path)) == 2  # this one and what was left of the other
-    assert "a.csv" in listing(tmp_path)
-    (left,) = listing(tmp_path) - {"a.csv"}
-    assert left.startswith(".a.b.csv.")
-    outputs.write_json(tmp_path / "a.b.csv", 1)
-    assert listing(tmp_path) == {"a.csv", "a.b.csv"}
+        assert len(listing(tmp_path)) == 3  # this one and what was left of the others
+    left = listing(tmp_path) - {"a.csv"}
+    assert sum(name.startswith(".a.b.csv.") for name in left) == 1
+    for path in (second, long):
+        outputs.write_json(path, 1)
+    assert listing(tmp_path) == {first.name, second.name, long.name}
 
 
 def test_two_living_writers_both_finish_and_the_last_one_is_right(tmp_path):
@@ -358,32 +331,25 @@ def test_columns_must_be_those_of_the_schema(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("table", "message"),
+    ("table", "message", "of_record"),
     [
-        (pa.table({"entity": ["a"]}), "column 'alias' is missing"),
-        (pa.table({"entity": ["a"], "alias": [1]}), "column 'alias' is int64, expected string"),
+        ({"entity": ["a"]}, "column 'alias' is missing", "no run record"),
+        (
+            {"entity": ["a"], "alias": [1]},
+            "column 'alias' is int64, expected string",
+            "no run record",
+        ),
+        (None, *["not a readable Parquet file"] * 2),
     ],
 )
-def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message):
+def test_a_foreign_file_is_refused_by_name_and_column(tmp_path, table, message, of_record):
     path = tmp_path / "x.parquet"
-    pq.write_table(table, path)
+    path.write_text("hello") if table is None else pq.write_table(pa.table(table), path)
     with pytest.raises(InputError, match=message) as error:
         list(shards.read_batches(path, ALIASES, ["entity"]))
     assert str(path) in str(error.value)
-
-
-def test_a_file_that_is_no_parquet_is_refused(tmp_path):
-    (tmp_path / "x.parquet").write_text("hello")
-    with pytest.raises(InputError, match="not a readable Parquet file"):
-        list(shards.read_batches(tmp_path / "x.parquet", ALIASES, ["entity"]))
-    with pytest.raises(InputError, match="not a readable Parquet file"):
-        shards.read_record(tmp_path / "x.parquet")
-
-
-def test_a_parquet_file_without_a_record_says_so(tmp_path):
-    pq.write_table(pa.table({"a": [1]}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="no run record"):
-        shards.read_record(tmp_path / "x.parquet")
+    with pytest.raises(InputError, match=of_record):
+        shards.read_record(path)
 
 
 def test_json_is_canonical(tmp_path):
@@ -410,14 +376,10 @@ def test_columns_on_top_of_a_schema_are_written_checked_and_read(tmp_path):
 SHARDS = [f"samples/m/d/{shard:05d}.parquet" for shard in range(20_000)]
 
 
-def test_thousands_of_shards_are_one_word_and_come_back() -> None:
-    assert as_ranges(SHARDS) == ["samples/m/d/{00000..19999}.parquet"]
-    assert from_ranges(as_ranges(SHARDS)) == SHARDS
-
-
 @pytest.mark.parametrize(
     ("files", "words"),
     [
+        (SHARDS, ["samples/m/d/{00000..19999}.parquet"]),
         (["a/00000.parquet"], ["a/00000.parquet"]),
         (["a/1.txt", "a/2.txt", "b/3.txt"], ["a/{1..2}.txt", "b/3.txt"]),
         (["a/9", "a/10", "a/11"], ["a/9", "a/{10..11}"]),  # of another width
@@ -430,7 +392,7 @@ def test_thousands_of_shards_are_one_word_and_come_back() -> None:
 )
 def test_what_follows_is_one_word(files: list[str], words: list[str]) -> None:
     assert as_ranges(files) == words
-    if "{" not in "".join(files):
+    if "{" not in "".join(files[:1]):
         assert from_ranges(words) == files
 
 
@@ -443,14 +405,10 @@ def test_a_range_stands_for_what_bash_makes_of_it() -> None:
     assert from_ranges([words[2]]) == [words[2]]  # never written: its ends are of two widths
 
 
-def test_a_file_that_is_called_like_a_range_is_itself(tmp_path) -> None:
+def test_an_option_takes_both_and_a_file_that_is_called_like_a_range(tmp_path) -> None:
     file = tmp_path / "{1..3}.parquet"
     file.touch()
-    assert from_ranges([str(file)]) == [str(file)]
-
-
-def test_an_option_takes_both(tmp_path) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", nargs="+", action=FileRanges)
-    given = parser.parse_args(["--files", "a/{0..1}.x", "b"])
-    assert given.files == ["a/0.x", "a/1.x", "b"]
+    given = parser.parse_args(["--files", "a/{0..1}.x", "b", str(file)])
+    assert given.files == ["a/0.x", "a/1.x", "b", str(file)]

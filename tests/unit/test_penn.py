@@ -3,6 +3,7 @@
 Needs nothing but the checkout; the tests at the end read a real treebank where it lies beside it.
 Oracles: trees written by hand; NLTK's own parser of brackets; random trees that are written, put on
 several lines and read back; the text of the same documents in another format.
+Of shallow trees: TextBlob's own public `parse` on the same tokens; the tokens of the documents.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ from beyond_perplexity.corpus.penn import (
     unescape,
 )
 from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
 from beyond_perplexity.errors import InputError
+from tests.unit.small_corpora import put
 from tests.unit.test_extract_corpus import run
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -37,23 +40,23 @@ TREEBANK, COREFERENCE = DATA / "treebank-gum", DATA / "coreference-gum"
 GOOD = "(S (NP (DT the) (NN cat)) (VP (VBZ sits)))"
 
 
-def read(path: Path, *, skip: bool = False, document: str = "file") -> tuple[list, Problems]:
+def read(path, *, skip=False, document="file"):
     problems = Problems(skip)
-    source = SourceOptions("penn", [str(path)], document=document)  # type: ignore[arg-type]
+    source = SourceOptions("penn", [str(path)], document=document)
     return list(Reader(source, problems).read(path)), problems
 
 
-def write(path: Path, text: str) -> Path:
+def write(path, text):
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def read_tree(line: str) -> Tree:
+def read_tree(line):
     """Read a tree of the table with NLTK; its leaves are the words as they are in the text."""
     return Tree.fromstring(line, read_leaf=unescape)
 
 
-def write_tree(tree: Tree) -> str:
+def write_tree(tree):
     inside = (escape(part) if isinstance(part, str) else write_tree(part) for part in tree)
     return f"({escape(tree.label())} {' '.join(inside)})"
 
@@ -87,49 +90,41 @@ def write_tree(tree: Tree) -> str:
         ("(S(NP(NN a))(VP(VB b)))", "(S (NP (NN a)) (VP (VB b)))"),
     ],
 )
-def test_a_tree_in_the_form_of_the_table(text: str, expected: str) -> None:
+def test_a_tree_in_the_form_of_the_table(text, expected):
     assert parse_tree(text) == expected
     assert parse_tree(expected) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("reason", "texts"),
     [
-        ("(S (NP (NN a))", "unbalanced brackets"),
-        ("(S (NP (NN a))))", "unbalanced brackets"),
-        (")", "unbalanced brackets"),
-        ("", "unbalanced brackets"),
-        ("(S (NN a)) (S (NN b))", "several roots"),
-        ("(ROOT (S (NN a)) (S (NN b)))", "several roots"),
-        ("(S (NN a)) b", "several roots"),
-        ("word", "text outside the trees"),
-        ("(S)", "tree without words"),
-        ("()", "tree without words"),
-        ("(S (NP) (NN a))", "tree without words"),
-        ("(S (NP (-NONE- *)))", "tree without words"),
-        ("(ROOT (-NONE- *))", "tree without words"),
-        ("(NP the cat)", "word without a tag"),
-        ("(NP (DT the) cat)", "word without a tag"),
-        ("(NP cat (DT the))", "word without a tag"),
-        ("(ROOT cat)", "word without a tag"),
-        ("(S ((NN a)) (NN b))", "bracket without a label"),
-        ("(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2), "tree too deep"),
+        ("unbalanced brackets", ["(S (NP (NN a))", "(S (NP (NN a))))", ")", ""]),
+        (
+            "several roots",
+            ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))", "(S (NN a)) b"],
+        ),
+        ("text outside the trees", ["word"]),
+        ("tree without words", ["(S)", "()", "(S (NP) (NN a))", "(S (NP (-NONE- *)))"]),
+        ("tree without words", ["(ROOT (-NONE- *))"]),
+        ("word without a tag", ["(NP the cat)", "(NP (DT the) cat)", "(NP cat (DT the))"]),
+        ("word without a tag", ["(ROOT cat)"]),
+        ("bracket without a label", ["(S ((NN a)) (NN b))"]),
+        ("tree too deep", ["(S " * (MAXIMUM_DEPTH + 1) + "(NN a" + ")" * (MAXIMUM_DEPTH + 2)]),
     ],
 )
-def test_a_malformed_tree_says_why(text: str, reason: str) -> None:
-    with pytest.raises(TreeError) as error:
-        parse_tree(text)
-    assert error.value.reason == reason
+def test_a_malformed_tree_says_why(reason, texts):
+    for text in texts:
+        with pytest.raises(TreeError) as error:
+            parse_tree(text)
+        assert error.value.reason == reason
 
 
-def test_function_labels_go_but_labels_of_hyphens_stay() -> None:
-    found = [
-        category(label) for label in ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
-    ]
-    assert found == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
+def test_function_labels_go_but_labels_of_hyphens_stay():
+    labels = ("NP-SBJ", "NP=2", "S-NOM-SBJ", "-LRB-", "PRP$", ":", "-")
+    assert [*map(category, labels)] == ["NP", "NP", "S", "-LRB-", "PRP$", ":", "-"]
 
 
-def random_tree(draw: random.Random, depth: int = 0) -> Tree:
+def random_tree(draw, depth=0):
     if depth > 4 or draw.random() < 0.3:
         word = "".join(draw.choices("ab(-)[é'/", k=draw.randint(1, 4)))
         return Tree(draw.choice(["NN", "-LRB-", "PRP$", ","]), [word])
@@ -138,7 +133,7 @@ def random_tree(draw: random.Random, depth: int = 0) -> Tree:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_writing_and_reading_gives_the_tree_back(seed: int) -> None:
+def test_writing_and_reading_gives_the_tree_back(seed):
     draw = random.Random(seed)
     tree = Tree("S", [random_tree(draw) for _ in range(draw.randint(1, 5))])
     line = write_tree(tree)
@@ -153,14 +148,14 @@ def test_writing_and_reading_gives_the_tree_back(seed: int) -> None:
     assert replace_leaves(line, tree.leaves()) == line
 
 
-def test_a_plain_tree_is_what_nltk_reads() -> None:
+def test_a_plain_tree_is_what_nltk_reads():
     text = "(ROOT\n  (S\n    (NP (PRP We))\n    (VP (VBP are)\n      (ADJP (JJ here)))))"
     assert read_tree(parse_tree(text)) == Tree.fromstring(text)[0]
 
 
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(st.text(alphabet="() ab-=\nN*\u00a0\x1c", max_size=40))
-def test_any_text_is_a_tree_or_a_named_fault(text: str) -> None:
+def test_any_text_is_a_tree_or_a_named_fault(text):
     try:
         line = parse_tree(text)
     except TreeError:
@@ -172,7 +167,7 @@ def test_any_text_is_a_tree_or_a_named_fault(text: str) -> None:
 # ---- files ----
 
 
-def test_a_file_is_a_document_of_sentences(tmp_path: Path) -> None:
+def test_a_file_is_a_document_of_sentences(tmp_path):
     path = write(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
     assert found.title == "d"
@@ -180,7 +175,7 @@ def test_a_file_is_a_document_of_sentences(tmp_path: Path) -> None:
     assert found.trees == [(0, GOOD), (1, "(S (NP (NN b)))")]
 
 
-def test_every_tree_may_be_a_document(tmp_path: Path) -> None:
+def test_every_tree_may_be_a_document(tmp_path):
     path = write(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
     assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
@@ -202,9 +197,7 @@ def test_every_tree_may_be_a_document(tmp_path: Path) -> None:
         ("\n\n", "no trees"),
     ],
 )
-def test_a_malformed_file_names_file_and_line_or_is_counted(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, message):
     path = write(tmp_path / "d.mrg", text)
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
         read(path)
@@ -213,7 +206,7 @@ def test_a_malformed_file_names_file_and_line_or_is_counted(
     assert [document.trees for document in found] == [[(0, GOOD)]] * (GOOD in text)
 
 
-def test_reading_goes_on_after_a_tree_without_end(tmp_path: Path) -> None:
+def test_reading_goes_on_after_a_tree_without_end(tmp_path):
     trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
     trees[5] = "(S\n  (NP (NN lost))"
     found, problems = read(write(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
@@ -223,9 +216,7 @@ def test_reading_goes_on_after_a_tree_without_end(tmp_path: Path) -> None:
     }
 
 
-def test_a_tree_without_end_does_not_take_the_whole_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_without_end_does_not_take_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
     path = write(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
     with pytest.raises(InputError, match="line 1: unbalanced brackets"):
@@ -237,9 +228,7 @@ def test_a_tree_without_end_does_not_take_the_whole_file(
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(position=st.integers(0, 400), character=st.sampled_from("() \nx-"), remove=st.booleans())
-def test_a_damaged_file_loses_few_trees(
-    tmp_path_factory: pytest.TempPathFactory, position: int, character: str, remove: bool
-) -> None:
+def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, remove):
     text = "\n".join(f"(S\n  (NP (DT the) (NN w{n})))" for n in range(15)) + "\n"
     position %= len(text)
     damaged = text[:position] + character * (not remove) + text[position + 1 :]
@@ -252,35 +241,27 @@ def test_a_damaged_file_loses_few_trees(
 # ---- the tables ----
 
 
-def test_a_treebank_becomes_documents_and_trees(tmp_path: Path) -> None:
-    first = write(
-        tmp_path / "a.mrg", "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
-    )
-    second = write(tmp_path / "b.mrg", GOOD)
+def test_a_treebank_becomes_documents_and_trees(tmp_path):
+    text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
+    first, second = write(tmp_path / "a.mrg", text), write(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
     found = run(tmp_path / "out", paths, "penn", workers=2)
     assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == {
         ("train", "a", "zoe runs ("),
         ("test", "b", "the cat sits"),
     }
-    ids = {document["title"]: document["doc_id"] for document in found["documents"]}
-    assert sorted(found["trees"], key=lambda row: (row["doc_id"] != ids["a"], row["sentence"])) == [
-        {"doc_id": ids["a"], "sentence": 0, "tree": "(S (NP (NNP zoe)) (VP (VBZ runs)))"},
-        {"doc_id": ids["a"], "sentence": 1, "tree": "(NP (-LRB- -LRB-))"},
-        {"doc_id": ids["b"], "sentence": 0, "tree": GOOD},
-    ]
+    titles = {document["doc_id"]: document["title"] for document in found["documents"]}
+    trees = [(titles[row["doc_id"]], row["sentence"], row["tree"]) for row in found["trees"]]
+    runs = ("a", 0, "(S (NP (NNP zoe)) (VP (VBZ runs)))")
+    assert sorted(trees) == [runs, ("a", 1, "(NP (-LRB- -LRB-))"), ("b", 0, GOOD)]
     assert found["report"]["trees"] == {"kind": "given", "written": 3}
     assert found["report"]["tokens"] == 6
-    kept = run(
-        tmp_path / "kept",
-        paths,
-        "penn",
-        preprocessing={"lower_case": False, "remove_accents": False, "tokenizer": "none"},
-    )
+    steps = {"lower_case": False, "remove_accents": False, "tokenizer": "none"}
+    kept = run(tmp_path / "kept", paths, "penn", preprocessing=steps)
     assert {d["text"] for d in kept["documents"]} == {"Zoë Runs (", "the cat sits"}
 
 
-def test_trees_as_documents_are_split_one_by_one(tmp_path: Path) -> None:
+def test_trees_as_documents_are_split_one_by_one(tmp_path):
     path = write(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
     options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
     from tests.unit.test_linked import run_options
@@ -295,17 +276,12 @@ def test_trees_as_documents_are_split_one_by_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        (
-            {"preprocessing": {"tokenizer": "moses"}},
-            r"preprocessing\.tokenizer: .* keeps the tokens",
-        ),
+        ({"preprocessing": {"tokenizer": "moses"}}, r"preprocessing\.tokenizer: .* keeps the tok"),
         ({"preprocessing": {"normalize_punctuation": True}}, "normalize_punctuation"),
         ({"trees": {"kind": "shallow"}}, "a treebank has trees"),
     ],
 )
-def test_what_does_not_go_with_a_treebank_is_said(
-    tmp_path: Path, sections: dict, message: str
-) -> None:
+def test_what_does_not_go_with_a_treebank_is_said(tmp_path, sections, message):
     with pytest.raises(InputError, match=message):
         run(tmp_path, ["x.mrg"], "penn", **sections)
 
@@ -316,7 +292,7 @@ def test_what_does_not_go_with_a_treebank_is_said(
 @pytest.mark.skipif(
     not TREEBANK.is_dir(), reason="needs the treebank that lies beside the checkout"
 )
-def test_a_real_treebank_is_read_whole() -> None:
+def test_a_real_treebank_is_read_whole():
     files = sorted(TREEBANK.glob("*.ptb"))
     assert len(files) == 96
     n_trees = 0
@@ -341,7 +317,7 @@ def test_a_real_treebank_is_read_whole() -> None:
 
 
 @pytest.mark.skipif(not COREFERENCE.is_dir(), reason="needs the data that lies beside the checkout")
-def test_trees_and_coreference_of_the_same_documents_have_the_same_words() -> None:
+def test_trees_and_coreference_of_the_same_documents_have_the_same_words():
     for path in sorted(TREEBANK.glob("*.ptb")):
         (found,), _ = read(path)
         lines = (COREFERENCE / f"{path.stem}.conll").read_text().splitlines()
@@ -349,3 +325,132 @@ def test_trees_and_coreference_of_the_same_documents_have_the_same_words() -> No
         # one word of the coreference data is empty: it is '|' in the treebank
         assert [w for w in found.tokens if w != "|"] == [w for w in words if w not in ("", "|")]
         assert len(found.tokens) == len(words)
+
+
+LONG = "sentence longer than trees.maximum_tokens"
+ESCAPED = "sentence with '-LRB-'"
+SENTENCE = "the big cat sits on a mat ( red ) ."
+WORDS = "the a big cat dogs of on with sits was eating quickly very and , to he 3 it 's"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a b . c", ["a b .", "c"]),
+        ("a ? ! b .", ["a ? !", "b ."]),
+        (". . a", [". .", "a"]),
+        ("a", ["a"]),
+        ("", []),
+        ("e.g. a ... b", ["e.g. a ... b"]),
+        ('" a . " b .', ['" a . "', "b ."]),
+        ('" a . b . " c', ['" a .', 'b . "', "c"]),
+        ('a . " b . " c', ["a .", '" b . "', "c"]),
+        ('a . " b " , c .', ["a .", '" b " , c .']),
+        ('" a " . " b . " c', ['" a " .', '" b . "', "c"]),
+        ('5 " . " b . " c', ['5 " .', '" b . "', "c"]),  # " behind a number closes nothing
+        ('( " a . " ) b . "', ['( " a . " )', 'b . "']),
+        ('( a . ) b ? ] " , " c', ["( a . )", 'b ? ] "', ', " c']),
+        ("a . ) ) . b", ["a . ) ) .", "b"]),
+        ("a . ( b . ) c", ["a .", "( b . )", "c"]),
+        ("he said ' a . ' b", ["he said ' a . '", "b"]),
+        ("dogs ' cat . ' a ' b", ["dogs ' cat . '", "a ' b"]),  # a possessive: read as a quote
+        ("cf . ' a ' b . '", ["cf .", "' a ' b . '"]),
+        ("`` a . '' b . ” c . -RRB- d", ["`` a . ''", "b . ”", "c . -RRB-", "d"]),
+    ],
+)
+def test_sentences_end_after_a_run_of_marks(text, expected):
+    assert [" ".join(sentence) for sentence in sentences(text.split())] == expected
+
+
+def test_the_phrases_of_a_sentence():
+    assert parse_sentence(SENTENCE.split()) == (
+        "(S (NP (DT the) (JJ big) (NN cat)) (VP (VBZ sits)) (PP (IN on) (NP (DT a) (NN mat))) "
+        "(-LRB- -LRB-) (ADJP (JJ red)) (-RRB- -RRB-) (. .))"
+    )
+
+
+def bracketed(tagged):
+    """List the phrases that TextBlob marks, from its B-, I- and O marks alone."""
+    found = set()
+    for column in (2, 3):
+        start = 0
+        for n in range(1, len(tagged) + 1):
+            label = tagged[start][column].partition("-")[2]
+            following = tagged[n] if n < len(tagged) else ["", "", "O", "O"]
+            outside = following[3] == "O", tagged[n - 1][3] == "O"
+            edge = following[3] == "B-PNP" or outside[0] != outside[1]  # cuts other phrases
+            if edge or following[column] != f"I-{label}":
+                if label:
+                    found.add((start, n, "PP" if label == "PNP" else label))
+                start = n
+    inside = [span for span in found if span[2] == "PP"]
+    # a preposition that begins a larger phrase is no phrase of its own
+    lone = {a for a in inside for b in inside if b != a and b[0] <= a[0] and a[1] <= b[1]}
+    return found - lone
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_phrases_are_those_that_textblob_marks(seed):
+    from textblob.en import parse
+
+    draw = random.Random(seed)
+    tokens = draw.choices(WORDS.split(), k=12)
+    tagged = [mark.split("/") for mark in parse(" ".join(tokens), tokenize=False).split(" ")]
+    tree = read_tree(parse_sentence(tokens))
+    assert tree.leaves() == tokens
+    assert [tag for _, tag in tree.pos()] == [row[1] for row in tagged]
+    spans, position = set(), {}
+    for place in tree.treepositions("leaves"):
+        position[place] = len(position)
+    for place in tree.treepositions():
+        part = tree[place]
+        if place and not isinstance(part, str) and not isinstance(part[0], str):
+            covered = [n for leaf, n in position.items() if leaf[: len(place)] == place]
+            spans.add((covered[0], covered[-1] + 1, part.label()))
+    assert spans == bracketed(tagged)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_leaves_are_the_tokens_whatever_they_are(seed):
+    draw = random.Random(seed)
+    alphabet = "ab.!?()[]/-'é&;0_\u4e2d"
+    tokens = ["".join(draw.choices(alphabet, k=draw.randint(1, 5))) for _ in range(40)]
+    trees, left_out = parse_document(tokens, 100)
+    assert [word for _, tree in trees for word in leaves(tree)] == tokens
+    assert not any(left_out.values())
+    assert all(parse_tree(tree) == tree for _, tree in trees)
+
+
+def test_long_sentences_and_escapes_get_no_tree_and_are_counted():
+    text = "a b . c d e . a -LRB- . f ."
+    trees, left_out = parse_document(text.split(), 3)
+    assert [(number, leaves(tree)) for number, tree in trees] == [(0, [*"ab."]), (3, [*"f."])]
+    assert left_out == {LONG: 1, ESCAPED: 1}
+
+
+def test_a_corpus_of_text_gets_trees_when_asked(tmp_path):
+    path = put(tmp_path / "c.txt", "The cat sat. It (the cat) slept!\nA very long one here.\n")
+    plain = run(tmp_path / "plain", [str(path)], "text")
+    assert plain["trees"] == []
+    assert plain["report"]["trees"] == {"kind": "none", "written": 0}
+    options = {"kind": "shallow", "maximum_tokens": 7}
+    found = run(tmp_path / "trees", [str(path)], "text", trees=options)
+    assert found["documents"] == plain["documents"]
+    texts = {document["doc_id"]: document["text"] for document in found["documents"]}
+    by_document: dict[int, list[str]] = {}
+    for row in found["trees"]:
+        by_document.setdefault(row["doc_id"], []).extend(leaves(row["tree"]))
+    assert {n: " ".join(words) for n, words in by_document.items()} == texts
+    assert found["report"]["trees"] == {"kind": "automatic: textblob", "written": 3}
+    assert found["report"]["skips"] == {}
+    options["maximum_tokens"] = 6
+    report = run(tmp_path / "short", [str(path)], "text", trees=options)["report"]
+    assert report["skips"][LONG] == {"count": 1, "first": [f"{path}: line 1"]}
+    assert report["trees"]["written"] == 2
+
+
+def test_trees_do_not_depend_on_the_workers(tmp_path):
+    path = put(tmp_path / "c.txt", "".join(f"The cat number {n} sat here.\n" for n in range(40)))
+    options = {"kind": "shallow"}
+    one = run(tmp_path / "one", [str(path)], "text", trees=options)
+    assert one == run(tmp_path / "two", [str(path)], "text", trees=options, workers=2)

@@ -1,19 +1,19 @@
-"""What jobs take and ask for, the pilot that measures it, and how far a run is.
+"""What rules look up, what jobs take and ask for, the pilot that measures it, how far a run is.
 
 Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
 the test chose; properties (more weights, more documents, another attempt); the tensors of every
 family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
-shipped configurations; a log written by hand; arithmetic.
+shipped configurations; a log written by hand; arithmetic, and counting by hand.
 """
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import subprocess
 import sys
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -22,27 +22,16 @@ import yaml
 
 from beyond_perplexity.commands import plan, progress
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.models.families import FAMILIES, families_of
+from beyond_perplexity.planning import job_costs
 from beyond_perplexity.planning.job_costs import (
-    ASSUMED_BYTES,
-    ASSUMED_WORDS,
     DAY,
     NEEDS,
-    PLAN_FILE,
-    SHORTEST,
     START,
-    Finished,
     JobCosts,
     PlannedJob,
     Timing,
-    Work,
-    count_weights,
-    expect,
-    fit_finished,
-    fit_timing,
-    kind_of,
-    read_plan,
-    write_plan,
 )
 from beyond_perplexity.planning.pilot import (
     advise_shards,
@@ -50,35 +39,29 @@ from beyond_perplexity.planning.pilot import (
     prerequisites,
     round_size,
     shrink,
+    summarize_run,
     targets,
 )
 from beyond_perplexity.planning.progress import describe_progress, read_progress
-from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.run import Run, prepare_environment
 from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.report import TABLES
 from beyond_perplexity.storage.benchmarks import read_benchmark
+from tests.unit import planned
+from tests.unit.planned import ROOT, SMOKE
 
-ROOT = Path(__file__).parents[2]
 SHARD = {"model": "transformer", "decoding": "ancestral", "shard": "00000"}
 SIZE = {"documents": 2, "instances": 1, "samples": 5, "steps": 3}
 
 
-def load(path: str | Path, results: str | Path, **changes: Any) -> tuple[dict[str, Any], Run]:
+def load(path: str, results: str | Path, **sections: Any) -> tuple[dict[str, Any], Run]:
     """Return a configuration as it is written, some of its sections changed, and its run."""
-    raw = yaml.safe_load((ROOT / path).read_text())
-    raw["pathvars"] = {"results": str(results)}
-    for section, change in changes.items():
-        raw[section] |= change
-    return raw, checked(raw)
-
-
-def checked(raw: dict[str, Any]) -> Run:
-    held = copy.deepcopy(raw)
-    validate(held)
-    return Run(held)
+    given = path, {"pathvars": {"results": str(results)}}
+    return planned.load(*given, **sections), planned.run_of(*given, **sections)
 
 
 def costs(path: str, results: str | Path = "/nowhere", **changes: Any) -> JobCosts:
-    return JobCosts(Work(load(path, results, **changes)[1]))
+    return JobCosts(load(path, results, **changes)[1])
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +101,18 @@ def test_a_larger_shard_asks_for_more_time_and_all_shards_for_the_same(paper) ->
 
     each = [(seconds(n) - START) / n for n in (100, 5_000, 1_000_000)]
     assert each == pytest.approx([each[0]] * 3)
-    assert paper.minutes("generate", SHARD) > SHORTEST
+    assert paper.minutes("generate", SHARD) > job_costs.SHORTEST
 
 
 def test_what_was_measured_is_asked_for_with_a_margin(paper) -> None:
-    known = JobCosts(paper.work, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
+    known = JobCosts(paper.run, {"generate/transformer/ancestral": Timing(60, 0.1, 0, 0)})
     assert known.seconds("generate", SHARD) == 60 + 0.1 * 50_000
     assert known.minutes("generate", SHARD) == 260  # 3 x 84.3, up to tens
     assert known.minutes("generate", SHARD, attempt=2) == 520
 
 
 def test_a_beam_writes_all_its_hypotheses(paper) -> None:
-    work = paper.work
+    work = paper
     assert work.units("generate", {**SHARD, "decoding": "beam"}) == 5 * 50_000
     assert work.units("generate", SHARD) == 50_000
     assert work.units("plot", {"exhibit": "main"}) == 1
@@ -154,7 +137,7 @@ def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
 
 
 def test_a_model_of_counts_asks_for_its_file_once_it_is_there(tmp_path) -> None:
-    found, wildcards = costs("configs/smoke.yaml", tmp_path), {"model": "kn-3"}
+    found, wildcards = costs(SMOKE, tmp_path), {"model": "kn-3"}
     before = found.megabytes("measure_perplexity", wildcards)
     file = tmp_path / "models" / "kn-3" / "model.safetensors"
     file.parent.mkdir(parents=True)
@@ -172,7 +155,7 @@ def test_every_need_is_that_of_a_rule_and_the_rules_ask_for_it() -> None:
 
 
 def test_draws_count_what_they_draw() -> None:
-    work = costs("configs/paper-importance.yaml").work
+    work = costs("configs/paper-importance.yaml")
     proposal, held = next(iter(work.config["proposals"].items()))
     job = {"model": held["model"], "proposal": proposal, "instances": "00000", "samples": "00000"}
     for draw, units in (("weights", 50 * 10_000), ("beams", 50 * (1 + 10 + 100))):
@@ -185,8 +168,8 @@ def test_draws_count_what_they_draw() -> None:
 
 
 def test_two_sizes_tell_the_start_from_the_rate() -> None:
-    jobs = [Finished(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
-    timing = fit_timing(jobs)
+    jobs = [(n, 7 + 0.5 * n, 100 + n, 8 * n) for n in (10, 30, 20)]
+    timing = job_costs.fit_timing(jobs)
     assert (timing.start, timing.seconds) == pytest.approx((7, 0.5))
     assert timing.megabytes == 130
     assert timing.output_bytes == pytest.approx(8)
@@ -195,9 +178,9 @@ def test_two_sizes_tell_the_start_from_the_rate() -> None:
 
 
 def test_one_size_takes_some_of_the_time_for_the_start() -> None:
-    timing = fit_timing([Finished(10, 25, 0, 0), Finished(10, 35, 0, 0)])
+    timing = job_costs.fit_timing([(10, 25, 0, 0), (10, 35, 0, 0)])
     assert (timing.start, timing.seconds) == (START, 1)
-    timing = fit_timing([Finished(10, 24, 0, 0)])
+    timing = job_costs.fit_timing([(10, 24, 0, 0)])
     assert (timing.start, timing.seconds) == pytest.approx((16, 0.8))
 
 
@@ -208,7 +191,7 @@ def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_tak
 ) -> None:
     """Whatever of the time is the start."""
     for units in (1, 30, 50_000):
-        known = fit_timing([Finished(units, start + rate * units, 0, 0)])
+        known = job_costs.fit_timing([(units, start + rate * units, 0, 0)])
         real = start + rate * 4 * units
         assert real / 2.000001 <= known.total(4 * units) <= 2.000001 * real
 
@@ -216,7 +199,7 @@ def test_jobs_of_one_size_tell_within_a_factor_of_two_what_one_of_four_times_tak
 def test_noise_gives_no_negative_time() -> None:
     """A larger job that was faster, and one that took more than in proportion."""
     for jobs in ([(10, 9.0), (30, 8.0)], [(10, 1.0), (30, 90.0)]):
-        timing = fit_timing([Finished(n, s, 0, 0) for n, s in jobs])
+        timing = job_costs.fit_timing([(n, s, 0, 0) for n, s in jobs])
         assert timing.start >= 0
         assert timing.total(30) == pytest.approx(jobs[1][1])
         assert timing.seconds > 0
@@ -225,8 +208,8 @@ def test_noise_gives_no_negative_time() -> None:
 
 def test_the_kind_of_a_job_leaves_out_which_part_it_is() -> None:
     held = {"model": "lstm", "decoding": "beam", "shard": "00003"}
-    assert kind_of("generate", held) == "generate/lstm/beam"
-    assert kind_of("train", {"model": "lstm"}) == "train/lstm"
+    assert job_costs.kind_of("generate", held) == "generate/lstm/beam"
+    assert job_costs.kind_of("train", {"model": "lstm"}) == "train/lstm"
 
 
 BROKEN = ["", "x", "[]", "{}", '{"s": null}', '{"s": "a"}', "\n", '{"s": NaN}', '{"s": -1}']
@@ -238,7 +221,7 @@ def test_what_is_no_benchmark_says_nothing(tmp_path, text) -> None:
     path.write_text(text)
     assert read_benchmark(path) is None
     assert read_benchmark(tmp_path / "away.jsonl") is None
-    assert read_plan(tmp_path / "away.json") == {}
+    assert job_costs.read_plan(tmp_path / "away.json") == {}
 
 
 def test_the_last_attempt_counts_and_memory_may_be_unknown(tmp_path) -> None:
@@ -259,7 +242,7 @@ class DryJob:
 
 def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job(tmp_path) -> None:
     """Of documents with beams of two: twice as many units."""
-    known = costs("configs/smoke.yaml")
+    known = costs(SMOKE)
 
     def shard(number: int, seconds: float | None = None) -> PlannedJob:
         job = DryJob(tmp_path, number)
@@ -271,20 +254,20 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     job = shard(0)
     assert (job.kind, job.units, job.gpus, job.megabytes) == ("generate/lstm/beam", 60, 1, 700)
     assert PlannedJob(**json.loads(json.dumps(job._asdict())))._replace(outputs=job.outputs) == job
-    (guess,) = expect([job], [], {})
+    (guess,) = job_costs.expect([job], [], {})
     assert guess == job
     assert not job.measured
-    (own,) = expect([shard(0, 9)], [], {})
+    (own,) = job_costs.expect([shard(0, 9)], [], {})
     assert own.minutes == pytest.approx(9 / 60)
     assert (own.measured, own.output_bytes) == (True, 24)
     timing = Timing(5, 2, 0, 0)
-    write_plan(tmp_path / PLAN_FILE, {job.kind: timing})
-    planned = read_plan(tmp_path / PLAN_FILE)
+    job_costs.write_plan(tmp_path / job_costs.PLAN_FILE, {job.kind: timing})
+    planned = job_costs.read_plan(tmp_path / job_costs.PLAN_FILE)
     assert planned == {job.kind: timing}
-    assert expect([job], [], planned)[0].minutes == (5 + 2 * 60) / 60
-    assert expect([job], [shard(1, 3)], planned)[0].minutes == pytest.approx(3 / 60)
+    assert job_costs.expect([job], [], planned)[0].minutes == (5 + 2 * 60) / 60
+    assert job_costs.expect([job], [shard(1, 3)], planned)[0].minutes == pytest.approx(3 / 60)
     (tmp_path / "1.parquet").unlink()
-    assert fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
+    assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
 
 
 # ---- weights ----
@@ -300,25 +283,25 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     ],
 )
 def test_the_papers_models_are_counted_to_a_hundredth(paper, name, millions) -> None:
-    assert paper.work.weights(name) == pytest.approx(millions * 1e6, rel=0.01)
-    assert paper.work.weights("trigram") == 0
-    assert paper.work.training(name)["batch_tokens"] == 65536
-    assert paper.work.training(name)["optimizer"] == "adamw"  # a default
+    assert paper.weights(name) == pytest.approx(millions * 1e6, rel=0.01)
+    assert paper.weights("trigram") == 0
+    assert paper.training(name)["batch_tokens"] == 65536
+    assert paper.training(name)["optimizer"] == "adamw"  # a default
 
 
 def test_options_change_the_count_as_they_change_the_model() -> None:
     """By hand: two directions of embeddings and biases; an LSTM has four gates."""
     asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
     gates = 4 * 30 * (10 + 30 + 2)
-    assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
-    assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
+    assert job_costs.count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
+    assert job_costs.count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
 
 
 def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
     """The default run has all of them; what is worked out or counted has none."""
-    small, config = costs("config.yaml").work, yaml.safe_load((ROOT / "config.yaml").read_text())
-    words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
-    large = costs("config.yaml", vocabularies={"words": words}).work
+    small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
+    words = {**config["vocabularies"]["words"], "maximum_size": job_costs.ASSUMED_WORDS * 10}
+    large = costs("config.yaml", vocabularies={"words": words})
     for name in [*small.config["models"], *small.config["proposals"]]:
         family = small.models.find(name)["family"]
         none = family in (*families_of("counted"), "optimal")
@@ -326,7 +309,9 @@ def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
     assert large.weights("rnng") > 5 * small.weights("rnng")
     for family in families_of("trained", "unnormalized", "latent", "proposal"):
         if FAMILIES[family].reference:
-            assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
+            assert job_costs.count_weights(family, {}, 2_000) > job_costs.count_weights(
+                family, {}, 1_000
+            )
 
 
 def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
@@ -338,9 +323,9 @@ def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
         for name, path in (("here", str(tmp_path)), ("there", "someone/model"))
     }
-    work = costs("configs/smoke.yaml", tmp_path, models=brought).work
+    work = costs(SMOKE, tmp_path, models=brought)
     assert work.weights("here") == 1_000
-    assert work.weights("there") == ASSUMED_BYTES // 4
+    assert work.weights("there") == job_costs.ASSUMED_BYTES // 4
     assert work.weights("lstm") == 2_000
 
 
@@ -350,10 +335,11 @@ def test_what_is_not_built_is_as_large_as_its_files(tmp_path) -> None:
 def make_pilot(raw: dict[str, Any], run: Run) -> Run:
     small = shrink(raw, run, SIZE)
     assert yaml.safe_load(yaml.safe_dump(small)) == small
-    return checked(small)
+    validate(small)
+    return Run(small)
 
 
-@pytest.mark.parametrize("path", [ROOT / "config.yaml", *(ROOT / "configs").glob("*.yaml")])
+@pytest.mark.parametrize("path", ["config.yaml", *map(str, ROOT.glob("configs/*.yaml"))])
 def test_every_shipped_configuration_has_a_pilot(path, tmp_path) -> None:
     """Its shards are few: two of every body of text, and as many of each model elsewhere."""
     raw, run = load(path, tmp_path)
@@ -383,7 +369,7 @@ def test_a_pilot_takes_what_is_there_and_trains_the_rest(tmp_path) -> None:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
     (tmp_path / "models" / "rnn").mkdir()  # begun
-    raw, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    raw, run = load(SMOKE, tmp_path)
     pilot = make_pilot(raw, run)
     assert pilot.models.find("lstm")["training"] == run.models.find("lstm")["training"]
     assert pilot.models.find("rnn")["training"]["maximum_steps"] == 3
@@ -400,7 +386,7 @@ def test_a_pilot_takes_what_is_there_and_trains_the_rest(tmp_path) -> None:
 
 
 def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
-    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    _, run = load(SMOKE, tmp_path)
     assert prerequisites(run) == [
         f"{tmp_path}/corpora/wikipedia/documents.parquet",
         f"{tmp_path}/models/kn-3/model.json",
@@ -411,7 +397,7 @@ def test_what_no_pilot_can_shorten_is_made_in_the_large_run(tmp_path) -> None:
 
 def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     """Shards of 30 documents with beams of two: 60 units; half an hour less a minute is 1740 s."""
-    _, run = load(ROOT / "configs" / "smoke.yaml", tmp_path)
+    _, run = load(SMOKE, tmp_path)
     timings = {
         "generate/lstm/beam": Timing(60, 0.25, 900, 10),
         "generate/lstm/ancestral": Timing(0, 1, 800, 10, rough=1),
@@ -507,9 +493,7 @@ def test_the_end_is_estimated_from_what_jobs_take() -> None:
     assert read_progress("\n".join(LOG.splitlines()[:10])).end({}) is None
 
 
-def test_the_command_reads_the_newest_log(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["progress"])
     with pytest.raises(InputError, match="no log of a run"):
@@ -540,3 +524,202 @@ def test_a_run_that_is_done_has_no_end_to_come() -> None:
     done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
     done += "Finished jobid: 0 (Rule: all)\n"
     assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
+
+
+# ---- what the rules look up, by counting by hand ----
+
+SHA = "ab" * 32
+
+
+@pytest.fixture
+def config():
+    place = {"url": "http://x.org/a/t.txt?b=1", "sha256": SHA}
+    brought = {"mine": {"corpus": "wikipedia", "path": place}}
+    return load(SMOKE, "results", external_samples=brought)[1].config
+
+
+@pytest.mark.parametrize("per_shard", [1, 7, 30, 60, 1000])
+def test_shards_cover_every_document_once(config, per_shard):
+    config["generation"]["documents_per_shard"] = per_shard
+    run = Run(config)
+    ranges = [run.samples.shard_range(shard) for shard in run.samples.shards("lstm")]
+    assert ranges[0][0] == 0
+    assert all(first + count == following for (first, count), (following, _) in pairwise(ranges))
+    assert sum(count for _, count in ranges) == config["generation"]["documents"]
+    assert run.samples.shards("external") == ["00000"]
+
+
+@pytest.mark.parametrize(("per_count", "n_blocks"), [(1, 9), (14, 5), (20, 3), (21, 3), (55, 2)])
+def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_count, n_blocks):
+    config["generation"]["documents_per_shard"] = 7  # nine shards
+    config["tendencies"]["documents_per_count"] = per_count
+    samples = Run(config).samples
+    blocks = samples.blocks("lstm")
+    held = [samples.block_files("lstm", "beam", block) for block in blocks]
+    shards = [f"<results>/samples/lstm/beam/{shard}.parquet" for shard in samples.shards("lstm")]
+    assert [file for files in held for file in files] == shards
+    assert len(blocks) == n_blocks
+    assert (
+        samples.statistics_file("lstm", "beam") == "<results>/statistics/lstm/beam/merged.parquet"
+    )
+    config["generation"]["documents"] += 200
+    grown = Run(config).samples
+    n_full = 60 // (-(-per_count // 7) * 7)
+    assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
+
+
+def test_a_body_of_text_that_one_job_counts_is_not_merged(config):
+    samples = Run(config).samples
+    for names in (("lstm", "beam"), ("external", "mine")):
+        file = samples.statistics_file(*names)
+        assert [file] == samples.counted_files(*names)
+        assert file.endswith("/00000.parquet")
+    assert len(samples.block_files("lstm", "beam", "00000")) == 2
+
+
+def test_sources_are_models_by_decodings_and_what_was_brought(config):
+    run = Run(config)
+    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
+    assert run.samples.sources() == [*expected, "external/mine"]
+    assert run.samples.sources("another") == []
+    corpora = {run.samples.corpus_of(*names) for names in [("external", "mine"), ("lstm", "beam")]}
+    assert corpora == {"wikipedia"}
+
+
+def test_an_address_has_a_place_among_the_downloads(config):
+    run = Run(config)
+    place = run.corpora.local_path(config["external_samples"]["mine"]["path"])
+    assert place == f"results/downloads/{SHA}/t.txt"
+    assert run.corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
+    assert run.corpora.members(SHA) == []
+
+
+def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
+    assert Run(config).corpora.source_files("wikipedia") == []
+    there = tmp_path / "there.xml"
+    there.write_text("x")
+    paths = [str(there), "missing.xml", {"url": "http://x.org/b.xml", "sha256": SHA}]
+    config["corpora"]["wikipedia"]["source"]["paths"] = paths
+    run = Run(config)
+    download = f"results/downloads/{SHA}/b.xml"
+    assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
+    assert run.corpora.present(run.corpora.source_files("wikipedia")) == [str(there), download]
+    assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
+
+
+def test_figures_and_tables_are_made_of_what_they_show(config):
+    run = Run(config)
+    report, (group, *others) = run.report, run.report.groups()
+    assert group == "tendencies/wikipedia"
+    assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
+    bodies = len(run.samples.sources("wikipedia"))
+    held = {
+        (name, kind): len(files)
+        for rows, name in [
+            (FIGURES, "sample_size"),
+            (FIGURES, "figure_7"),
+            (FIGURES, "training"),
+            (TABLES, "table_4"),
+            (TABLES, "sensitivity"),
+        ]
+        for kind, files in report.inputs(rows, group, name).items()
+        if files
+    }
+    assert held == {
+        ("sample_size", "sample_size"): bodies,
+        ("figure_7", "curves"): bodies + 2,  # human text in a vocabulary, and raw
+        ("training", "training"): 1,  # a trigram has no curve
+        ("table_4", "raw_measures"): bodies,
+        ("table_4", "resamples"): config["tendencies"]["resamples"],
+        ("sensitivity", "sensitivity"): 1,
+    }
+    codes = {report.code("plot", FIGURES, group, f"figure_{n}") for n in range(1, 10)}
+    assert len(codes) == 9  # also of functions of one file
+    files = report.files()
+    of_contrasts = 2 * 3 + 3 * 6  # nothing of pairs, which are brought
+    of_meaning, of_relations = 2 * 3 + 3 * 6, 2 * 1 + 3 * 3
+    expected = 2 * 15 + 3 * 11 + of_contrasts + of_meaning + of_relations
+    assert len(set(files)) == len(files) == expected
+
+
+def test_a_figure_that_has_nothing_to_show_is_left_out(config):
+    config["generation"]["models"] = ["trigram"]
+    report = Run(config).report
+    (group,) = report.groups("tendencies")
+    every = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
+    assert report.names(FIGURES, group) == [name for name in every if name != "training"]
+    config["generation"]["models"], config["external_samples"] = [], {}
+    config["contrastive"]["models"] = config["semantics"]["models"] = []
+    assert Run(config).report.groups() == Run(config).report.files() == []
+
+
+def test_only_neural_models_ask_for_a_gpu(config):
+    run = Run(config)
+    assert [run.models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
+    assert all((ROOT / file).is_file() for file in run.models.code("lstm"))
+
+
+def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "pytorch_model.bin"):
+        (tmp_path / name).write_text("")
+    brought = {"family": "huggingface", "corpus": "wikipedia", "training": {}}
+    config["models"]["local"] = {**brought, "architecture": {"path": str(tmp_path)}}
+    config["models"]["hub"] = {**brought, "architecture": {"path": "a/b"}, "training": {"beta2": 1}}
+    config["generation"]["models"] += ["local", "hub"]
+    run = Run(config)
+    expected = ["config.json", "model.safetensors", "tokenizer.json"]
+    assert run.models.brought_files("local") == [str(tmp_path / name) for name in expected]
+    assert run.models.brought_files("hub") == run.models.brought_files("lstm") == []
+    assert run.models.vocabulary_files("local") == []
+    assert run.models.vocabulary_files("lstm") == ["<results>/vocabularies/wikipedia/words.json"]
+    # A curve of one point is none: only what is trained has one.
+    files = run.report.inputs(FIGURES, "tendencies/wikipedia", "training")["training"]
+    assert [Path(file).parts[2] for file in files] == ["lstm", "hub"]
+    assert run.models.gpus("local") == 1
+
+
+def test_the_summary_adds_up(config):
+    jobs = [
+        PlannedJob("generate", gpus=1, minutes=90, measured=True, megabytes=5000, output_bytes=2e9),
+        PlannedJob("generate", gpus=1, minutes=60, measured=True, megabytes=4000, output_bytes=1e9),
+        PlannedJob("plot", minutes=50),
+    ]
+    text = summarize_run(Run(config), jobs)
+    assert "240 (4 bodies of 60)" in text
+    assert "5: lstm, trigram, kn-3, rnn, sentence-rnn" in text
+    assert "3 to do" in text
+    assert "2  generate      75.0 min each\n" in text
+    assert "1  plot          50.0 min each  guessed\n" in text
+    assert "GPU-hours    2.5\n" in text
+    assert "CPU-hours    0.8 " in text
+    assert "75% of the time" in text
+    assert "5,000 MB in a job at most (generate)" in text
+    assert "3.0 GB" in text
+    assert "missing" not in text
+
+
+def test_the_summary_counts_latent_models_and_names_files_that_are_not_there(config, tmp_path):
+    config["external_samples"]["own"] = {
+        **config["external_samples"]["mine"],
+        "path": str(tmp_path / "own.txt"),
+    }
+    text = summarize_run(Run(config), [])
+    assert f"1 of the files that it reads\n    {tmp_path}/own.txt" in text
+    (tmp_path / "own.txt").touch()
+    assert "missing" not in summarize_run(Run(config), [])
+    latent = planned.run_of("configs/smoke-importance.yaml")
+    models = latent.importance.models()
+    text = summarize_run(latent, [])
+    assert f"({len(models)} of them with latent variables): " in text
+    assert all(name in text for name in models)
+
+
+def test_the_environment_is_prepared_once(monkeypatch):
+    monkeypatch.setenv("PATH", "/bin")
+    monkeypatch.setenv("PYTHONPATH", "")
+    monkeypatch.setenv("PYTHONSAFEPATH", "")
+    for _ in range(2):
+        prepare_environment("/somewhere")
+    assert os.environ["PATH"].split(os.pathsep)[1:] == ["/bin"]
+    assert os.environ["PYTHONPATH"] == "/somewhere"
+    assert os.environ["PYTHONSAFEPATH"] == "1"  # no folder `scripts` of the user comes first

@@ -22,13 +22,14 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance.model_pair import Pair
 from beyond_perplexity.importance.posterior_latents import (
+    MOST_WORDS,
     SpanCounts,
     compare_latents,
     count_spans,
+    describe,
     entities_by_span,
     tree_spans,
 )
-from beyond_perplexity.importance.readable_latents import MOST_WORDS, describe
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX

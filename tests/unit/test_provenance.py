@@ -58,17 +58,14 @@ def test_content_hash_equals_hashlib(tmp_path):
         provenance.check_sha256(tmp_path / "a", "00" * 32)
 
 
-def test_value_hash_does_not_see_the_order_of_keys():
-    assert provenance.value_hash({"a": 1, "b": 2}) == provenance.value_hash({"b": 2, "a": 1})
-
-
 def test_a_run_record_names_code_options_and_times():
-    record = provenance.finished(
-        provenance.run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
-    )
+    begun = run_record("beyond_perplexity/commands/tokenize.py", {"x": 1}, seed=3)
+    record = finished(begun)
     assert record["seed"] == 3
     assert record["start"] <= record["end"]
     assert len(record["code_fingerprint"]) == 16
+    assert "gpus" not in record
+    assert value_hash({"a": 1, "b": 2}) == value_hash({"b": 2, "a": 1})
 
 
 # ---- contents ----
@@ -141,32 +138,16 @@ def test_what_looks_alike_is_told_apart():
     def of(values: list[object], kind: pa.DataType) -> str:
         return hashed(pa.table({"a": pa.array(values, kind)})).table()
 
-    different = [
-        of([1, 2], pa.int32()),
-        of([1, 2], pa.int64()),
-        of([0, 2], pa.int64()),
-        of([None, 2], pa.int64()),
-        of(["a", "bc"], pa.string()),
-        of(["ab", "c"], pa.string()),
-        of(["", None], pa.string()),
-        of([None, ""], pa.string()),
-        of([[1], [2, 3]], pa.list_(pa.int64())),
-        of([[1, 2], [3]], pa.list_(pa.int64())),
-        of([0.0], pa.float64()),
-        of([-0.0], pa.float64()),
-        of([math.nan], pa.float64()),
-        of([None], pa.float64()),
-        of([], pa.float64()),
-    ]
-    assert len(set(different)) == len(different)
+    alike = {
+        pa.int32(): [[1, 2]],
+        pa.int64(): [[1, 2], [0, 2], [None, 2]],
+        pa.string(): [["a", "bc"], ["ab", "c"], ["", None], [None, ""]],
+        pa.list_(pa.int64()): [[[1], [2, 3]], [[1, 2], [3]]],
+        pa.float64(): [[0.0], [-0.0], [math.nan], [None], []],
+    }
+    different = [of(values, kind) for kind, held in alike.items() for values in held]
+    assert len(set(different)) == len(different) == 15
     assert of([math.nan], pa.float64()) == of([-math.nan], pa.float64())
-
-
-def test_no_rows_are_no_rows_in_one_part_or_in_none():
-    empty = ROWS.schema.empty_table()
-    none = ContentHash(ROWS.schema)
-    assert hashed(empty).table() == hashed(ROWS.slice(0, 0)).table() == none.table()
-    assert none.table() != hashed(ROWS).table()
 
 
 def test_a_column_of_numbers_equals_hashlib():
@@ -194,9 +175,12 @@ def test_columns_of_every_schema_have_a_hash():
         assert len(hashed(schema.empty_table()).table()) == 64
 
 
-def test_other_types_are_refused():
+def test_other_types_are_refused_and_no_rows_are_no_rows_in_one_part_or_in_none():
     with pytest.raises(TypeError, match="decimal"):
         hashed(pa.table({"a": pa.array([None], pa.decimal128(5, 2))}))
+    empty, none = ROWS.schema.empty_table(), ContentHash(ROWS.schema)
+    assert hashed(empty).table() == hashed(ROWS.slice(0, 0)).table() == none.table()
+    assert none.table() != hashed(ROWS).table()
 
 
 # ---- provenance command ----
@@ -261,9 +245,6 @@ def test_what_was_written_is_verified(tree: Path) -> None:
         "merged/all.parquet",
         "summary.json",
     }
-
-
-def test_a_tree_that_was_moved_is_still_one(tree: Path) -> None:
     moved = tree.with_name("elsewhere")
     shutil.move(tree, moved)
     assert not problems(moved)
@@ -312,31 +293,27 @@ def test_an_edited_footer_is_named(tree: Path, changes: dict[str, object], messa
 
 
 def test_a_shard_of_another_run_is_named_with_what_was_made_of_the_former(tree: Path) -> None:
-    write(tree / "m/s/00002.parquet", ["x"], seed=2, first=2, count=1)
+    path = tree / "m/s/00002.parquet"
+    write(path, ["x"], seed=2, first=2, count=1)
     found = problems(tree)
     assert "of another run: seed 2" in found["m/s/00002.parquet"]
     assert "was made of another ../m/s/00002.parquet" in found["merged/all.parquet"]
     assert set(found) == {"m/s/00002.parquet", "merged/all.parquet"}
-
-
-def test_a_shard_of_other_options_is_named_and_its_own_block_is_not(tree: Path) -> None:
-    write(tree / "m/s/00002.parquet", ["d"], first=2, count=1, decoding={"kind": "beam"})
+    write(path, ["d"], first=2, count=1, decoding={"kind": "beam"})  # its own block is not named
     found = problems(tree)
     assert set(found) == {"m/s/00002.parquet"}
     assert "option decoding" in found["m/s/00002.parquet"]
 
 
-def test_a_shard_in_the_place_of_another_is_named(tree: Path) -> None:
-    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
-    assert "was written as" in problems(tree)["m/s/00000.parquet"]
-
-
-def test_other_weights_than_those_of_the_shards_are_named(tree: Path) -> None:
+def test_what_is_in_the_place_of_another_is_named(tree: Path) -> None:
     (tree / "m/model.safetensors").write_bytes(b"of another training")
     found = problems(tree)
     assert "model.safetensors beside it" in found["m/model.json"]
     shards_of_it = [f"m/s/0000{number}.parquet" for number in range(3)]
     assert all("was made of another" in found[name] for name in shards_of_it)
+    (tree / "m/model.safetensors").write_bytes(b"weights")
+    shutil.copy(tree / "m/s/00001.parquet", tree / "m/s/00000.parquet")
+    assert "was written as" in problems(tree)["m/s/00000.parquet"]
 
 
 def test_files_of_others_are_named(tree: Path) -> None:
@@ -348,9 +325,7 @@ def test_files_of_others_are_named(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["m/model.json", "m/vocabulary.json", "table.csv", "figure.svg"])
-def test_what_has_no_record_is_known_by_the_manifest(
-    tree: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_no_record_is_known_by_the_manifest(tree, name, monkeypatch, capsys) -> None:
     """Edited, removed, made again, and forgotten where it is wanted no more."""
     path = tree / name
     monkeypatch.chdir(tree.parent)
@@ -378,9 +353,7 @@ def test_what_has_no_record_is_known_by_the_manifest(
     assert not problems(tree)
 
 
-def test_jobs_at_once_note_each_its_own_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_at_once_note_each_its_own_file(tmp_path, monkeypatch) -> None:
     """And nothing of checkpoints and logs, nor of files elsewhere."""
     monkeypatch.setenv(outputs.RESULTS, str(tmp_path / "results"))
     names = [f"t/{number}.csv" for number in range(40)]
@@ -401,18 +374,11 @@ def test_what_a_process_writes_itself_is_no_input(tmp_path: Path) -> None:
     assert shards.read_record(tmp_path / "last.parquet")["inputs"] == {}
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> None:
-    monkeypatch.setattr(sys, "argv", ["provenance", *map(str, arguments)])
-    command.main()
-
-
-def test_the_command_says_where_a_file_came_from(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_where_a_file_came_from(tree: Path, capsys) -> None:
     (tree / "m/s/00002.parquet").unlink()
-    run(monkeypatch, tree / "merged/all.parquet")
+    command.main([str(tree / "merged/all.parquet")])
     lines = capsys.readouterr().out.splitlines()
-    record = shards.read_record(tree / "merged/all.parquet")
+    record = read_record(tree / "merged/all.parquet")
     assert f"  content   {record['content_hash']} (4 rows)" in lines
     assert "  seed      1" in lines
     made = [line for line in lines if line.startswith("  made of")]
@@ -423,34 +389,34 @@ def test_the_command_says_where_a_file_came_from(
     assert content_hash(tree / "m/model.safetensors")[:16] in weights
 
 
-def test_the_command_lists_the_hashes_of_a_folder(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_command_lists_the_hashes_of_a_folder_and_fails_where_one_is_another(
+    tree: Path, capsys
 ) -> None:
-    run(monkeypatch, tree)
+    command.main([str(tree)])
     listed = dict(reversed(line.split("  ")) for line in capsys.readouterr().out.splitlines())
-    assert listed["m/s/00000.parquet"] == shards.content_of(tree / "m/s/00000.parquet")
+    assert listed["m/s/00000.parquet"] == content_of(tree / "m/s/00000.parquet")
     assert len(listed) == 5
-
-
-def test_the_command_fails_where_something_is_not_what_was_written(
-    tree: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run(monkeypatch, "--verify", tree)
+    command.main(["--verify", str(tree)])
     assert "5 files are what was written" in capsys.readouterr().err
     (tree / "summary.json").write_text("{")
     with pytest.raises(InputError, match="1 files do not match"):
-        run(monkeypatch, "--verify", tree)
+        command.main(["--verify", str(tree)])
     assert "summary.json': is no JSON" in capsys.readouterr().out
 
 
-def test_what_has_no_record_is_an_error(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, message in (("table.csv", "no run record"), ("nothing", "no such file")):
-        with pytest.raises(InputError, match=message):
-            run(monkeypatch, tree / name)
-    with pytest.raises(InputError, match="is no folder"):
-        run(monkeypatch, "--verify", tree / "table.csv")
-    with pytest.raises(InputError, match="no run record"):
-        run(monkeypatch, tree / "m/vocabulary.json")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table.csv"], "no run record"),
+        (["nothing"], "no such file"),
+        (["--verify", "table.csv"], "is no folder"),
+        (["m/vocabulary.json"], "no run record"),
+    ],
+)
+def test_what_has_no_record_is_an_error(tree: Path, arguments: list[str], message: str) -> None:
+    *flags, name = arguments
+    with pytest.raises(InputError, match=message):
+        command.main([*flags, str(tree / name)])
 
 
 # ---- outlived ----
@@ -465,7 +431,6 @@ COMMAND = """
             --output out.parquet \\
             2>&1 | tee -a log
         """
-ROWS_OUTLIVED = {"entity": ["a"], "alias": ["b"]}
 
 
 @pytest.fixture(autouse=True)
@@ -508,15 +473,19 @@ def test_a_run_comes_after_one_of_a_machine_whose_clock_is_ahead(monkeypatch):
     outputs.write_text("a", "later")
 
 
+def write_aliases(path: str, entity: str = "a") -> None:
+    shards.write_shard(path, ALIASES, {"entity": [entity], "alias": ["b"]}, {})
+
+
 def make(monkeypatch) -> None:
     """Write a shard as the command would, by a process of its own."""
-    shards.write_shard("in.parquet", ALIASES, ROWS_OUTLIVED, {})
+    write_aliases("in.parquet")
     arguments = notes.arguments_in(COMMAND.format(threads=1, memory=2000))
     monkeypatch.setattr(sys, "argv", [str(ROOT / SCRIPT), *arguments])
     provenance.forget_reads()
     list(shards.read_batches("in.parquet", ALIASES, ["entity"]))
     record = provenance.run_record(SCRIPT, {"note": "two words"})
-    shards.write_shard("out.parquet", ALIASES, ROWS_OUTLIVED, record)
+    shards.write_shard("out.parquet", ALIASES, {"entity": ["a"], "alias": ["b"]}, record)
 
 
 def make_by_other_code(monkeypatch) -> None:
@@ -524,24 +493,15 @@ def make_by_other_code(monkeypatch) -> None:
     make(monkeypatch)
 
 
-def edit_input() -> None:
-    shards.write_shard("in.parquet", ALIASES, {"entity": ["c"], "alias": ["b"]}, {})
-
-
-def damage() -> None:
-    with open("out.parquet", "r+b") as file:
-        file.truncate(100)
-
-
 @pytest.mark.parametrize(
     ("change", "found"),
     [
         (lambda patch: None, False),
-        (lambda patch: make(patch), False),
+        (make, False),
         (lambda patch: os.remove("in.parquet"), False),
-        (lambda patch: edit_input(), True),
-        (lambda patch: damage(), True),
-        (lambda patch: make_by_other_code(patch), True),
+        (lambda patch: write_aliases("in.parquet", "c"), True),
+        (lambda patch: os.truncate("out.parquet", 100), True),
+        (make_by_other_code, True),
     ],
     ids=["same", "again", "input gone", "other input", "damaged", "other code"],
 )
@@ -551,13 +511,10 @@ def test_what_has_no_note_is_compared_by_its_record(monkeypatch, change, found):
     assert notes.made_otherwise(["out.parquet"], COMMAND.format(threads=4, memory=8000)) == found
 
 
-def test_another_command_is_another_result(monkeypatch):
+def test_another_command_is_another_result_and_what_has_no_record_says_nothing(monkeypatch):
     make(monkeypatch)
     for old, new in (("two words", "words"), ("--note", "--title"), ("--inputs in", "--inputs a")):
         assert notes.made_otherwise(["out.parquet"], COMMAND.replace(old, new))
-
-
-def test_what_has_no_record_says_nothing(monkeypatch):
     outputs.write_text("table.csv", "a\n")
     outputs.write_json("list.json", {})
     assert not notes.made_otherwise(["table.csv", "list.json"], COMMAND)
@@ -578,9 +535,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
 
 
-def test_nvidia_smi_is_asked_about_this_very_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nvidia_smi_is_asked_about_this_very_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, 'test "$1" = --id=GPU-7 && echo 62')
     assert provenance.busy_percent("GPU-7") == 62
     assert provenance.busy_percent("GPU-8") is None
@@ -591,9 +546,7 @@ def test_nvidia_smi_is_asked_about_this_very_gpu(
     assert provenance.busy_percent("GPU-7") is None
 
 
-def test_a_record_has_what_was_used_of_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_has_what_was_used_of_a_gpu(tmp_path, monkeypatch) -> None:
     install(tmp_path, monkeypatch, "echo 40")
     monkeypatch.setattr(provenance, "_FIRST_SAMPLE", 0.01)
     monkeypatch.setattr(provenance, "SECONDS_BETWEEN_SAMPLES", 0.01)
@@ -612,10 +565,6 @@ def test_a_record_has_what_was_used_of_a_gpu(
     provenance._watches["cuda"]._ended.set()
     expected = {"name": "A GPU", "memory_mb": 3000, "busy_percent": 40.0}
     assert {key: found[key] for key in expected} == expected
-
-
-def test_a_record_of_a_cpu_says_nothing_of_gpus() -> None:
-    assert "gpus" not in finished(run_record("scripts/generate.py", {}, device="cpu"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -35,8 +35,8 @@ from beyond_perplexity.figures.importance import (
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
-from beyond_perplexity.importance.drawing_job import Costs, clock_of
-from beyond_perplexity.importance.equal_cost import bounds_with_costs
+from beyond_perplexity.importance.estimate_wording import bounds_with_costs
+from beyond_perplexity.importance.model_pair import Costs, clock_of
 from beyond_perplexity.importance.scores_beside import group_instances, score_beside
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM

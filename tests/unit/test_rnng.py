@@ -7,7 +7,6 @@ Oracles: enumeration of all binary trees and of all short sentences, the plain p
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -77,30 +76,6 @@ def test_joint_is_that_of_the_plain_program(options):
     ]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        [0, 1, 0, 0, 1],
-        [0, 0, 0, 1, -1],
-        [0, 0, 0, 0, 1],
-        [0, 0, 1, -1, 1],
-        [1, 0, 0, 0, 1],
-        [0, 0, 1, 0, 2],
-        [0, 0, -1, 0, 1],
-    ],
-)
-@torch.no_grad()
-def test_what_is_no_tree_is_impossible(row):
-    batch, latents = batch_of([4, 5, 6]), torch.tensor([row, [0, 0, 1, 0, 1]])
-    owner = torch.tensor([0, 0])
-    for found in (
-        make().log_joint(batch, owner, latents),
-        make(SpanCRF).log_prob(batch, owner, latents, [1.0])[:, 0],
-    ):
-        assert found[0] == -math.inf
-        assert torch.isfinite(found[1])
-
-
 @torch.no_grad()
 def test_probabilities_of_all_sentences_approach_one():
     model = make(vocabulary=4)  # two words: <unk> and one more
@@ -133,32 +108,6 @@ def test_sentences_simulated_from_the_model_have_its_probabilities():
         logits = (model.embedding.weight @ after[-1][0] + model.word_bias)[1:]
         expected = first[word - 2] + torch.log_softmax(logits, 0)[0]
         assert float(found[row]) == pytest.approx(float(expected), abs=1e-12)
-
-
-@pytest.mark.parametrize("kind", [RNNG, SpanCRF])
-@torch.no_grad()
-def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
-    model = make(kind, double=False, **({"size": 16} if kind is RNNG else {}))
-    generator = np.random.default_rng(0)
-    sentences = [generator.integers(2, 9, length).tolist() for length in (7, 3, 6)]
-    batch = batch_of(*sentences)
-    crf = make(SpanCRF)
-    owner = torch.arange(3).repeat_interleave(32)
-    uniforms = torch.from_numpy(generator.random((96, 6)))
-    latents = crf.sample(batch, owner, uniforms, 2.0)
-
-    def values(batch, owner, latents):
-        if kind is RNNG:
-            return model.log_joint(batch, owner, latents)
-        return model.log_prob(batch, owner, latents, [1.0])[:, 0]
-
-    whole = values(batch, owner, latents)
-    for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(96)):
-        assert torch.equal(values(batch, owner[rows], latents[rows]), whole[rows])
-    for place, words in enumerate(sentences):
-        rows, width = owner == place, 2 * len(words) - 1
-        alone = values(batch_of(words), owner[rows] * 0, latents[rows][:, :width])
-        torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
 
 
 def test_gradients_are_those_of_finite_differences():
@@ -252,29 +201,6 @@ def test_beam_of_a_long_sentence_begins_with_the_same_trees():
         assert torch.equal(crf.beam(batch, size), large[:, :size])
 
 
-@pytest.mark.parametrize("temperature", TEMPERATURES)
-@torch.no_grad()
-def test_samples_have_the_probabilities_that_they_are_given(temperature):
-    crf = make(SpanCRF)
-    batch = batch_of([4, 3, 8, 8, 5], [7, 2, 5])
-    generator = np.random.default_rng(4)
-    for place, length in ((0, 5), (1, 3)):
-        count = 20_000
-        uniforms = torch.from_numpy(generator.random((count, crf.draws(batch))))
-        owner = torch.full((count,), place)
-        rows = crf.sample(batch, owner, uniforms, temperature)
-        trees = rows_of(reference.all_trees(length), 9)
-        probabilities = crf.log_prob(batch, torch.full((len(trees),), place), trees, [temperature])[
-            :, 0
-        ].exp()
-        shares = (rows[:, None] == trees).all(2).double().mean(0)
-        assert float(shares.sum()) == pytest.approx(1)
-        deviation = (probabilities * (1 - probabilities) / count).sqrt()
-        assert ((shares - probabilities).abs() < 5 * deviation + 1e-9).all()
-        again = crf.sample(batch, owner[:16], uniforms[:16], temperature)
-        assert torch.equal(again, rows[:16])
-
-
 @torch.no_grad()
 def test_entropy_is_that_of_enumeration():
     crf = make(SpanCRF)
@@ -286,34 +212,6 @@ def test_entropy_is_that_of_enumeration():
         found, entropy = crf.log_prob_and_entropy(scores, batch, owner, latents)
         torch.testing.assert_close(entropy, expected, atol=1e-9, rtol=0)
         torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
-
-
-@torch.no_grad()
-def test_importance_weights_have_the_marginal_likelihood_as_their_mean():
-    model, crf = make(), make(SpanCRF)
-    batch, owner, latents = everything()
-    log_p = model.log_joint(batch, owner, latents)
-    log_q = crf.log_prob(batch, owner, latents, TEMPERATURES)
-    assert torch.isfinite(log_q).all()
-    for column in log_q.T:
-        means = torch.zeros(len(batch)).double()
-        means.index_add_(0, owner, (column + (log_p - column)).exp())
-        expected = torch.zeros(len(batch)).double().index_add_(0, owner, log_p.exp())
-        torch.testing.assert_close(means, expected)
-
-
-@torch.no_grad()
-def test_a_mean_of_sampled_weights_is_near_the_likelihood():
-    model, crf = make(), make(SpanCRF)
-    batch, owner, latents = everything()
-    exact = float(model.log_joint(batch, owner, latents)[owner == 0].exp().sum())
-    uniforms = torch.from_numpy(np.random.default_rng(5).random((4096, crf.draws(batch))))
-    rows = torch.zeros(4096, dtype=torch.int64)
-    drawn = crf.sample(batch, rows, uniforms, 2.0)
-    log_q = crf.log_prob(batch, rows, drawn, [2.0])[:, 0]
-    weights = (model.log_joint(batch, rows, drawn) - log_q).exp()
-    error = float(weights.std()) / math.sqrt(4096)
-    assert abs(float(weights.mean()) - exact) < 4 * error
 
 
 @torch.no_grad()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -104,33 +103,6 @@ def test_probabilities_are_those_of_the_plain_programs(options):
     assert model.n_tokens(batch).tolist() == [4, 2, 3]
 
 
-@pytest.mark.parametrize(
-    "row",
-    [
-        [0, 0, 0, -1, -1, -1],  # no phrase
-        [2, 0, 0, 0, -1, -1],  # the root stays open
-        [2, 0, 0, 1, -1, -1],  # a word is missing
-        [2, 0, 0, 0, 0, 1],  # a word too many
-        [2, 0, 0, 0, 1, 1],  # closed twice
-        [2, 2, 1, 0, 0, 0],  # an empty phrase
-        [2, 0, 0, 0, 1, 0],  # goes on after the root
-        [2, 0, 0, -1, 0, 1],  # a gap
-        [2, 0, 0, 0, 1, 9],  # no such action
-        [1, 2, 0, 0, 0, 1],
-    ],
-)
-@torch.no_grad()
-def test_what_is_no_tree_is_impossible(row):
-    batch, latents = batch_of([4, 5, 6]), torch.tensor([row, [2, 0, 0, 0, 1, -1]])
-    owner = torch.tensor([0, 0])
-    for found in (
-        make().log_joint(batch, owner, latents),
-        make(DiscriminativeRNNG).log_prob(batch, owner, latents, [1.0])[:, 0],
-    ):
-        assert found[0] == -math.inf
-        assert torch.isfinite(found[1])
-
-
 @torch.no_grad()
 def test_probabilities_of_all_sentences_approach_one():
     model = make(vocabulary=4, labels=("A",), maximum_run=1, maximum_open=2)
@@ -145,37 +117,6 @@ def test_probabilities_of_all_sentences_approach_one():
         sums.append(sums[-1] + float(found.exp().sum()))
     assert all(a < b for a, b in itertools.pairwise(sums))
     assert 0.9 < sums[-1] <= 1 + 1e-9
-
-
-@pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
-@torch.no_grad()
-def test_padding_batch_and_cut_of_rows_do_not_matter(kind):
-    model = make(kind, double=False, size=16)
-    proposal = make(DiscriminativeRNNG)
-    generator = np.random.default_rng(0)
-    sentences = [generator.integers(2, 9, length).tolist() for length in (5, 2, 4)]
-    batch = batch_of(*sentences)
-    owner = torch.arange(3).repeat_interleave(32)
-    uniforms = torch.from_numpy(generator.random((96, proposal.draws(batch))))
-    latents = proposal.sample(batch, owner, uniforms, 1.0)
-
-    def values(batch, owner, latents):
-        if kind is TopDownRNNG:
-            return model.log_joint(batch, owner, latents)
-        return model.log_prob(batch, owner, latents, [1.0])[:, 0]
-
-    whole = values(batch, owner, latents)
-    assert torch.isfinite(whole).all()
-    for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(96)):
-        assert torch.equal(values(batch, owner[rows], latents[rows]), whole[rows])
-    for place, words in enumerate(sentences):
-        rows = owner == place
-        alone = values(batch_of(words), owner[rows] * 0, latents[rows])
-        torch.testing.assert_close(alone, whole[rows], atol=2e-5, rtol=0)
-        drawn = proposal.sample(
-            batch_of(words), owner[rows] * 0, uniforms[rows], 1.0
-        )  # the numbers beyond its own need are not used
-        assert [plain(row) for row in drawn] == [plain(row) for row in latents[rows]]
 
 
 @pytest.mark.parametrize("kind", [TopDownRNNG, DiscriminativeRNNG])
@@ -199,76 +140,6 @@ def test_gradients_are_those_of_finite_differences(kind):
     with torch.no_grad():
         assert float(value()) == pytest.approx(loss.item(), rel=1e-6)
     assert found == pytest.approx(slope_along(value, parameters, direction), rel=1e-6)
-
-
-@pytest.mark.parametrize("temperature", [0.5, 2.0])
-@torch.no_grad()
-def test_samples_have_the_probabilities_that_they_are_given(temperature):
-    proposal = make(DiscriminativeRNNG, maximum_run=1)
-    batch, count = batch_of([4, 3, 8], [7, 2]), 5_000
-    generator = np.random.default_rng(4)
-    for place, length in ((0, 3), (1, 2)):
-        uniforms = torch.from_numpy(generator.random((count, proposal.draws(batch))))
-        owner = torch.full((count,), place)
-        rows = proposal.sample(batch, owner, uniforms, temperature)
-        trees = rows_of(trees_of(proposal, length), max(rows.shape[1], 9))
-        rows = torch.nn.functional.pad(rows, (0, trees.shape[1] - rows.shape[1]), value=FILLING)
-        owners = torch.full((len(trees),), place)
-        probabilities = proposal.log_prob(batch, owners, trees, [temperature])[:, 0].exp()
-        shares = (rows[:, None] == trees).all(2).double().mean(0)
-        assert float(shares.sum()) == pytest.approx(1)
-        deviation = (probabilities * (1 - probabilities) / count).sqrt()
-        assert ((shares - probabilities).abs() < 5 * deviation + 1e-3).all()
-        again = proposal.sample(batch, owner[:16], uniforms[:16], temperature)
-        assert [plain(row) for row in again] == [plain(row) for row in rows[:16]]
-
-
-@torch.no_grad()
-def test_importance_weights_have_the_marginal_likelihood_as_their_mean():
-    model, proposal = make(), make(DiscriminativeRNNG)
-    batch, owner, latents = everything(model)
-    log_p = model.log_joint(batch, owner, latents)
-    log_q = proposal.log_prob(batch, owner, latents, TEMPERATURES)
-    assert torch.isfinite(log_p).all()
-    assert torch.isfinite(log_q).all()  # p > 0 and q > 0 on the same trees
-    for column in log_q.T:
-        means = torch.zeros(3).double().index_add_(0, owner, (column + (log_p - column)).exp())
-        torch.testing.assert_close(means, torch.zeros(3).double().index_add_(0, owner, log_p.exp()))
-    exact = float(log_p[owner == 2].exp().sum())
-    uniforms = torch.from_numpy(np.random.default_rng(5).random((2048, proposal.draws(batch))))
-    rows = torch.full((2048,), 2)
-    drawn = proposal.sample(batch, rows, uniforms, 2.0)
-    log_q = proposal.log_prob(batch, rows, drawn, [2.0])[:, 0]
-    weights = (model.log_joint(batch, rows, drawn) - log_q).exp()
-    assert abs(float(weights.mean()) - exact) < 4 * float(weights.std()) / 45
-
-
-@torch.no_grad()
-def test_beam_is_exact_at_full_support_and_has_no_tree_twice():
-    proposal = make(DiscriminativeRNNG, maximum_run=1)
-    batch = batch_of([4, 3, 8], [6])
-    trees = trees_of(proposal, 3)
-    owner = torch.zeros(len(trees), dtype=torch.int64)
-    ranked = proposal.log_prob(batch, owner, rows_of(trees), [1.0])[:, 0]
-    rows = proposal.beam(batch, 40)
-    held = [plain(row) for row in rows[0] if row[0] != FILLING]
-    assert sorted(held) == sorted(trees)
-    values = proposal.log_prob(batch, owner, rows[0][: len(trees)], [1.0])[:, 0]
-    torch.testing.assert_close(values, ranked.sort(descending=True).values)
-    assert [plain(row) for row in rows[1] if row[0] != FILLING] == sorted(
-        trees_of(proposal, 1), key=lambda tree: -float(
-            proposal.log_prob(batch, torch.tensor([1]), rows_of([tree]), [1.0])
-        )
-    )  # fmt: skip
-    masses = []
-    for size in (1, 3, 10, 30):
-        kept = [row for row in proposal.beam(batch, size)[0] if row[0] != FILLING]
-        assert len({plain(row) for row in kept}) == len(kept) == min(size, len(trees))
-        found = proposal.log_prob(batch, owner[: len(kept)], torch.stack(kept), [1.0])[:, 0]
-        assert (found.diff() <= 1e-12).all()
-        masses.append(float(found.exp().sum()))
-    assert masses == sorted(masses)
-    assert masses[-1] == pytest.approx(1)
 
 
 def test_labels_become_actions():

@@ -55,18 +55,25 @@ def padded(rows, filling=0):
     return tokens, lengths
 
 
-def energy(model, ids):
-    """Give S(W) as the paper's equations 12 to 14 say, in float64, a word at a time."""
-    of_word, of_state, w = (
-        part.detach().double()
-        for part in (model.layer.of_input, model.layer.of_state, model.output)
-    )
-    state, total = torch.zeros(len(of_state), dtype=torch.float64), 0.0
+def numpy_weights(model):
+    parts = model.embedding.weight, model.layer.of_input, model.layer.of_state, model.output[0]
+    names = "vectors", "of_word", "of_state", "w"
+    return {n: part.detach().double().numpy().copy() for n, part in zip(names, parts, strict=True)}
+
+
+def states_of(weights, ids):
+    """Give the states x(0) to x(n) of a sentence, as the paper's equations 12 to 14 say."""
+    states = [np.zeros(len(weights["w"]))]
     for id in ids:
-        vector = model.embedding.weight.detach()[int(id)].double()
-        state = torch.sigmoid(of_state @ state + of_word @ vector)
-        total += float(w[0] @ state)
-    return total
+        drive = weights["of_word"] @ weights["vectors"][id] + weights["of_state"] @ states[-1]
+        states.append(1 / (1 + np.exp(-drive)))
+    return states
+
+
+def energy(model, ids):
+    """Give S(W), in float64, a word at a time."""
+    weights = numpy_weights(model)
+    return sum(float(weights["w"] @ state) for state in states_of(weights, ids)[1:])
 
 
 @torch.no_grad()
@@ -299,10 +306,7 @@ def hinge_step(weights, true, distorted, rate, penalty):
     slopes["vectors"] = np.zeros_like(weights["vectors"])
     margin, parts = 0.0, []
     for ids, sign in ((true, 1.0), (distorted, -1.0)):  # the loss grows with S(W), falls with S(Ŵ)
-        states = [np.zeros(len(weights["w"]))]
-        for id in ids:
-            drive = weights["of_word"] @ weights["vectors"][id] + weights["of_state"] @ states[-1]
-            states.append(1 / (1 + np.exp(-drive)))
+        states = states_of(weights, ids)
         margin -= sign * sum(float(weights["w"] @ state) for state in states[1:])
         parts.append((ids, sign, states))
     for ids, sign, states in parts if margin < 1 else []:
@@ -318,12 +322,6 @@ def hinge_step(weights, true, distorted, rate, penalty):
     for name, slope in slopes.items():
         weights[name] -= rate * slope
     return math.sqrt(sum(float((slope**2).sum()) for slope in slopes.values()))
-
-
-def numpy_weights(model):
-    parts = model.embedding.weight, model.layer.of_input, model.layer.of_state, model.output[0]
-    names = "vectors", "of_word", "of_state", "w"
-    return {n: part.detach().double().numpy().copy() for n, part in zip(names, parts, strict=True)}
 
 
 def test_training_as_the_authors_train_is_that_of_a_plain_loop(data, tmp_path, monkeypatch):

@@ -77,10 +77,14 @@ def start() -> Iterator[object]:
 
     yield run
     for process in held:
-        process.kill()
-        process.wait()
+        kill(process)
         assert process.stdout
         process.stdout.close()
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.wait()
 
 
 def lock(output: str = "results/a.parquet") -> Path:
@@ -93,8 +97,7 @@ def lock(output: str = "results/a.parquet") -> Path:
 def test_what_a_killed_run_left_locked_is_unlocked(arrive, start) -> None:
     process, _ = start()
     locked = lock()
-    process.kill()
-    process.wait()
+    kill(process)
     held = arrive()
     assert held.said == UNLOCKED
     assert not locked.exists()
@@ -111,8 +114,7 @@ def test_a_run_that_is_at_work_stays_locked(arrive, start) -> None:
 def test_a_job_that_outlives_its_run_is_at_work(arrive, start) -> None:
     process, job = start("job")
     locked = lock()
-    process.kill()
-    process.wait()
+    kill(process)
     asked = arrive()
     assert asked.said == AT_WORK
     assert locked.exists()
@@ -126,8 +128,7 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: s
     locked = lock("elsewhere/a.parquet" if who == "other outputs" else "results/a.parquet")
     if who != "nobody known":
         process, _ = start("elsewhere" if who == "a cluster" else "run")
-        process.kill()
-        process.wait()
+        kill(process)
         [record] = RECORDS.iterdir()
     if who == "another boot":
         record.rename(RECORDS / f"0b1c-22.{process.pid}.here")
@@ -138,19 +139,16 @@ def test_on_doubt_the_command_is_said_and_nothing_unlocked(arrive, start, who: s
         asked.end()
 
 
-def test_a_user_who_unlocks_is_believed(arrive, start, monkeypatch: pytest.MonkeyPatch) -> None:
-    process, _ = start("elsewhere")
-    process.kill()
-    process.wait()
+def test_a_user_who_unlocks_is_believed_and_a_run_that_ends_leaves_no_record(
+    arrive, start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill(start("elsewhere")[0])
     lock()
     monkeypatch.setattr(sys, "argv", ["snakemake", "--unlock"])
     held = arrive()
     assert held.said == ""
     assert list(RECORDS.iterdir()) == [held.path]
-
-
-def test_a_run_that_ends_leaves_no_record(arrive) -> None:
-    arrive().end()
+    held.end()
     assert list(RECORDS.iterdir()) == []
 
 

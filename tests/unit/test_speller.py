@@ -45,6 +45,7 @@ from beyond_perplexity.perplexities.summary import measure, score_rows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
+from tests.unit.small_corpora import put
 from tests.unit.test_perplexity import Fixed
 
 THREE = Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
@@ -445,13 +446,11 @@ def test_broken_files_give_one_clear_error(tmp_path):
         "deep": "[" * 100_000,
     }
     for name, content in broken.items():
-        other = tmp_path / f"{name}.json"
-        other.write_text(content)
+        other = put(tmp_path / f"{name}.json", content)
         with pytest.raises(InputError, match=f"{name}.json: is no speller file") as caught:
             load_speller(other, vocabulary)
         assert "\n" not in str(caught.value)
-    binary = tmp_path / "binary.json"
-    binary.write_bytes(b"\xff\xfe\x00")
+    binary = put(tmp_path / "binary.json", b"\xff\xfe\x00")
     with pytest.raises(InputError, match="is no speller file"):
         load_speller(binary, vocabulary)
     with pytest.raises(InputError, match=r"missing\.json: no such file"):

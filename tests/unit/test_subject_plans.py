@@ -536,7 +536,7 @@ def test_word2vec_stands_in_and_minilm_is_left_out(without_packages: None) -> No
         "<results>/evaluators/word2vec/evaluator.json",
     ]
     assert held.training_files("infersent") == ["<results>/evaluators/word2vec/evaluator.json"]
-    assert "not installed" in held.describe()
+    assert "not installed" in held.notes()[0]
 
 
 def test_a_missing_package_can_be_an_error(without_packages: None) -> None:

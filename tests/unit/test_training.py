@@ -39,7 +39,7 @@ from beyond_perplexity.models.factored import (
 from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.perplexities.summary import measure
-from beyond_perplexity.schemas import training as training_schema
+from beyond_perplexity.schemas import perplexity as training_schema
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.shards import read_batches

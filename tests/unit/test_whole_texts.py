@@ -3,18 +3,21 @@
 Property: a word of the last document, or the number of the last row, shows in the result. Files
 have more than four batches of any reader: 20,000 documents, or 11 and batches of 2 where a model
 runs. Needs torch; models are counted or have random weights.
+Models that were brought are scored on the text before cleaning, others on the cleaned one: oracles
+are the model's own loss and tokenizer, as transformers gives them for the string by itself.
 """
 
 from __future__ import annotations
 
 import bz2
+import copy
 import gzip
 import io
 import json
 import lzma
+import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,6 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from torch.nn import functional
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.commands import (
     audit,
@@ -33,16 +38,20 @@ from beyond_perplexity.commands import (
     similarity,
     tokenize,
 )
+from beyond_perplexity.commands import perplexity as score_file
 from beyond_perplexity.contrastive import pairs, scores
 from beyond_perplexity.corpus import external
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
+from beyond_perplexity.corpus.extraction import extract
+from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
+from beyond_perplexity.corpus.tables import Outputs
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods as likelihoods
 from beyond_perplexity.models.kneser_ney import KneserNey
-from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
 from beyond_perplexity.ngrams import sentence_files
 from beyond_perplexity.ngrams.sentence_files import (
@@ -51,12 +60,23 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
 )
 from beyond_perplexity.perplexities import summary as documents
+from beyond_perplexity.perplexities import summary as documents_module
+from beyond_perplexity.perplexities.summary import measure, texts_of_split
+from beyond_perplexity.planning.run import Run
+from beyond_perplexity.planning.validation import validate
+from beyond_perplexity.schemas.corpora import RAW
 from beyond_perplexity.storage import table_files
 from beyond_perplexity.storage.accounts import Account, accounts, tell
 from beyond_perplexity.storage.inputs import PACKED
-from beyond_perplexity.vocabulary import ClosedVocabulary
-from scripts import estimate_partition, import_samples
-from tests.unit.test_library_models import ARPA
+from beyond_perplexity.storage.shards import ShardWriter, write_shard
+from beyond_perplexity.training.fitting import fit_files
+from beyond_perplexity.vocabulary import ClosedVocabulary, build_vocabulary
+from scripts import estimate_partition, import_samples, measure_perplexity
+from tests.unit.huggingface_models import MAKERS, make_gpt2, make_llama
+from tests.unit.small_corpora import put
+from tests.unit.test_configuration import load
+from tests.unit.test_huggingface import never
+from tests.unit.test_library import ARPA
 
 MANY, FEW = 20_000, 11
 MARKED = "a zebra"
@@ -64,7 +84,7 @@ SUFFIXES = {"text": ".txt", "jsonl": ".jsonl", "parquet": ".parquet"}
 FORMS = pytest.mark.parametrize("form", TEXT_FORMATS)
 
 
-def zstd(content: bytes) -> bytes:
+def zstd(content):
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(content)
@@ -74,12 +94,12 @@ def zstd(content: bytes) -> bytes:
 PACKERS = {".gz": gzip.compress, ".bz2": bz2.compress, ".xz": lzma.compress, ".zst": zstd}
 
 
-def texts_of(count: int, last: str = MARKED) -> list[str]:
+def texts_of(count, last=MARKED):
     """Give documents of two words, one of them empty, and the last."""
     return ["a b"] * 5 + [""] + ["a b"] * (count - 7) + [last]
 
 
-def write(path: Path, texts: Sequence[str]) -> Path:
+def write(path, texts):
     if path.suffix == ".parquet":
         pq.write_table(pa.table({"text": texts}), path)
         return path
@@ -91,7 +111,7 @@ def write(path: Path, texts: Sequence[str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Path]:
+def files(tmp_path_factory):
     """Give files of many and of few documents, in every format."""
     folder = tmp_path_factory.mktemp("files")
     assert set(SUFFIXES) == set(TEXT_FORMATS)
@@ -103,10 +123,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, int], Pat
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
+def said(capsys):
     """Return what was said of the files that were read, without their names."""
 
-    def lines() -> list[str]:
+    def lines():
         err = capsys.readouterr().err.replace("\r", "\n").splitlines()
         return [line.partition(": ")[2] for line in err if " read, " in line]
 
@@ -114,13 +134,13 @@ def said(capsys: pytest.CaptureFixture[str]) -> Callable[[], list[str]]:
 
 
 @pytest.fixture
-def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_batches(monkeypatch):
     held = (external, "BATCH"), (pairs, "_BATCH"), (scores, "POOL"), (documents, "POOL")
     for module, name in (*held, (likelihoods, "POOL")):
         monkeypatch.setattr(module, name, 2)
 
 
-def counts(read: int, reason: str = "") -> str:
+def counts(read, reason=""):
     if not reason:
         return f"{read:,} documents read, all used"
     return f"{read:,} documents read, {read - 1:,} used; left out: 1 ({reason})"
@@ -140,7 +160,7 @@ READERS = {
 
 @FORMS
 @pytest.mark.parametrize("reader", READERS)
-def test_readers_give_the_last_document(files, form, reader, monkeypatch) -> None:
+def test_readers_give_the_last_document(files, form, reader, monkeypatch):
     monkeypatch.setattr(sentence_files, "READ_BYTES", 10_000)
     with accounts() as read:
         found = list(READERS[reader](files[form, MANY]))
@@ -151,17 +171,17 @@ def test_readers_give_the_last_document(files, form, reader, monkeypatch) -> Non
 
 @pytest.mark.parametrize("suffix", PACKED)
 @pytest.mark.parametrize("form", [".txt", ".jsonl"])
-def test_packed_files_are_read_to_their_end(tmp_path, form, suffix) -> None:
+def test_packed_files_are_read_to_their_end(tmp_path, form, suffix):
     path = write(tmp_path / f"a{form}{suffix}", texts_of(MANY))
     assert list(READERS["as they are"](path)) == texts_of(MANY)
 
 
-def test_a_reader_that_is_left_early_is_an_error(files) -> None:
+def test_a_reader_that_is_left_early_is_an_error(files):
     with pytest.raises(InputError, match="4,096 documents were read, but it has more"), accounts():
         assert next(read_cleaned(files["text", MANY], None))
 
 
-def test_an_account_that_does_not_agree_is_an_error() -> None:
+def test_an_account_that_does_not_agree_is_an_error():
     account = Account("a.txt", "documents")
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
@@ -169,7 +189,7 @@ def test_an_account_that_does_not_agree_is_an_error() -> None:
 
 
 @FORMS
-def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, said) -> None:
+def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, said):
     suffix = SUFFIXES[form]
     copied = " ".join(f"c{place}" for place in range(9))
     others = texts_of(MANY, last="a b")
@@ -188,7 +208,7 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
         tell(found.files)
         return found
 
-    def row(found, tendency: str, measure: str) -> float:
+    def row(found, tendency, measure):
         table = found.table.set_index(["tendency", "measure"])
         return float(table.loc[(tendency, measure), "value"])
 
@@ -205,7 +225,7 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
 
 
 @FORMS
-def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys, said) -> None:
+def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys, said):
     path, model = files[form, MANY], tmp_path / "model.arpa"
     estimate_ngram.main(["--text", str(path), "--arpa", str(model), "--order", "2"])
     assert "\tzebra\t" in model.read_text()
@@ -223,7 +243,7 @@ def test_programs_without_torch_read_all_sentences(files, form, tmp_path, capsys
 
 
 @FORMS
-def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, said) -> None:
+def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, said):
     flags = ["--input", files[form, MANY], "--format", form, "--output", tmp_path / "s.parquet"]
     flags += ["--preprocessing", '{"tokenizer": "none"}']
     monkeypatch.setattr(sys, "argv", ["import_samples", *map(str, flags)])
@@ -233,7 +253,7 @@ def test_imported_samples_are_all_documents(files, form, tmp_path, monkeypatch, 
     assert said() == [counts(MANY, "without a token")]
 
 
-def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary) -> None:
+def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary):
     lines = "\n".join(texts_of(MANY))
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     tokenize.main(["--tokenizer", "none"])
@@ -243,11 +263,11 @@ def test_tokenize_writes_a_line_for_each(monkeypatch, capsysbinary) -> None:
 
 
 @pytest.fixture(params=[".parquet", ".csv", ".csv.gz"])
-def table(request, tmp_path, monkeypatch) -> Callable[..., str]:
+def table(request, tmp_path, monkeypatch):
     """Return a function that writes a table, in each format, for readers of small batches."""
     monkeypatch.setattr(table_files, "BATCH_ROWS", 1000)
 
-    def make(name: str, frame: pd.DataFrame) -> str:
+    def make(name, frame):
         path = tmp_path / f"{name}{request.param}"
         parquet = request.param == ".parquet"
         frame.to_parquet(path, row_group_size=3000) if parquet else frame.to_csv(path, index=False)
@@ -256,7 +276,7 @@ def table(request, tmp_path, monkeypatch) -> Callable[..., str]:
     return make
 
 
-def test_estimate_uses_the_last_row(table, tmp_path, said) -> None:
+def test_estimate_uses_the_last_row(table, tmp_path, said):
     rows = np.arange(MANY)
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
@@ -269,7 +289,7 @@ def test_estimate_uses_the_last_row(table, tmp_path, said) -> None:
     assert said() == ["20,000 rows read, all used"] * 2
 
 
-def test_compare_perplexity_uses_the_last_row(table, capsys, said) -> None:
+def test_compare_perplexity_uses_the_last_row(table, capsys, said):
     frame = pd.DataFrame({"bytes": np.full(MANY, 8), "log_likelihood": -8.0})
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
@@ -281,7 +301,7 @@ def test_compare_perplexity_uses_the_last_row(table, capsys, said) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".csv"])
-def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix) -> None:
+def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix):
     mark = "\t" if suffix == ".tsv" else ","
     pair_lines = [mark.join(pair) for pair in [("x", "y"), *[("b", "b")] * MANY, ("a", "b")]]
     (tmp_path / f"p{suffix}").write_text("\n".join(pair_lines))
@@ -294,7 +314,7 @@ def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix) -> None:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     vocabulary = ClosedVocabulary(["a", "b"], 1)
     counted = KneserNey.fit([vocabulary.encode(["a b", "b", "a zebra"])], 5, {"order": 2})
@@ -306,7 +326,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys) -> None:
+def test_perplexity_scores_the_last_document(files, models, form, tmp_path, capsys):
     flags = ["--model", str(models / "counted"), "--text", str(files[form, FEW]), "--tokenized"]
     perplexity.main([*flags, "--per-document", str(tmp_path / "d.parquet"), "--device", "cpu"])
     shown = capsys.readouterr()
@@ -317,10 +337,10 @@ def test_perplexity_scores_the_last_document(files, models, form, tmp_path, caps
 
 @FORMS
 @pytest.mark.usefixtures("small_batches")
-def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys) -> None:
+def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys):
     plain = write(tmp_path / f"p{SUFFIXES[form]}", texts_of(FEW, last="a b"))
 
-    def numbers(path: Path, *more: str) -> str:
+    def numbers(path, *more):
         flags = ["--model", str(models / "counted"), "--text", str(path), "--device", "cpu"]
         audit.main([*flags, "--json", *more])
         shown = capsys.readouterr()
@@ -333,7 +353,7 @@ def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys)
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_an_audit_says_how_many_documents_it_drew(files, models, said) -> None:
+def test_an_audit_says_how_many_documents_it_drew(files, models, said):
     flags = ["--model", str(models / "counted"), "--text", str(files["text", FEW])]
     audit.main([*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
     drawn = "11 documents read, 3 used; left out: 7 (not drawn for the checks), 1 (without a token)"
@@ -356,7 +376,7 @@ def test_the_partition_function_is_of_all_sentences(files, models, form, capsys,
 
 @pytest.mark.parametrize("suffix", [".tsv", ".jsonl"])
 @pytest.mark.usefixtures("small_batches")
-def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix) -> None:
+def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix):
     sides = [("a b", "b a", "one")] * (FEW - 1) + [("b a", "b b", "last")]
     names = ("good", "bad", "phenomenon")
     rows = [json.dumps(dict(zip(names, row, strict=True))) for row in sides]
@@ -369,3 +389,195 @@ def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix) -> None
     assert "last: 1 pairs" in shown.out
     line = "12 lines read, 11 used; left out: 1 (line of names)"
     assert (line if suffix == ".tsv" else "11 lines read, all used") in shown.err
+
+
+TEXTS = [f"The Cat  sat,\n\non Mat {n}; isn't\tit “Été”?" for n in range(30)]
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """Extract documents with capitals, double blanks and line feeds; return the folder."""
+    folder = tmp_path_factory.mktemp("corpus")
+    path = put(folder / "texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
+    source = {"format": "jsonl", "paths": [str(path)]}
+    shares = {"train": 0.5, "valid": 0.2, "test": 0.3}
+    names = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
+    outputs = Outputs(*(folder / f"{name}.parquet" for name in names), folder / "extraction.json")
+    options = ExtractionOptions.from_config({"source": source, "split": shares})
+    extract(options, outputs, {}, seed=1, workers=1)
+    return folder
+
+
+def fit(corpus, folder, config, vocabulary=None):
+    """Train or bring a model; return its folder."""
+    documents, device = corpus / "documents.parquet", torch.device("cpu")
+    cleaning = {"language": "en"}
+    arguments = (folder / "m", folder / "checkpoints", cleaning)
+    fit_files(documents, vocabulary, config, 1, device, *arguments)
+    return folder / "m"
+
+
+@pytest.fixture(params=MAKERS)
+def brought(request, corpus, tmp_path):
+    """Bring a model; return its own folder and the one that it was brought to."""
+    MAKERS[request.param](tmp_path / "source")
+    config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
+    return tmp_path / "source", fit(corpus, tmp_path, config)
+
+
+def their_bits(source, texts):
+    """Return the bits of whole documents under a model, by transformers alone."""
+    model = AutoModelForCausalLM.from_pretrained(source).eval()
+    tokenizer = AutoTokenizer.from_pretrained(source)
+    total = 0.0
+    for text in texts:
+        ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+        row = torch.tensor([[tokenizer.bos_token_id, *ids, tokenizer.eos_token_id]])
+        with torch.no_grad():
+            logits = model(input_ids=row).logits[0, :-1].double()
+        # what no text can have, such as rows without a token, has no probability here
+        logits = logits.index_fill(1, torch.tensor(never(model), dtype=torch.int64), -math.inf)
+        total += float(functional.cross_entropy(logits, row[0, 1:], reduction="sum"))
+    return total / math.log(2)
+
+
+def run(monkeypatch, script, *arguments):
+    monkeypatch.setattr(sys, "argv", ["script", *map(str, arguments)])
+    script.main()
+
+
+def score(monkeypatch, corpus, model, *raw):
+    """Run the script of the workflow; return the summary and the rows of documents."""
+    output, rows = model.parent / "p.json", model.parent / "p.parquet"
+    documents = f"--documents={corpus / 'documents.parquet'}"
+    files = (f"--output={output}", f"--per-document={rows}", "--raw", *raw)
+    run(monkeypatch, measure_perplexity, f"--model={model}", documents, *files)
+    return json.loads(output.read_text()), pq.read_table(rows).to_pylist()
+
+
+def texts_of_split_held(corpus, *, raw):
+    documents = pq.read_table(corpus / "documents.parquet").to_pylist()
+    before = pq.read_table(corpus / "raw.parquet").to_pylist()
+    return [
+        (held if raw else row)["text"]
+        for row, held in zip(documents, before, strict=True)
+        if row["split"] == "test"
+    ]
+
+
+def test_bits_per_byte_of_the_raw_text_are_the_models_own(brought, corpus, monkeypatch):
+    source, folder = brought
+    summary, rows = score(monkeypatch, corpus, folder, corpus / "raw.parquet")
+    raw, cleaned = (texts_of_split_held(corpus, raw=kind) for kind in (True, False))
+    assert len(raw) > 3
+    assert set(raw) <= set(TEXTS)  # capitals, double blanks and line feeds
+    assert not set(raw) & set(cleaned)
+    for found, texts, kind in ((summary, raw, "raw"), (summary["cleaned"], cleaned, "cleaned")):
+        assert found["text"] == kind
+        size = sum(len(text.encode()) for text in texts) + len(texts)  # and </s>
+        assert found["n"]["byte"] == size
+        assert found["n"]["character"] == sum(map(len, texts)) + len(texts)
+        assert found["n"]["word"] == sum(len(text.split()) for text in texts) + len(texts)
+        assert found["bits"]["byte"] == pytest.approx(their_bits(source, texts) / size, rel=1e-5)
+    assert [row["scored_text"] for row in rows] == ["raw"] * len(raw) + ["cleaned"] * len(raw)
+    assert [row["bytes"] for row in rows[: len(raw)]] == [len(text.encode()) for text in raw]
+    assert summary["bits"]["byte"] != pytest.approx(summary["cleaned"]["bits"]["byte"], rel=0.01)
+
+
+def test_the_cleaned_part_is_that_of_the_cleaned_text_alone(corpus, tmp_path, monkeypatch):
+    make_llama(tmp_path / "source")
+    config = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
+    folder = fit(corpus, tmp_path, config)
+    both, _ = score(monkeypatch, corpus, folder, corpus / "raw.parquet")
+    alone, _ = score(monkeypatch, corpus, folder)
+    assert alone["text"] == "cleaned"
+    assert "cleaned" not in alone
+    assert both["cleaned"] == {key: alone[key] for key in both["cleaned"]}
+
+
+def test_raw_text_of_other_documents_is_refused(corpus, tmp_path):
+    held = pq.read_table(corpus / "raw.parquet")
+    documents = str(corpus / "documents.parquet")
+    for name, table in (
+        ("fewer", held.slice(0, 10)),
+        ("order", held.take(list(range(len(held)))[::-1])),
+        ("none", held.slice(0, 0)),
+        ("more", pa.concat_tables([held, held.slice(3, 1)])),
+    ):
+        write_shard(tmp_path / name, RAW, table, {})
+        with pytest.raises(InputError, match=f"{name}: does not hold the documents of .*in their"):
+            list(texts_of_split(documents, "test", raw=str(tmp_path / name)))
+
+
+def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch):
+    held = pq.read_table(corpus / "raw.parquet")
+    with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
+        for first in range(0, len(held), 4):
+            writer.write(held.slice(first, 4))
+    documents = str(corpus / "documents.parquet")
+    for rows in (3, 7, 1000):
+        monkeypatch.setattr(documents_module, "READ", rows)
+        found = texts_of_split(documents, "test", raw=str(tmp_path / "raw.parquet"))
+        assert [item.text for item in found] == texts_of_split_held(corpus, raw=True)
+
+
+def score_text(monkeypatch, capsys, *arguments):
+    """Run the command that users call."""
+    run(monkeypatch, score_file, *arguments)
+    printed: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return printed
+
+
+def test_a_file_is_scored_as_it_is_by_a_model_that_was_brought(
+    brought, tmp_path, monkeypatch, capsys
+):
+    source, folder = brought
+    plain, records = tmp_path / "t.txt", tmp_path / "t.jsonl"
+    lines = ["  Two  Blanks, and the End ", "isn't “it”?"]
+    plain.write_text("\n".join([lines[0], "   ", lines[1]]) + "\n", encoding="utf-8")
+    records.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS[:3]))
+    for path, texts in ((plain, lines), (records, TEXTS[:3])):
+        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}")
+        size = sum(len(text.encode()) for text in texts) + len(texts)
+        assert (found["text"], found["n"]["byte"]) == ("raw", size)
+        assert found["bits"]["byte"] == pytest.approx(their_bits(source, texts) / size, rel=1e-5)
+    model, vocabulary, _ = load_model(folder)
+    for flag, texts in (
+        ("--cleaned", ["two blanks , and the end", 'isn \'t " it " ?']),
+        ("--tokenized", ["Two Blanks, and the End", "isn't “it”?"]),
+    ):
+        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={plain}", flag)
+        assert found["text"] == "cleaned"
+        assert found["log_prob"] == pytest.approx(measure(model, vocabulary, texts)["log_prob"])
+
+
+def test_a_model_that_was_trained_here_reads_cleaned_text(corpus, tmp_path, monkeypatch, capsys):
+    texts = pq.read_table(corpus / "documents.parquet")["text"].to_pylist()
+    build_vocabulary([texts], {"kind": "closed"}).save(tmp_path / "words.json")
+    make_gpt2(tmp_path / "source")
+    training = {"maximum_epochs": 1, "batch_tokens": 256, "warmup_steps": 1}
+    further = {"family": "huggingface", "architecture": {"path": str(tmp_path / "source")}}
+    folders = [
+        fit(corpus, tmp_path / "a", {"family": "trigram"}, tmp_path / "words.json"),
+        fit(corpus, tmp_path / "b", {**further, "training": training}),
+    ]
+    path = put(tmp_path / "t.jsonl", json.dumps({"text": TEXTS[0]}) + "\n")
+    for folder in folders:
+        found = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}")
+        again = score_text(monkeypatch, capsys, f"--model={folder}", f"--text={path}", "--cleaned")
+        assert found == again
+        assert found["text"] == "cleaned"
+        words = 'the cat sat , on mat 0 ; isn \'t it " ete " ?'
+        assert found["n"]["word"] == words.count(" ") + 1 + 1  # and </s>
+
+
+def test_only_a_model_that_is_taken_as_it_is_asks_for_raw_text():
+    config = load()
+    plain = {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": "x"}}
+    config["models"]["mine"] = {**copy.deepcopy(plain), "training": {}}
+    config["models"]["further"] = {**copy.deepcopy(plain), "training": {"maximum_epochs": 1}}
+    validate(config)
+    models = Run(config).models
+    assert models.raw_texts("mine") == ["<results>/corpora/wikipedia/raw.parquet"]
+    for name in ("further", "lstm", "trigram"):
+        assert models.raw_texts(name) == []

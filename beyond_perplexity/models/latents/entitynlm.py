@@ -23,30 +23,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance, InstanceBatch
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import sum_rows
-from beyond_perplexity.models.latent import (
-    FILLING,
-    LatentModel,
-    Simulated,
-    check_ends,
-    counted_units,
-)
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     RADIX,
     Codes,
-    DynamicEntities,
     EntityModule,
     Steps,
-    read_codes,
+    documents_of,
     split_mention_codes,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
-from beyond_perplexity.models.latents.entitynlm_simulation import simulate_documents
 from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
     advance_mentions,
+    simulate_documents,
 )
 from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
 from beyond_perplexity.options import Amount, Count, Dropout, Layers, Limit, Limited, Width
@@ -146,9 +139,7 @@ class EntityNLM(EntityModule, LatentModel):
         options = self.options
         size = options.size
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, False)
-        self.entities = DynamicEntities(
-            size, options.maximum_entities, options.maximum_length, options.noise
-        )
+        self.entities = self.make_entities()
         self.context = nn.Linear(size, size, bias=False)
         tied = self.text.embedding.weight if options.tie_weights else None
         assert tied is None or isinstance(tied, nn.Parameter)
@@ -159,19 +150,6 @@ class EntityNLM(EntityModule, LatentModel):
         owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         ended = self.options.train_eos
         return -self._log_joint(batch, owner, self.annotated(batch), ended).sum().float()
-
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words."""
-        return counted_units(self.options.count_eos)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the codes of the annotated mentions, int64, (B, T)."""
-        return batch.filled(LATENTS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of codes: ``mentions`` with ``start``, ``end``, ``entity``."""
@@ -193,8 +171,7 @@ class EntityNLM(EntityModule, LatentModel):
     def _log_joint(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, ended: bool
     ) -> Tensor:
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        codes = self._read(batch, lengths, latents)
+        codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
         scores = score(self.entities, encoded.steps, owner, codes, [1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
@@ -203,7 +180,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_joint.masked_fill(~codes.possible, -math.inf)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> MentionParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         encoded = self.encode(batch)
         return MentionParticles(
             EntityState.of(self.entities, encoded.steps, owner), encoded, batch.tokens
@@ -212,7 +189,7 @@ class EntityNLM(EntityModule, LatentModel):
     def extend(
         self, state: MentionParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, MentionParticles]:
-        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
+        """Read a word with its code; see `SequentialModel`."""
         log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
@@ -220,7 +197,7 @@ class EntityNLM(EntityModule, LatentModel):
         return log_prob + words, state._replace(choices=choices)
 
     def finish(self, state: MentionParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros(len(state.choices.owner), dtype=torch.float64, device=self.device)
         choices, owner = state.choices, state.choices.owner
@@ -241,10 +218,7 @@ class EntityNLM(EntityModule, LatentModel):
         if torch.is_grad_enabled():
             return self._encode(batch.tokens, batch.lengths[TOKENS])
         if self not in batch.cache:
-            parts = []
-            for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-                one = slice(row, row + 1)
-                parts.append(self._encode(batch.tokens[one, :length], batch.lengths[TOKENS][one]))
+            parts = [self._encode(*document) for document in documents_of(batch)]
             states = [part.states[0] for part in parts]
             batch.cache[self] = EncodedMentions(
                 nn.utils.rnn.pad_sequence(states, batch_first=True),
@@ -259,10 +233,6 @@ class EntityNLM(EntityModule, LatentModel):
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)
         return EncodedMentions(states, end, self.entities.steps(states[:, :-1], states[:, 1:]))
-
-    def _read(self, batch: InstanceBatch, lengths: Tensor, latents: Tensor) -> Codes:
-        options, width = self.options, batch.tokens.shape[1]
-        return read_codes(latents, lengths, width, options.maximum_entities, options.maximum_length)
 
     def _words(
         self,

@@ -31,6 +31,7 @@ from beyond_perplexity.corpus.latent_instances import (
     TOKENS,
     CorpusFiles,
     Instance,
+    InstanceBatch,
     MentionSpan,
     encode_mentioned,
     without_overlaps,
@@ -100,7 +101,7 @@ DISTANCE_UNIT = 100.0
 
 
 class Codes(NamedTuple):
-    """A reading of rows of codes (see `entitynlm_instances`)."""
+    """A reading of rows of codes."""
 
     mention: Tensor  # bool, (R, T): t
     entity: Tensor  # entity, remaining: int64, (R, T): e from 0, and l; 0 outside mentions
@@ -315,8 +316,25 @@ class DynamicEntities(nn.Module):
         return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
 
 
+def documents_of(batch: InstanceBatch) -> Iterator[tuple[Tensor, Tensor]]:
+    """Give the words, (1, T), and the length, (1,), of each document by itself."""
+    for row, length in enumerate(batch.lengths[TOKENS].tolist()):
+        yield batch.tokens[row : row + 1, :length], batch.lengths[TOKENS][row : row + 1]
+
+
 class EntityModule(LatentModule):
     """EntityNLM and its proposals: how they are made and what they read."""
+
+    def make_entities(self) -> DynamicEntities:
+        """Make the heads of the choices, untrained."""
+        options = self.options
+        caps = options.maximum_entities, options.maximum_length
+        return DynamicEntities(options.size, *caps, options.noise)
+
+    def read(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Codes:
+        """Read rows of z, int64, (R, W), of the documents in those places of the batch, (R,)."""
+        caps = self.options.maximum_entities, self.options.maximum_length
+        return read_codes(latents, batch.lengths[TOKENS][owner], batch.tokens.shape[1], *caps)
 
     @property
     def support(self) -> dict[str, Any]:
@@ -335,7 +353,7 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents; see `entitynlm_instances.entity_documents`."""
+        """Read documents; see `entity_documents`."""
         options = self.options
         return entity_documents(
             corpus, split, vocabulary, options.maximum_length, options.maximum_entities

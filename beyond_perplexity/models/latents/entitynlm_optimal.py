@@ -31,8 +31,13 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     join_mention_codes,
     split_mention_codes,
 )
-from beyond_perplexity.models.latents.entitynlm_walks import EntityState, draw_category, take_code
-from beyond_perplexity.models.optimal import Continuations, OptimalProposal
+from beyond_perplexity.models.latents.entitynlm_walks import (
+    EntityState,
+    draw_category,
+    list_codes,
+    take_code,
+)
+from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 from beyond_perplexity.models.word_softmax import to_rows
 
 _FACTOR, _SPREAD = 0x100000001B3, 0x1E3779B97F4A7C15  # to mix the bits of names
@@ -94,10 +99,10 @@ class OptimalEntities(OptimalProposal):
         log_q = log_q.masked_fill(choices.running, 0.0)
         return code, log_q, self._read(state, at, time, code)
 
-    def advance(
+    def follow(
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, NamedParticles]:
-        """Take codes for a word; see `OptimalProposal.advance`."""
+        """Take codes for a word; see `OptimalProposal.follow`."""
         (model,) = self._of
         heads, choices = model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
@@ -126,28 +131,10 @@ class OptimalEntities(OptimalProposal):
         heads, choices = model.entities, state.particles.choices
         at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
         slots = (self.weigh_choices(state, time) / temperature).log_softmax(1)  # (K, S)
-        known = choices.memory.known[:, None]  # (K, 1)
-        places = torch.arange(slots.shape[1] - 1, device=known.device)  # (S − 1,)
-        entity = torch.where(places == 0, known, places - 1)  # (K, S − 1)
-        fresh = heads.new_vectors(1).expand(len(slots), 1, -1)  # (K, 1, D)
-        vectors = torch.cat([fresh, choices.memory.vectors[:, : slots.shape[1] - 2]], 1)
-        extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S − 1, M)
-        lengths = (extents.double() / temperature).log_softmax(2)  # (K, S − 1, M)
-        starts = (slots[:, 1:, None] + lengths).flatten(1)  # (K, (S − 1) M)
-        log_q = torch.cat([slots[:, :1], starts], 1)  # (K, 1 + (S − 1) M)
-        remaining = torch.arange(heads.maximum_length, device=known.device)  # (M,)
-        started = join_mention_codes(entity[..., None] >= 0, entity[..., None], remaining)
-        codes = functional.pad(started.flatten(1), (1, 0))  # (K, 1 + (S − 1) M)
-        fixed = torch.full_like(log_q, -math.inf)
-        fixed[:, 0] = 0.0
-        running = choices.running[:, None]  # (K, 1)
-        log_q = torch.where(running, fixed, log_q)
-        codes = torch.where(running, choices.last[:, None] - 1, codes)
-        origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
-        return Continuations(origin, codes[origin, place], log_q[origin, place])
+        return list_codes(heads, at, choices, slots[:, :1], slots[:, 1:], 0.0, temperature)
 
     def log_twist(self, state: NamedParticles, time: int) -> Tensor:
-        """Return log p(x_t | past), float64, (K,); see `importance.particle_runs.Twisting`."""
+        """Return log p(x_t | past), float64, (K,); see `Twisting`."""
         return self.weigh_choices(state, time).logsumexp(1)
 
     def weigh_choices(self, state: NamedParticles, time: int) -> Tensor:

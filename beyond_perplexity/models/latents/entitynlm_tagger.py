@@ -17,15 +17,14 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    DynamicEntities,
     EntityModule,
     Steps,
-    read_codes,
+    documents_of,
 )
 from beyond_perplexity.models.latents.entitynlm_scores import score
 from beyond_perplexity.models.latents.entitynlm_walks import (
@@ -33,10 +32,11 @@ from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
     advance_mentions,
-    beam_codes,
+    list_codes,
     propose_code,
     sample,
 )
+from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class EntityTaggerOptions(EntityOptions):
     context: Literal["peeking", "causal", "bidirectional"] = "peeking"
 
 
-class EntityTagger(EntityModule, Proposal):
+class EntityTagger(EntityModule, BeamedProposal):
     """The proposal; see the module.
 
     Parameters and errors are those of `ConfiguredModel`; the options are `EntityTaggerOptions`.
@@ -72,14 +72,7 @@ class EntityTagger(EntityModule, Proposal):
         both = options.context == "bidirectional"
         size = options.size
         self.text = TextStates(self.vocabulary_size, size, options.layers, options.dropout, both)
-        self.entities = DynamicEntities(
-            size, options.maximum_entities, options.maximum_length, options.noise
-        )
-
-    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
-        """Return −Σ log q(z | x) of the annotated z, nats, float32 scalar."""
-        owner = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_prob(batch, owner, batch.filled(LATENTS, FILLING), [1.0]).sum().float()
+        self.entities = self.make_entities()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return three numbers for each word of the longest document."""
@@ -98,35 +91,30 @@ class EntityTagger(EntityModule, Proposal):
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A); −inf for an impossible z."""
-        options, lengths = self.options, batch.lengths[TOKENS][owner]
-        width = batch.tokens.shape[1]
-        codes = read_codes(
-            latents, lengths, width, options.maximum_entities, options.maximum_length
-        )
+        codes = self.read(batch, owner, latents)
         scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
         return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
     @torch.no_grad()
-    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Return the z of a time-synchronous beam, best first, distinct: int64, (B, size, T).
-
-        A beam of at least as many places as there are z is exact.
-        """
-        steps, width = self.encode(batch), batch.tokens.shape[1]
-        result = torch.full((len(batch), size, width), FILLING, device=batch.ids.device)
-        for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-            codes = beam_codes(self.entities, steps, row, length, size, temperature)  # (K, T_b)
-            result[row, : len(codes), :length] = codes
-        return result
+    def continuations(
+        self, state: EntityState, time: int, size: int, temperature: float
+    ) -> Continuations:
+        """List what may follow hypotheses; see `BeamedProposal.continuations`."""
+        times = torch.full_like(state.owner, time)  # (K,)
+        at = state.steps.at(state.owner, times)
+        logits = self.entities.entity_logits(at, state.memory, times, time) / temperature
+        begin = at.begin.double()[:, None] / temperature  # (K, 1)
+        parts = functional.logsigmoid(-begin), logits.log_softmax(1), functional.logsigmoid(begin)
+        return list_codes(self.entities, at, state, *parts, temperature)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         return EntityState.of(self.entities, self.encode(batch), owner)
 
     def propose(
         self, state: EntityState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, EntityState]:
-        """Draw the codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Draw the codes of a word; see `SequentialProposal`."""
         codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
         log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
         return codes, log_q, after
@@ -134,7 +122,7 @@ class EntityTagger(EntityModule, Proposal):
     def follow(
         self, state: EntityState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, EntityState]:
-        """Take given codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Take given codes of a word; see `SequentialProposal`."""
         return advance_mentions(self.entities, state, time, choice, temperature)
 
     def encode(self, batch: InstanceBatch) -> Steps:
@@ -142,18 +130,11 @@ class EntityTagger(EntityModule, Proposal):
 
         So no number depends on the other documents of the batch.
         """
-        lengths = batch.lengths[TOKENS]  # (B,)
         if torch.is_grad_enabled():
-            return self._encode(batch.tokens, lengths)
-        if self not in batch.cache:
-            batch.cache[self] = Steps.padded(
-                [
-                    self._encode(batch.tokens[row : row + 1, :length], lengths[row : row + 1])
-                    for row, length in enumerate(lengths.tolist())
-                ]
-            )
-        steps: Steps = batch.cache[self]
-        return steps
+            return self._encode(batch.tokens, batch.lengths[TOKENS])
+        return batch.keep(
+            self, lambda: Steps.padded([self._encode(*one) for one in documents_of(batch)])
+        )
 
     def _encode(self, tokens: Tensor, lengths: Tensor) -> Steps:
         states = self.text(tokens, lengths)  # (B, T + 2, D)

@@ -1,32 +1,36 @@
-"""EntityNLM's choices: drawn many rows at once, word by word for particles, or by a beam.
+"""EntityNLM's choices: drawn many rows at once, word by word for particles, or listed for a beam.
 
 The vectors of the entities change at mention words only, so the walk goes from one to the next,
 each row at its own pace, in fixed shapes. Nothing in a row depends on the others.
 
-B instances, R rows, K particles or places of the beam, T words, D width, E entities
-at most, M words of a mention at most.
+Documents that the model writes itself, (x, z) ~ p, go word by word side by side, as it is defined:
+t, e and l, then the word or the end. ``</s>`` in the place of a first word gives one without words.
+
+B instances, R rows (of documents that are written whole quanta), K particles or hypotheses, T
+words, N words of a document at most, D width, E entities at most, M words of a mention at most.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.invariant_tensors import invert
-from beyond_perplexity.models.latent import FILLING
+from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, Instance
+from beyond_perplexity.invariant_tensors import QUANTUM, invert, round_up, uniforms_by_step
+from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
-    RADIX,
     DynamicEntities,
     EntityMemory,
     Steps,
     join_mention_codes,
     split_mention_codes,
 )
-from beyond_perplexity.vocabulary import BOS, EOS
+from beyond_perplexity.models.word_by_word import Continuations
+from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary, split_words
 
 # Random numbers of a word: for t, e and l.
 WORD_DRAWS = 3
@@ -221,75 +225,162 @@ def take_code(
     return EntityState(state.steps, state.owner, memory, code, context, starts)
 
 
-def beam_codes(
-    heads: DynamicEntities,
-    steps: Steps,
-    document: int,
-    length: int,
-    size: int,
-    temperature: float,
-) -> Tensor:
-    """Return distinct rows of codes under the proposal, best first, int64, (≤ size, length).
-
-    After each word the best `size` beginnings stay. Codes are canonical, and each beginning has one
-    way to it, so no two places hold the same z.
-
-    `document`: place of the document in the batch; `length`: its words; `size`: K.
-    """
-    device = steps.begin.device
-    memory = heads.empty(1)
-    scores = torch.zeros(1, dtype=torch.float64, device=device)  # (K,)
-    codes = torch.zeros(1, length, dtype=torch.int64, device=device)  # (K, T)
-    for time in range(length):
-        last = codes[:, time - 1] if time else torch.zeros_like(codes[:, 0])  # (K,)
-        rows = torch.full_like(last, document)  # (K,)
-        times = torch.full_like(last, time)  # (K,)
-        at = steps.at(rows, times)
-        # Every choice follows from the beginning and a number: 0 no mention, then (e, l).
-        choices = _choices(heads, at, memory, times, last, temperature, time)  # (K, 1 + S M)
-        extended = (scores[:, None] + choices).flatten()  # (K (1 + S M),)
-        kept = min(size, int((extended > -math.inf).sum()))
-        scores, best = extended.topk(kept)  # (K,)
-        parent, choice = best // choices.shape[1], best % choices.shape[1]  # (K,)
-        memory, codes, last = memory.select(parent), codes[parent], last[parent]
-        at = steps.at(rows[parent], times[parent])
-        code = _code(memory, last, choice, heads.maximum_length)  # (K,)
-        codes[:, time] = code
-        mention, entity, _ = split_mention_codes(code)  # (K,)
-        before = heads.vectors(memory, entity)  # (K, D)
-        memory = heads.visit(at, memory, times[parent], entity, before, mention)
-    return codes
-
-
-def _choices(
+def list_codes(
     heads: DynamicEntities,
     at: Steps,
-    memory: EntityMemory,
-    times: Tensor,
-    last: Tensor,
+    state: EntityState,
+    nothing: Tensor,
+    starts: Tensor,
+    begin: Tensor | float,
     temperature: float,
-    most: int,
-) -> Tensor:
-    """Return log q of each choice at a word, float64, (K, 1 + (1 + min(most, E)) M)."""
-    _, _, remaining = split_mention_codes(last)
-    logits = heads.entity_logits(at, memory, times, most) / temperature  # (K, S)
-    starts = logits.log_softmax(1)  # (K, S)
-    fresh = functional.normalize(heads.fresh, dim=0).expand(len(last), 1, -1)  # (K, 1, D)
-    vectors = torch.cat([fresh, memory.vectors[:, : logits.shape[1] - 1]], 1)  # (K, S, D)
+) -> Continuations:
+    """List what may follow hypotheses at a word, with log q.
+
+    `nothing`, (K, 1), is that of no mention, `begin`, (K, 1), with `starts`, (K, S), that of
+    mentions of a new entity and of each so far; their lengths are added.
+    """
+    known = state.memory.known[:, None]  # (K, 1)
+    places = torch.arange(starts.shape[1], device=known.device)  # (S,)
+    entity = torch.where(places == 0, known, places - 1)  # (K, S)
+    fresh = heads.new_vectors(1).expand(len(starts), 1, -1)  # (K, 1, D)
+    vectors = torch.cat([fresh, state.memory.vectors[:, : starts.shape[1] - 1]], 1)  # (K, S, D)
     extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
-    both = starts[:, :, None] + (extents.double() / temperature).log_softmax(2)  # (K, S, M)
-    begin = at.begin.double() / temperature  # (K,)
-    none, some = functional.logsigmoid(-begin)[:, None], functional.logsigmoid(begin)[:, None]
-    free = torch.cat([none, some + both.flatten(1)], 1)  # (K, 1 + S M)
-    fixed = torch.full_like(free, -math.inf)
+    lengths = (extents.double() / temperature).log_softmax(2)  # (K, S, M)
+    each = begin + (starts[:, :, None] + lengths).flatten(1)  # (K, S M)
+    log_q = torch.cat([nothing, each], 1)  # (K, 1 + S M)
+    remaining = torch.arange(heads.maximum_length, device=known.device)  # (M,)
+    started = join_mention_codes(entity[..., None] >= 0, entity[..., None], remaining)
+    codes = functional.pad(started.flatten(1), (1, 0))  # (K, 1 + S M)
+    fixed = torch.full_like(log_q, -math.inf)
     fixed[:, 0] = 0.0
-    return torch.where((remaining > 0)[:, None], fixed, free)
+    running = state.running[:, None]  # (K, 1)
+    log_q = torch.where(running, fixed, log_q)
+    codes = torch.where(running, state.last[:, None] - 1, codes)
+    origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
+    return Continuations(origin, codes[origin, place], log_q[origin, place])
 
 
-def _code(memory: EntityMemory, last: Tensor, choice: Tensor, maximum_length: int) -> Tensor:
-    """Return the code, (K,), that a choice stands for."""
-    slot, extent = (choice - 1) // maximum_length, (choice - 1) % maximum_length  # (K,)
-    entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
-    started = torch.where(choice == 0, 0, 1 + RADIX * entity + extent)  # (K,)
-    _, _, remaining = split_mention_codes(last)
-    return torch.where(remaining > 0, last - 1, started)
+if TYPE_CHECKING:
+    from beyond_perplexity.models.latents.entitynlm import EntityNLM
+
+DOCUMENTS_AT_ONCE = 256
+_DRAWS = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
+
+
+class Writers(NamedTuple):
+    """Documents that have not ended."""
+
+    place: Tensor  # int64, (R,): which documents of the block; the last may be repeated
+    state: Tensor  # (R, D): what the LSTM says after the words so far
+    carried: tuple[Tensor, Tensor]  # (layers, R, D) each: its hidden and cell states
+    choices: EntityState  # Its steps are of the next word
+
+    def select(self, rows: Tensor) -> Writers:
+        """Return the writers in those rows."""
+        hidden, cell = self.carried
+        held = hidden[:, rows].contiguous(), cell[:, rows].contiguous()
+        return Writers(self.place[rows], self.state[rows], held, self.choices.select(rows))
+
+
+@torch.no_grad()
+def simulate_documents(
+    model: EntityNLM,
+    seed: int,
+    purpose: str,
+    numbers: range,
+    maximum_words: int,
+    vocabulary: Vocabulary,
+) -> list[Simulated]:
+    """Draw documents with their latents; see `models.latent.LatentModel.simulate`."""
+    found: list[Simulated] = []
+    for start in range(numbers.start, numbers.stop, DOCUMENTS_AT_ONCE):
+        part = range(start, min(start + DOCUMENTS_AT_ONCE, numbers.stop))
+        tokens, codes, lengths = _write(model, seed, purpose, part, maximum_words)
+        for row, number in enumerate(part):
+            size = int(lengths[row])
+            kept = slice(0, min(size, maximum_words))
+            ids, latents = tokens[row, kept], codes[row, kept]
+            arrays = {TOKENS: ids.numpy(), LATENTS: latents.numpy()}
+            words = split_words(vocabulary.decode([arrays[TOKENS]])[0])
+            cut = size > maximum_words
+            found.append(Simulated(words, Instance(number, arrays), latents, cut))
+    return found
+
+
+def _write(
+    model: EntityNLM, seed: int, purpose: str, numbers: range, most: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the words and the codes of documents, (R, N), and their lengths, (R,), on the CPU.
+
+    A document that has not ended after N words has the length N + 1.
+    """
+    device, count = model.device, len(numbers)
+    items = torch.arange(numbers.start, numbers.stop)  # (R,)
+    tokens = torch.full((count, most), EOS)  # (R, N)
+    codes = torch.full((count, most), FILLING)  # (R, N)
+    lengths = torch.full((count,), most + 1)  # (R,)
+    writers = _begin(model, round_up(torch.arange(count)).to(device))
+    numbers_of_words = uniforms_by_step(seed, purpose, items, _DRAWS, device)
+    for time, draws in zip(range(most + 1), numbers_of_words, strict=False):
+        word, code = _choose(model, writers, time, draws[writers.place])  # (R',) each
+        place, word, code = (part.cpu() for part in (writers.place, word, code))
+        alive = lengths[place] > most  # (R',): others are carried along until a quantum is free
+        ended = alive & (word == EOS)
+        lengths[place[ended]] = time
+        going = (alive & ~ended).nonzero()[:, 0]  # (R'',)
+        if time == most or not len(going):
+            break
+        tokens[place[going], time], codes[place[going], time] = word[going], code[going]
+        writers = _read(model, writers, time, word.to(device), code.to(device))
+        if len(going) <= len(word) - QUANTUM:
+            writers = writers.select(round_up(going).to(device))
+    return tokens, codes, lengths
+
+
+def _begin(model: EntityNLM, place: Tensor) -> Writers:
+    """Let documents read ``<s>``."""
+    state, carried = _step(model, torch.full_like(place, BOS), None)
+    rows = torch.arange(len(place), device=place.device)  # (R,)
+    choices = EntityState.of(model.entities, _steps(model, state), rows)
+    return Writers(place, state, carried, choices)
+
+
+def _step(
+    model: EntityNLM, word: Tensor, carried: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+    """Run the LSTM over a word each, (R,): its output, (R, D), and its states."""
+    embedded = model.text.embedding(word)[:, None]  # (R, 1, D)
+    output, held = model.text.layers(embedded, carried)
+    return output[:, 0], held
+
+
+def _steps(model: EntityNLM, state: Tensor) -> Steps:
+    """Return what states, (R, D), say of the choices of the next word, (R, 1, ...)."""
+    return model.entities.steps(state[:, None], state[:, None])
+
+
+def _choose(model: EntityNLM, writers: Writers, time: int, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw the word, or the end, and the code of documents, int64, (R,) each."""
+    heads, choices = model.entities, writers.choices
+    at = choices.steps.at(choices.owner, torch.zeros_like(choices.owner))
+    times = torch.full_like(writers.place, time)  # (R,)
+    mention = begins(at.begin, draws[:, 0], 1.0)  # (R,)
+    started = draw_start(heads, at, choices.memory, times, draws[:, 1:WORD_DRAWS], 1.0, time)
+    code = join_mention_codes(mention, *started)  # (R,)
+    code = torch.where(choices.running, choices.last - 1, code)
+    inside, entity, _ = split_mention_codes(code)  # (R,)
+    held = heads.vectors(choices.memory, entity)  # (R, D)
+    context = torch.where(inside[:, None], held, choices.context)  # (R, D)
+    features = writers.state + model.context(context)  # (R, D)
+    word = model.words.sample(features, inside & ~choices.running, draws[:, WORD_DRAWS:])
+    return word, code
+
+
+def _read(model: EntityNLM, writers: Writers, time: int, word: Tensor, code: Tensor) -> Writers:
+    """Let documents read the words that they have written; those that have ended go on, unseen."""
+    state, carried = _step(model, word, writers.carried)
+    steps = _steps(model, state)
+    at = Steps(*(part[:, 0] for part in steps))  # of it the gate and the update
+    read = take_code(model.entities, writers.choices, at, time, code)
+    rows = torch.arange(len(word), device=word.device)  # (R,)
+    return Writers(writers.place, state, carried, read._replace(steps=steps, owner=rows))

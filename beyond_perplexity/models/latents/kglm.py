@@ -24,22 +24,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import (
-    LATENTS,
-    TOKENS,
-    CorpusFiles,
-    Instance,
-    InstanceBatch,
-)
+from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.factored import summed_cross_entropy
-from beyond_perplexity.models.latent import (
-    FILLING,
-    LatentModel,
-    Simulated,
-    check_ends,
-    counted_units,
-)
+from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
 from beyond_perplexity.models.latents.kglm_instances import (
     NONE,
     RELATED,
@@ -56,8 +44,12 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_simulation import simulate_links
-from beyond_perplexity.models.latents.kglm_steps import LatentState, advance_links, kind_log_prob
+from beyond_perplexity.models.latents.kglm_steps import (
+    LatentState,
+    advance_links,
+    kind_log_prob,
+    simulate_links,
+)
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
@@ -170,19 +162,6 @@ class KGLM(LinkedWords, LatentModel):
             model.word_ids.copy_(torch.from_numpy(ids))
         return model
 
-    @property
-    def t_definition(self) -> str:
-        """What `n_tokens` counts, in words."""
-        return counted_units(self.options.count_eos)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return the words and, by ``count_eos``, the end of each document, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the annotated codes, int64, (B, T)."""
-        return batch.filled(LATENTS, FILLING)
-
     def encode(self, tokens: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Read the words before each position, T + 1 of them; see `GraphModule.encode`."""
         before = functional.pad(tokens, (1, 0), value=BOS)  # (B, T + 1)
@@ -191,11 +170,8 @@ class KGLM(LinkedWords, LatentModel):
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated z, nats; in training also the penalties."""
-        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
-        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
-        reading = read_latents(
-            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
-        )
+        streams, penalty = self.learnable(batch)
+        reading = read_latents(self.annotated(batch), streams.lengths, batch.tokens.shape[1])
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
@@ -234,7 +210,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         encoded = self.prepare(batch)
         return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
 
@@ -242,7 +218,7 @@ class KGLM(LinkedWords, LatentModel):
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
-        """Read a word with its code; see `importance.particle_runs.SequentialModel`."""
+        """Read a word with its code; see `SequentialModel`."""
         log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
@@ -254,7 +230,7 @@ class KGLM(LinkedWords, LatentModel):
 
     @torch.no_grad()
     def finish(self, state: LinkParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
+        """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
         kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)

@@ -41,7 +41,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
 )
 from beyond_perplexity.models.latents.kglm_lookahead import AliasIndex, LookAhead, look_ahead
 from beyond_perplexity.models.latents.kglm_steps import LatentState, linked_entities
-from beyond_perplexity.models.optimal import Continuations, OptimalProposal
+from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 
 _FACTOR = 0x5851F42D4C957F2D  # odd; its powers are the weights of a hash
 _NONE, _ONGOING, _RELATED, _COPIED, _FAR, _REST = range(6)  # what the first number of a word draws
@@ -102,7 +102,7 @@ class OptimalLinks(OptimalProposal):
 
     @torch.no_grad()
     def log_twist(self, state: LinkWalk, time: int) -> Tensor:
-        """Return log of what rows promise before a word; see `particle_runs.Twisting`."""
+        """Return log of what rows promise before a word; see `Twisting`."""
         listed = self._list(state, time, 1.0)
         return (listed.sums.logsumexp(1) + listed.promise)[listed.group]
 
@@ -133,14 +133,14 @@ class OptimalLinks(OptimalProposal):
             entity[rows] = self._draw_rest(state, places[rows], uniforms[rows])
         kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
         codes = join_link_codes(kind, entity)  # (K,)
-        log_q, after = self.advance(state, time, codes, temperature)
+        log_q, after = self.follow(state, time, codes, temperature)
         return codes, log_q, after
 
     @torch.no_grad()
-    def advance(
+    def follow(
         self, state: LinkWalk, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LinkWalk]:
-        """Take codes for a word; see `OptimalProposal.advance`."""
+        """Take codes for a word; see `OptimalProposal.follow`."""
         (model,) = self._of
         listed = self._list(state, time, temperature)
         kinds, entities = split_link_codes(choice)  # (K,), (K,)

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from beyond_perplexity.corpus.latent_instances import LATENTS, TOKENS, CorpusFiles, InstanceBatch
-from beyond_perplexity.models.latent import FILLING, Proposal
+from beyond_perplexity.corpus.latent_instances import CorpusFiles, InstanceBatch
+from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import (
     NEW,
     NONE,
@@ -33,13 +33,13 @@ from beyond_perplexity.models.latents.kglm_latents import LatentHeads, Streams, 
 from beyond_perplexity.models.latents.kglm_steps import (
     TOKEN_DRAWS,
     LatentState,
-    RecentEntities,
     advance_links,
     draw_links,
     linked_entities,
 )
 from beyond_perplexity.models.latents.kglm_words import GraphModule
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
+from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
 from beyond_perplexity.vocabulary import BOS, Vocabulary
 
 
@@ -57,7 +57,7 @@ class TaggerOptions(AWDOptions):
     context: Literal["causal", "peeking", "bidirectional"] = "peeking"
 
 
-class KGLMTagger(GraphModule, Proposal):
+class KGLMTagger(GraphModule, BeamedProposal):
     """A proposal q(z | x) for KGLM; latents are codes as in `kglm_instances`.
 
     Parameters and errors are those of `GraphModule`; the options are `TaggerOptions`.
@@ -109,20 +109,15 @@ class KGLMTagger(GraphModule, Proposal):
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated z, nats; in training also the penalties."""
-        hidden, penalty = self.encode(batch.tokens, batch.lengths[TOKENS])
-        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
-        reading = read_latents(
-            batch.filled(LATENTS, FILLING), streams.lengths, batch.tokens.shape[1]
-        )
+        streams, penalty = self.learnable(batch)
+        reading = read_latents(self.annotated(batch), streams.lengths, batch.tokens.shape[1])
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         scores = self.heads.log_prob(streams, owner, reading, [1.0])  # (B, 1)
         return -scores.sum().float() + penalty * batch.predictions
 
     def _prepared(self, batch: InstanceBatch) -> Streams:
-        if self not in batch.cache:
-            batch.cache[self] = self.read(batch)
-        streams: Streams = batch.cache[self]
-        return streams
+        with torch.no_grad():
+            return batch.keep(self, lambda: self.read(batch))
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, three random numbers a token."""
@@ -139,8 +134,7 @@ class KGLMTagger(GraphModule, Proposal):
 
     def learnable_log_prob(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log q(z | x) with a gradient; see `Proposal.learnable_log_prob`."""
-        hidden, _ = self.encode(batch.tokens, batch.lengths[TOKENS])
-        streams = self.heads.split(hidden, batch.lengths[TOKENS], keep=False)
+        streams, _ = self.learnable(batch)
         reading = read_latents(latents, streams.lengths[owner], batch.tokens.shape[1])
         return self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]
 
@@ -163,14 +157,14 @@ class KGLMTagger(GraphModule, Proposal):
 
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         return LatentState.of(self.graph, self._prepared(batch), owner)
 
     @torch.no_grad()
     def propose(
         self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LatentState]:
-        """Draw the codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Draw the codes of a word; see `SequentialProposal`."""
         codes = draw_links(self.heads, state, time, uniforms, temperature)  # (K,)
         log_q, after = advance_links(self.heads, state, time, codes, temperature)
         return codes, log_q, after
@@ -178,60 +172,22 @@ class KGLMTagger(GraphModule, Proposal):
     def follow(
         self, state: LatentState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LatentState]:
-        """Take given codes of a word; see `importance.particle_runs.SequentialProposal`."""
+        """Take given codes of a word; see `SequentialProposal`."""
         return advance_links(self.heads, state, time, choice, temperature)
 
-    @torch.no_grad()
-    def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Search the most probable latents token by token with K = `size` hypotheses.
+    def continuations(
+        self, state: LatentState, time: int, size: int, temperature: float
+    ) -> Continuations:
+        """List what may follow hypotheses of one document.
 
-        Hypotheses of the same tokens compete; those that differ in parent or relation only are one.
-
-        Returns int64, (B, size, T); rows of `FILLING` alone where there are fewer.
+        Hypotheses that differ in parent or relation only are one. Of new entities just the `size`
+        most probable are listed, as no more can be in the beam.
         """
-        streams = self._prepared(batch)
-        shape = (len(batch), size, batch.tokens.shape[1])
-        found = torch.full(shape, FILLING, device=self.device)  # (B, K, T)
-        for number, length in enumerate(streams.lengths.tolist()):
-            codes = self._search(streams, number, length, size, temperature)  # (K', length)
-            found[number, : len(codes), :length] = codes
-        return found
-
-    def _search(
-        self, streams: Streams, number: int, length: int, size: int, temperature: float
-    ) -> Tensor:
-        codes = torch.zeros(1, length, dtype=torch.int64, device=self.device)  # (K, length)
-        scores = torch.zeros(1, dtype=torch.float64, device=self.device)  # (K,)
-        memory = RecentEntities.empty(self.graph, 1)
-        for place in range(length):
-            origin, code, gain = self._continuations(
-                streams, number, place, memory, size, temperature
-            )  # each (X,)
-            total, order = (scores[origin] + gain).sort(descending=True, stable=True)  # (X,)
-            best, scores = order[:size], total[:size]  # (K,)
-            origin, code = origin[best], code[best]  # (K,)
-            codes = codes[origin]  # (K, length)
-            codes[:, place] = code
-            memory = memory.select(origin).follow(code, place)
-        return codes
-
-    def _continuations(
-        self,
-        streams: Streams,
-        number: int,
-        place: int,
-        memory: RecentEntities,
-        size: int,
-        temperature: float,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """List what may follow K hypotheses: (hypothesis, code, log q), each (X,).
-
-        Of new entities just the `size` most probable, as no more can be in the beam.
-        """
-        kinds = self.heads.kind_log_probs(streams, temperature)[number, place]  # (4, 4)
+        streams, memory, number = state.streams, state.memory, int(state.owner[0])
+        flat = number * streams.positions + time
+        kinds = self.heads.kind_log_probs(streams, temperature)[number, time]  # (4, 4)
         kinds = kinds[memory.mask]  # (K, 4)
         every = torch.arange(len(kinds), device=kinds.device)  # (K,)
-        flat = number * streams.positions + place
         logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))
         flats = torch.full_like(memory.current, flat)  # (K,)
@@ -253,4 +209,4 @@ class KGLMTagger(GraphModule, Proposal):
                 kinds[owner, RELATED] + related,
             ]
         )
-        return origin, code, gain
+        return Continuations(origin, code, gain)

@@ -73,6 +73,12 @@ class GraphModule(LatentModule):
         `tokens`: int64, (B, T); `lengths`: int64, (B,): how many of them are words.
         """
 
+    def learnable(self, batch: InstanceBatch) -> tuple[Streams, Tensor]:
+        """Read documents together, with a gradient: their streams and the penalty per token."""
+        lengths = batch.lengths[TOKENS]  # (B,)
+        hidden, penalty = self.encode(batch.tokens, lengths)
+        return self.heads.split(hidden, lengths, keep=False), penalty
+
     def read(self, batch: InstanceBatch) -> Streams:
         """Read each document by itself.
 
@@ -157,15 +163,11 @@ class LinkedWords(GraphModule):
         `places`: int64, (X,): positions of the flat batch; `entities`: int64, (X,).
         """
         hidden = streams.token.flatten(0, 1)[places]  # (X, D)
-        mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
+        mixed, words, copies = self._mention(hidden, entities)
         goals = targets.ids.flatten()[places, None]  # (X, 1)
         spelled = targets.spellings.flatten()[places, None]  # (X, 1)
         generated, total = self.score_vocabulary(mixed, goals, [BOS, EOS])  # (X,), (X,)
-        distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
-        words, slots = self.encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
-        words = words[back]  # (X, S L)
-        copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
-        copies = copies.masked_fill(words < 0, -torch.inf).double()  # (X, S L)
+        copies = copies.double()  # (X, S L)
         right = copies.masked_fill((words != spelled) | (spelled < 0), -torch.inf)  # (X, S L)
         # In place of the whole row, what is not finite has no gradient.
         everything = torch.cat([total[:, None], copies], 1).logsumexp(1)  # (X,)
@@ -197,13 +199,16 @@ class LinkedWords(GraphModule):
 
         Returns `logits`: (X, V + S · L); `spellings`: int64, (X, S · L): of the copies.
         """
+        mixed, words, copies = self._mention(hidden, entities)
+        return torch.cat([self.vocabulary_logits(mixed, [BOS, EOS]), copies], 1), words
+
+    def _mention(self, hidden: Tensor, entities: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return features, (X, D), spellings and logits of copies, (X, S · L), of mentions (X,)."""
         mixed = self.mix_words(hidden) + self.mix_entity(self.graph.entities[entities])  # (X, D)
-        generated = self.vocabulary_logits(mixed, [BOS, EOS])  # (X, V)
         distinct, back = entities.unique(return_inverse=True)  # (Y,), (X,)
         words, slots = self.encode_aliases(distinct)  # (Y, S L), (Y, S L, D)
         copies = (slots[back] @ hidden[:, :, None])[..., 0]  # (X, S L)
-        copies = copies.masked_fill(words[back] < 0, -torch.inf)  # (X, S L)
-        return torch.cat([generated, copies], 1), words[back]
+        return mixed, words[back], copies.masked_fill(words[back] < 0, -torch.inf)
 
     def ids_of(self, spellings: Tensor) -> Tensor:
         """Return the ids of spellings, int64, of any shape; ``<unk>`` where there is none."""

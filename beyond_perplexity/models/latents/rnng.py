@@ -26,32 +26,23 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
-from beyond_perplexity.models.latents.rnng_binary_particles import (
-    BinaryNetwork,
-    TreeParticles,
-    read_end,
-    read_word,
-)
 from beyond_perplexity.models.latents.rnng_binary_trees import (
+    BinaryNetwork,
     BinaryTreeModule,
     Traced,
+    TreeParticles,
     closings_before,
     from_closings,
+    read_end,
+    read_word,
     readable_tree,
     stack_contexts,
     trace,
 )
-from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
-    REDUCE,
-    SHIFT,
-    SentenceOptions,
-    counted_words,
-)
+from beyond_perplexity.models.latents.rnng_instances import REDUCE, SHIFT, SentenceOptions, left_out
 from beyond_perplexity.models.latents.rnng_simulation import (
-    ActionNumbers,
     DrawnSentences,
     draw_binary_trees,
     simulated_sentences,
@@ -167,19 +158,12 @@ class RNNG(BinaryTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        return counted_words(self._counts_end, self.options.minimum_words)
+        return super().t_definition + left_out(self.options.minimum_words)
 
     @property
-    def _counts_end(self) -> bool:
+    def counts_end(self) -> bool:
+        """Whether T counts the end of a sentence, which there may be none of."""
         return self.options.eos and self.options.count_eos
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self._counts_end)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the binarized trees of the corpus, int64, (B, 2 T − 1)."""
-        return batch.filled(ACTIONS, FILLING)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
@@ -187,24 +171,24 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf where z is no tree over x."""
-        scores = self._scores(batch, owner, latents, self._counts_end)
+        scores = self._scores(batch, owner, latents, self.counts_end)
         return scores.words + scores.actions
 
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         return TreeParticles.of(self._network, batch, owner)
 
     def extend(
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
-        """Read a word with the REDUCEs before it; see `particle_runs.SequentialModel`."""
+        """Read a word with the REDUCEs before it; see `SequentialModel`."""
         return read_word(self._network, state, time, choice)
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
-        """Read the end; see `importance.particle_runs.SequentialModel`."""
-        return read_end(self._network, state, time, self._counts_end)
+        """Read the end; see `SequentialModel`."""
+        return read_end(self._network, state, time, self.counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
@@ -233,7 +217,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             )
 
         def draw(items: Tensor) -> DrawnSentences:
-            chosen = ActionNumbers(seed, purpose, items, self.device)
+            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
             return draw_binary_trees(self._network, len(items), chosen, maximum_words)
 
         return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)

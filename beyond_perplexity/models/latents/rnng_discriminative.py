@@ -15,13 +15,16 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
-from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, share_prefixes
+from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, REDUCE, SHIFT
+from beyond_perplexity.models.latents.rnng_stack_memory import (
+    ROWS_AT_ONCE,
+    run_packed,
+    share_prefixes,
+)
 from beyond_perplexity.models.latents.rnng_top_down import (
     Course,
     LabelledParticles,
@@ -57,11 +60,6 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         super().build()
         self.buffer = word_lstm(self.options)
         self.choice = nn.Linear(self.options.size, FIRST_LABEL + len(self.labels))
-
-    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
-        """Return −Σ log q(z | x) of the annotated trees."""
-        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        return -self.log_prob(batch, everyone, batch.filled(ACTIONS, FILLING), [1.0]).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
         """Return U, the actions of the longest possible tree.
@@ -122,7 +120,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         return self.options.maximum_open + self.options.maximum_run + 1
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`."""
+        """Return the state of particles; see `SequentialProposal`."""
         reading = self.reading(batch)  # (B, T + 1, D)
         return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
 
@@ -170,15 +168,8 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         back = (lengths[:, None] - place).clamp(min=0)  # (B, T + 1): the sentence read backwards
         words = nn.functional.pad(batch.tokens, (0, 1))  # (B, T + 1)
         words = words.scatter(1, lengths[:, None], EOS).gather(1, back)  # (B, T + 1)
-        packed = pack_padded_sequence(
-            self.encoder.drop(self.encoder.embedding(words)),
-            (lengths + 1).cpu(),
-            batch_first=True,
-            enforce_sorted=False,
-        )
-        output, _ = pad_packed_sequence(
-            self.buffer(packed)[0], batch_first=True, total_length=longest + 1
-        )  # (B, T + 1, D)
+        embedded = self.encoder.drop(self.encoder.embedding(words))  # (B, T + 1, D)
+        output = run_packed(self.buffer, embedded, lengths + 1)  # (B, T + 1, D)
         return output.gather(1, back[..., None].expand_as(output))  # (B, T + 1, D)
 
     def _possible(self, batch: InstanceBatch, nodes: Nodes, at: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.latent import counted_units
 from beyond_perplexity.options import Count, Limited
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
@@ -34,11 +33,10 @@ SHIFT, REDUCE, FIRST_LABEL = 0, 1, 2
 OTHER_LABEL = "X"
 
 
-def counted_words(end: bool, minimum_words: int) -> str:
-    """Say in words what T counts: the end of a sentence or not, and the least of its words."""
-    counted = counted_units(end)
-    left_out = f"; sentences of fewer than {minimum_words} words are left out"
-    return counted + (left_out if minimum_words > 1 else "")
+def left_out(minimum_words: int) -> str:
+    """Say in words which sentences T does not count, if any."""
+    said = f"; sentences of fewer than {minimum_words} words are left out"
+    return said if minimum_words > 1 else ""
 
 
 _PART = re.compile(r"[()]|[^\s()]+")
@@ -123,11 +121,6 @@ def _adopt(children: list[int]) -> None:
         children[-1] += 1
 
 
-def _documents(corpus: CorpusFiles) -> Iterator[tuple[int, str]]:
-    for batch in read_batches(corpus.documents, DOCUMENTS, ["doc_id", "split"]):
-        yield from zip(batch["doc_id"].to_pylist(), batch["split"].to_pylist(), strict=True)
-
-
 def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
     """Stream the sentences of one split with their trees.
 
@@ -138,7 +131,11 @@ def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTr
     Raises InputError when a tree cannot be read, or the documents of the trees are not in the order
     of the table of documents.
     """
-    documents = _documents(corpus)
+    documents = (
+        pair
+        for batch in read_batches(corpus.documents, DOCUMENTS, ["doc_id", "split"])
+        for pair in zip(batch["doc_id"].to_pylist(), batch["split"].to_pylist(), strict=True)
+    )
     current: tuple[int, str | None] = (-1, None)
     for batch in read_batches(corpus.trees, TREES, ["doc_id", "sentence", "tree"], 1024):
         for row in batch.to_pylist():

@@ -6,7 +6,7 @@ D width, L layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import invert, round_up, uniforms
+from beyond_perplexity.invariant_tensors import invert, round_up
 from beyond_perplexity.models.latent import FILLING, Simulated
-from beyond_perplexity.models.latents.rnng_binary_particles import BinaryCourse, BinaryNetwork
+from beyond_perplexity.models.latents.rnng_binary_trees import BinaryCourse, BinaryNetwork
 from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
 from beyond_perplexity.models.latents.rnng_top_down import LabelledParticles, StackEncoder
 from beyond_perplexity.models.latents.rnng_top_down_actions import (
@@ -27,27 +27,6 @@ from beyond_perplexity.models.latents.rnng_top_down_actions import (
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
 
 TREES_AT_ONCE = 64
-_STEPS_AT_ONCE = 64  # whose random numbers are held
-
-
-class ActionNumbers:
-    """The random numbers of sentences: two for each action, in the order of the actions.
-
-    `seed`, `purpose`: see `random_streams.stream`; `items`: int64, (R,): numbers of the
-    sentences.
-    """
-
-    def __init__(self, seed: int, purpose: str, items: Tensor, device: torch.device) -> None:
-        self._key, self._items, self._device = (seed, purpose), items, device
-        self._window = torch.empty(0)
-
-    def at(self, step: int) -> Tensor:
-        """Return the numbers of an action, float64, (R, 2); to be asked step by step."""
-        place = step % _STEPS_AT_ONCE
-        if place == 0:
-            count = 2 * _STEPS_AT_ONCE
-            self._window = uniforms(*self._key, self._items, 2 * step, count, self._device)
-        return self._window[:, 2 * place : 2 * place + 2]
 
 
 class DrawnSentences(NamedTuple):
@@ -122,9 +101,9 @@ def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) ->
 
 @torch.no_grad()
 def draw_binary_trees(
-    network: BinaryNetwork, count: int, numbers: ActionNumbers, maximum_words: int
+    network: BinaryNetwork, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
-    """Draw sentences from the RNNG of a network that has ends.
+    """Draw sentences from the RNNG of a network that has ends, by two numbers an action, (R, 2).
 
     A sentence that would have more words than the maximum is cut, and its subtrees are joined.
     """
@@ -133,8 +112,8 @@ def draw_binary_trees(
     lengths, cut = torch.zeros_like(at), torch.zeros_like(at, dtype=torch.bool)  # (R,)
     words = torch.zeros(count, maximum_words, dtype=torch.int64, device=device)  # (R, T)
     going, columns = at, []  # (R',): sentences that go on
-    for step in range(2 * maximum_words + 1):
-        both, here = numbers.at(step)[going], at[going]  # (R', 2), (R',)
+    for _ in range(2 * maximum_words + 1):
+        both, here = next(numbers)[going], at[going]  # (R', 2), (R',)
         depth = course.depth(here)  # (R',)
         joins = (depth >= 2) & (both[:, 0] < course.logits(here).sigmoid())  # (R',)
         rows, shifting = going[joins], going[~joins]  # (J,), (S,)
@@ -204,9 +183,9 @@ class _Reader:
 
 @torch.no_grad()
 def draw_labelled_trees(
-    network: LabelledNetwork, count: int, numbers: ActionNumbers, maximum_words: int
+    network: LabelledNetwork, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
-    """Draw sentences from a top-down RNNG in evaluation mode.
+    """Draw sentences from a top-down RNNG in evaluation mode, by two numbers an action, (R, 2).
 
     A sentence that would have more words than the maximum is cut: phrases without a word are
     dropped, the others closed.
@@ -216,12 +195,12 @@ def draw_labelled_trees(
     lengths, cut = torch.zeros_like(going), torch.zeros_like(going, dtype=torch.bool)  # (R,)
     batch = InstanceBatch(going, {TOKENS: reader.words}, {TOKENS: lengths})
     state = LabelledParticles.of(network.encoder, network.choice, batch, reader.reading, going)
-    columns, step = [], 0
+    columns: list[Tensor] = []
     while len(going):
         nodes, at = state.course.nodes, state.at[going]  # (R',)
         possible = allowed(nodes, at, network.encoder.options, network.labels)  # (R', A)
         each = action_log_probs(state.scores[going], possible)  # (R', A)
-        both = numbers.at(step)[going]  # (R', 2)
+        both = next(numbers)[going]  # (R', 2)
         action = invert(each.exp().cumsum(1), both[:, :1])[:, 0]  # (R',)
         long = (action == SHIFT) & (lengths[going] == maximum_words)  # (R',)
         cut[going[long]] = True
@@ -236,7 +215,6 @@ def draw_labelled_trees(
         columns.append(torch.full_like(lengths, FILLING).index_copy(0, going, action))
         state = state.take(going, action).pruned() if len(going) else state
         going = going[~root_is_closed(state.course.nodes, state.at[going])]
-        step += 1
     return DrawnSentences(_closed(torch.stack(columns, 1), cut), reader.words, lengths, cut)
 
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
@@ -29,7 +28,7 @@ from beyond_perplexity.models.latents.rnng_binary_trees import (
     spans,
     trace,
 )
-from beyond_perplexity.models.latents.rnng_instances import ACTIONS, SentenceOptions
+from beyond_perplexity.models.latents.rnng_instances import SentenceOptions
 from beyond_perplexity.models.latents.rnng_span_charts import (
     ChainParticles,
     Chains,
@@ -39,6 +38,7 @@ from beyond_perplexity.models.latents.rnng_span_charts import (
     inside,
     sample_closings,
 )
+from beyond_perplexity.models.latents.rnng_stack_memory import run_packed
 from beyond_perplexity.options import Count, Dropout, Width
 from beyond_perplexity.vocabulary import BOS, EOS
 
@@ -101,11 +101,10 @@ class SpanCRF(BinaryTreeModule, Proposal):
 
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log q(z | x) of the annotated trees."""
-        latents = batch.filled(ACTIONS, FILLING)  # (B, W)
-        everyone = torch.arange(len(batch), device=latents.device)  # (B,)
+        everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         scores = self.scores(batch)  # (B, T, T)
         chart = inside(scores, batch.lengths[TOKENS])
-        totals = self._totals(scores, batch, everyone, latents)  # (B,)
+        totals = self._totals(scores, batch, everyone, self.annotated(batch))  # (B,)
         return -(totals - chart.log_z).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
@@ -143,7 +142,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> ChainParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialProposal`.
+        """Return the state of particles; see `SequentialProposal`.
 
         Nothing is known of a temperature yet: charts are made when a word is proposed.
         """
@@ -194,12 +193,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
         places = torch.arange(words.shape[1], device=tokens.device)  # (T + 2,)
         places = places.clamp(max=self.options.positions - 1)
         embedded = self._drop(self.embedding(words) + self.position(places))  # (B, T + 2, E)
-        packed = pack_padded_sequence(
-            embedded, (lengths + 2).cpu(), batch_first=True, enforce_sorted=False
-        )
-        output, _ = pad_packed_sequence(
-            self.encoder(packed)[0], batch_first=True, total_length=words.shape[1]
-        )  # (B, T + 2, 2 H)
+        output = run_packed(self.encoder, embedded, lengths + 2)  # (B, T + 2, 2 H)
         ahead, back = self._drop(output).chunk(2, 2)  # (B, T + 2, H) each
         ahead, back = self.forward_part(ahead), self.backward_part(back)  # (B, T + 2, S) each
         start = ahead[:, 1:-1] - back[:, :-2]  # (B, T, S)

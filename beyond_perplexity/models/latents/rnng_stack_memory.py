@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.latent import FILLING
@@ -60,6 +61,13 @@ def share_prefixes(owner: Tensor, latents: Tensor) -> Prefixes:
     nth = torch.minimum(inside, counts[steps] - 1) + (counts.cumsum(0) - counts)[steps]  # (M,)
     makers = one[fresh.T.nonzero()[:, 1]][nth]  # (M,)
     return Prefixes(made.gather(1, newest)[place], makers, steps, sizes.tolist())
+
+
+def run_packed(layers: nn.LSTM, inputs: Tensor, lengths: Tensor) -> Tensor:
+    """Run an LSTM over rows (B, T, E) of their own lengths, (B,): its output, (B, T, H)."""
+    packed = pack_padded_sequence(inputs, lengths.cpu(), batch_first=True, enforce_sorted=False)
+    output: Tensor = pad_packed_sequence(layers(packed)[0], True, 0.0, inputs.shape[1])[0]
+    return output
 
 
 class _Write(torch.autograd.Function):

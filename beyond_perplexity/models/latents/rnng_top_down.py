@@ -22,6 +22,7 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Insta
 from beyond_perplexity.invariant_tensors import round_up
 from beyond_perplexity.models.latent import FILLING, LatentModule
 from beyond_perplexity.models.latents.rnng_instances import (
+    ACTIONS,
     FIRST_LABEL,
     REDUCE,
     SHIFT,
@@ -215,6 +216,7 @@ class LabelledTreeModule(LatentModule):
     """
 
     options_kind: ClassVar[type[TopDownOptions]]
+    annotation = ACTIONS
 
     def __init__(
         self,

@@ -22,16 +22,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import round_up, sum_rows
+from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
-from beyond_perplexity.models.latents.rnng_instances import (
-    ACTIONS,
-    FIRST_LABEL,
-    SHIFT,
-    counted_words,
-)
+from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, SHIFT, left_out
 from beyond_perplexity.models.latents.rnng_simulation import (
-    ActionNumbers,
     DrawnSentences,
     LabelledNetwork,
     draw_labelled_trees,
@@ -101,15 +95,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     @property
     def t_definition(self) -> str:
         """What `n_tokens` counts, in words, and which sentences are left out."""
-        return counted_words(self.options.count_eos, self.options.minimum_words)
-
-    def n_tokens(self, batch: InstanceBatch) -> Tensor:
-        """Return T: the words and, by ``count_eos``, the end of the sentence, int64, (B,)."""
-        return batch.lengths[TOKENS] + int(self.options.count_eos)
-
-    def annotated(self, batch: InstanceBatch) -> Tensor:
-        """Return the trees of the corpus, int64, (B, W); a row without actions is impossible."""
-        return batch.filled(ACTIONS, FILLING)
+        return super().t_definition + left_out(self.options.minimum_words)
 
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Write a tree as brackets over the places of the words."""
@@ -126,18 +112,18 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     # ---- word by word ----
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `importance.particle_runs.SequentialModel`."""
+        """Return the state of particles; see `SequentialModel`."""
         reading = self.reading(batch)  # (B, T + 1, D)
         return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
 
     def extend(
         self, state: LabelledParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LabelledParticles]:
-        """Take the actions up to a word; see `importance.particle_runs.SequentialModel`."""
+        """Take the actions up to a word; see `SequentialModel`."""
         return read_actions(state, choice, self._score_actions)
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
-        """Close what is open; see `importance.particle_runs.SequentialModel`."""
+        """Close what is open; see `SequentialModel`."""
         return close_all(state, time, self._score_actions, self.options.count_eos)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
@@ -160,7 +146,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         parts = (self.encoder, self.terminals, self.choice, self.word_bias, len(self.labels))
 
         def draw(items: Tensor) -> DrawnSentences:
-            chosen = ActionNumbers(seed, purpose, items, self.device)
+            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
             network = LabelledNetwork(*parts)
             return draw_labelled_trees(network, len(items), chosen, maximum_words)
 
@@ -189,8 +175,7 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
     def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
         """Return −Σ log p(x, z) of the annotated trees."""
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
-        rows = batch.filled(ACTIONS, FILLING)  # (B, W)
-        ended = self.options.train_eos
+        rows, ended = self.annotated(batch), self.options.train_eos  # (B, W)
         return -self._block(batch, self.reading(batch), everyone, rows, ended)[0].float()
 
     def _read(self, batch: InstanceBatch) -> Tensor:

@@ -23,7 +23,7 @@ from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import VOCABULARY, WEIGHTS, choose_device, save_tensors
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.schemas.training import TRAINING
+from beyond_perplexity.schemas.perplexity import TRAINING
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import (
     EvaluatorJob,

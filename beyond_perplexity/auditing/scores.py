@@ -1,14 +1,16 @@
-"""How often each token of a text is scored, and after what, told by a model made for it.
+"""Scores of texts by the program that scores them: what each counts, and in what units.
 
-It is no model of language: ln p of a marked word is −1, of all others the same small number, so
-that the score of a text tells how often the marked one was counted. So the program that scores can
-be tried by itself, without looking inside.
+How often each token of a text is scored, and after what, a model made for it tells. It is no model
+of language: ln p of a marked word is −1, of all others the same small number, so that the score of
+a text tells how often the marked one was counted. So the program that scores can be tried by
+itself, without looking inside.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -20,6 +22,7 @@ from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.models.contract import LanguageModel, State
 from beyond_perplexity.perplexities.brought import special_ids
+from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary
 
 _SHORT, _LONG = 6, 23
@@ -211,3 +214,115 @@ def check_windows(subject: Subject) -> Evidence:
             many = f"{int(np.sum(off > 0.5))} of {_LONG} tokens wrongly"
             detail = f"{how}: token {place + 2} is scored {inner[place]:.3g} times ({many})"
     return Evidence(worst, places, detail)
+
+
+_TEXTS_ORDERED = 8
+_MANY = 96  # short texts: batches and buffers hold some dozens, and a second may be mixed up
+_WORDS_OF_MANY = 5
+
+
+def check_order(subject: Subject) -> Evidence:
+    """Let the scoring program score texts in order, backwards and alone, and compare text by text.
+
+    Many short texts are scored in order and backwards as well. The deviation is in nats a
+    prediction. Rows are told by ``doc_id``.
+    """
+    few = _scored_texts(subject.texts[:_TEXTS_ORDERED])
+    first = {row.doc_id: row for row in subject.rows(few)}
+    turned = {row.doc_id: row for row in subject.rows(few[::-1])}
+    single = {row.doc_id: row for text in few for row in subject.rows([text])}
+    found = _compare_rows(first, {"backwards": turned, "alone": single}, len(few))
+    if math.isnan(found.worst):
+        return found
+    many = _scored_texts(_short_texts(subject))
+    first = {row.doc_id: row for row in subject.rows(many)}
+    turned = {row.doc_id: row for row in subject.rows(many[::-1])}
+    other = _compare_rows(first, {f"backwards, one of {len(many)}": turned}, len(many))
+    worse = found if other.worst <= found.worst else other
+    return worse._replace(places=found.places + other.places)
+
+
+def _scored_texts(texts: Sequence[str]) -> list[ScoredText | str]:
+    return [ScoredText(number, text) for number, text in enumerate(texts)]
+
+
+def _short_texts(subject: Subject) -> list[str]:
+    """Return parts of the texts of a word to some, of lengths in turn."""
+    words = [word for text in subject.texts for word in text.split()]
+    begins = [3 * number % len(words) for number in range(_MANY)]
+    lengths = [1 + number % _WORDS_OF_MANY for number in range(_MANY)]
+    return [" ".join(words[i : i + n]) for i, n in zip(begins, lengths, strict=True)]
+
+
+def _compare_rows(
+    first: Mapping[int, DocumentRow], others: Mapping[str, Mapping[int, DocumentRow]], texts: int
+) -> Evidence:
+    worst, detail = 0.0, "as in order"
+    for how, other in others.items():
+        for number, row in first.items():
+            off = _difference(row, other.get(number))
+            if math.isnan(off) or off > worst:
+                worst, detail = off, f"text {number + 1} has another score {how}"
+            if math.isnan(off):
+                return Evidence(off, texts, detail)
+    if len(first) != texts:
+        return Evidence(math.nan, texts, f"{texts} texts give {len(first)} rows")
+    return Evidence(worst, len(others) * texts, detail)
+
+
+def _difference(one: DocumentRow, two: DocumentRow | None) -> float:
+    """Return the difference of two scores of a text, nats a prediction; NaN: it has no second."""
+    if two is None or one.text_hash != two.text_hash:
+        return math.nan
+    if one.log_likelihood == two.log_likelihood:
+        return 0.0
+    return abs(one.log_likelihood - two.log_likelihood) / (one.tokens + 1)
+
+
+# Letters of one to four bytes, so that characters taken for bytes show in any language.
+_PROBES = ("a b", "caf\u00e9 \u20ac", "\U0001f600 \u00fc", "one two three four")
+
+
+def check_denominators(subject: Subject) -> Evidence:
+    """Compare the counts in the rows of the scoring program with counts of the texts themselves.
+
+    Tokens are those of the tokenizer; words are what stands between blanks (any white space in raw
+    texts); bytes are those of UTF-8. The deviation is the largest share by which one is off, and so
+    that of the logarithm of a perplexity.
+    """
+    texts = [*subject.texts, *_PROBES]
+    if subject.kind == "cleaned":
+        texts = [re.sub(" +", " ", text).strip(" ") for text in texts]
+    rows = {row.doc_id: row for row in subject.rows(texts)}
+    encoded = subject.vocabulary.encode(texts)
+    worst, detail = 0.0, "as counted"
+    for number, text in enumerate(texts):
+        row = rows.get(number)
+        if row is None:
+            return Evidence(math.nan, len(texts), f"text {number + 1} has no row")
+        for unit, count in _counts(text, len(encoded[number]), subject.kind).items():
+            said = int(getattr(row, unit))
+            off = abs(said - count) / max(1, count)
+            if off > worst:
+                worst = off
+                detail = f"{text[:40]!r} has {count} {unit}, the row says {said}"
+                detail += _other_unit(said, row, unit, text)
+    return Evidence(worst, 4 * len(texts), detail)
+
+
+def _counts(text: str, tokens: int, kind: str) -> dict[str, int]:
+    """Count the units of a text."""
+    words = re.findall(r"[^ ]+" if kind == "cleaned" else r"\S+", text)
+    return {
+        "tokens": tokens,
+        "words": len(words),
+        "characters": len(text),
+        "bytes": sum(1 + (mark > "\x7f") + (mark > "\u07ff") + (mark > "\uffff") for mark in text),
+    }
+
+
+def _other_unit(said: int, row: DocumentRow, unit: str, text: str) -> str:
+    """Say which other unit the count is of, where it is that of one."""
+    of = {"characters": len(text), "bytes": len(text.encode()), "words": len(text.split())}
+    held = [name for name, count in of.items() if name != unit and count == said]
+    return f": these are its {held[0]}" if held else ""

@@ -1,0 +1,649 @@
+"""What every model with latent variables keeps to, and its proposals: one check for them all.
+
+Needs no data. Oracles: enumeration of all latents of short texts, sums over all pairs of them and
+over the end and everything that may come next; frequencies of samples; the same rows cut otherwise;
+plain implementations that stop before the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from beyond_perplexity.corpus.latent_instances import InstanceBatch
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import families_of
+from beyond_perplexity.models.latents import kglm_lookahead
+from beyond_perplexity.models.latents.entitynlm_optimal import OptimalEntities
+from beyond_perplexity.models.latents.kglm import KGLM
+from beyond_perplexity.models.latents.kglm_instances import Spellings
+from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
+from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
+from beyond_perplexity.models.latents.rnng import RNNG
+from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
+from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
+from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
+from beyond_perplexity.vocabulary import ClosedVocabulary
+from tests.unit import (
+    entitynlm_reference,
+    kglm_reference,
+    rnng_reference,
+    rnng_top_down_reference,
+    test_entitynlm,
+    test_kglm,
+    test_rnng,
+)
+from tests.unit import test_rnng_top_down as top_down
+from tests.unit.rnng_corpus import rows_of
+
+TEMPERATURES = [0.5, 0.9, 1.0, 1.1, 2.0, 5.0]
+
+
+class Case(NamedTuple):
+    """A tiny model with a proposal, batches, short texts and all latents of so many words."""
+
+    model: Any
+    proposal: Any
+    batch: Callable
+    texts: Sequence
+    latents: Callable[[int], list]
+
+
+def binary() -> Case:
+    texts = ([4, 3, 8, 8, 5], [7, 2, 5], [6], [3, 5])
+    model, proposal = test_rnng.make(), test_rnng.make(SpanCRF)
+    return Case(model, proposal, test_rnng.batch_of, texts, rnng_reference.all_trees)
+
+
+def labelled(**options) -> Case:
+    model, proposal = top_down.make(**options), top_down.make(DiscriminativeRNNG, **options)
+    texts = ([4, 3, 8], [6], [7, 2])
+    return Case(model, proposal, top_down.batch_of, texts, partial(top_down.trees_of, model))
+
+
+def entities(context: str) -> Case:
+    model = test_entitynlm.make_model()
+    optimal = context == "optimal"
+    proposal = OptimalEntities(model) if optimal else test_entitynlm.make_proposal(context)
+    latents = lambda length: entitynlm_reference.all_codes(length, 3, 2)  # noqa: E731
+    return Case(model, proposal, test_entitynlm.make_batch, ((3, 4, 8, 5), (4, 8)), latents)
+
+
+def graph(context: str) -> Case:
+    model = test_kglm.make().double()
+    optimal = context == "optimal"
+    proposal = (
+        OptimalLinks(model) if optimal else test_kglm.make(KGLMTagger, context=context, seed=3)
+    )
+    latents = partial(kglm_reference.enumerate_codes, model)
+    return Case(
+        model, proposal.double(), test_kglm.batch_of, ([4, 300, 3], [3, 4], [4, 3, 2]), latents
+    )
+
+
+CONTEXTS = ("peeking", "causal", "bidirectional", "optimal")
+CASES = {"rnng": binary, "rnng-top-down": labelled}
+CASES["rnng-top-down, short runs"] = partial(labelled, maximum_run=1)
+CASES |= {f"entitynlm, {context}": partial(entities, context) for context in CONTEXTS}
+CASES |= {f"kglm, {context}": partial(graph, context) for context in CONTEXTS}
+CASES["kglm, few candidates"] = partial(graph, "optimal")
+each_case = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture
+def case(name, monkeypatch) -> Case:
+    if "few" in name:
+        monkeypatch.setattr(kglm_lookahead, "CANDIDATES", 1)
+    return CASES[name]()
+
+
+@each_case
+@torch.no_grad()
+def test_the_proposal_is_normalized_and_expected_estimates_rise_to_the_likelihood(case):
+    """At every temperature, by sums over all latents and over all pairs of them: no sampling."""
+    for place, text in enumerate(case.texts):
+        rows = rows_of(case.latents(len(text)))
+        owner = torch.full((len(rows),), place)
+        log_p = case.model.log_joint(case.batch(*case.texts), owner, rows)
+        log_q = case.proposal.log_prob(case.batch(*case.texts), owner, rows, TEMPERATURES)
+        torch.testing.assert_close(log_q.logsumexp(0), torch.zeros(6, dtype=torch.float64))
+        assert torch.isfinite(log_p).all()
+        assert torch.isfinite(log_q).all()  # p > 0 and q > 0 on the same latents
+        truth = float(log_p.logsumexp(0))
+        for column in log_q.T:
+            q, log_w = column.exp(), log_p - column
+            assert float((q * log_w.exp()).sum()) == pytest.approx(math.exp(truth), rel=1e-9)
+            one = float((q * log_w).sum())
+            two = float(q @ (torch.logaddexp(log_w[:, None], log_w) - math.log(2)) @ q)
+            assert one < two < truth or float(log_w.std(correction=0)) < 1e-9
+
+
+SAMPLED = [(name, temperature) for name in CASES for temperature in (0.5, 2.0)]
+SAMPLED.remove(("rnng-top-down", 0.5))
+SAMPLED.remove(("rnng-top-down", 2.0))
+SAMPLED += [("rnng", 1.0), ("kglm, few candidates", 1.0), ("kglm, few candidates", 3.0)]
+
+
+@pytest.mark.parametrize(("name", "temperature"), SAMPLED)
+@torch.no_grad()
+def test_samples_have_the_frequencies_of_their_probabilities(case, name, temperature):
+    """By χ², by each, by the total variation, whose mean is ½ Σ √(2 p / (π n)), and by p̂."""
+    count = 5_000 if "runs" in name else 20_000
+    batch = case.batch(*case.texts[:2])
+    for place, text in enumerate(case.texts[:2]):
+        generator, owner = np.random.default_rng(5 + place), torch.full((count,), place)
+        uniforms = torch.from_numpy(generator.random((count, case.proposal.draws(batch))))
+        codes = case.proposal.sample(batch, owner, uniforms, temperature)
+        again = case.proposal.sample(batch, owner[:16], uniforms[:16], temperature)
+        assert torch.equal(again, codes[:16, : again.shape[1]])
+        listed = rows_of(case.latents(len(text)))
+        found = dict.fromkeys(map(tuple, listed.tolist()), 0)
+        for row in codes.tolist():
+            found[
+                (*(code for code in row if code != -1), *[-1] * row.count(-1))[: len(listed[0])]
+            ] += 1
+        assert len(found) == len(listed)
+        assert (codes[:, listed.shape[1] :] == -1).all()
+        own = torch.full((len(listed),), place)
+        log_q = case.proposal.log_prob(batch, own, listed, [temperature])[:, 0]
+        p, seen = log_q.exp().numpy(), np.array(list(found.values()))
+        assert (np.abs(seen / count - p) < 5 * np.sqrt(p * (1 - p) / count) + 5 / count).all()
+        assert np.abs(seen / count - p).sum() <= 1.5 * np.sqrt(2 * p / (math.pi * count)).sum()
+        common = count * p > 5
+        observed = np.array([*seen[common], seen[~common].sum()])
+        wanted = np.array([*count * p[common], count * p[~common].sum()])
+        kept = wanted > 1e-9
+        assert stats.chisquare(observed[kept], wanted[kept]).pvalue > 0.001
+        if temperature != 2.0:
+            continue  # weights of colder proposals have too heavy a tail
+        truth = case.model.log_joint(batch, own, listed).logsumexp(0)
+        drawn, owner = codes[:4096], owner[:4096]
+        log_q = case.proposal.log_prob(batch, owner, drawn, [temperature])[:, 0]
+        ratio = (case.model.log_joint(batch, owner, drawn) - log_q - truth).exp()
+        assert abs(float(ratio.mean()) - 1) < 4 * float(ratio.std()) / 64 + 1e-9
+
+
+@each_case
+@torch.no_grad()
+def test_beams_are_distinct_sorted_and_in_the_end_complete(case):
+    for temperature in (1.0, 0.7, 5.0):
+        batch = case.batch(*case.texts[:2])
+        listed = [rows_of(case.latents(len(text))) for text in case.texts[:2]]
+        ranked = []
+        for place, rows in enumerate(listed):
+            owner = torch.full((len(rows),), place)
+            log_q = case.proposal.log_prob(batch, owner, rows, [temperature])[:, 0]
+            ranked.append(log_q.sort(descending=True).values)
+        masses, total = [], len(listed[0])
+        for size in (1, 2, 4, 8, 32, 128, total + 5):
+            found = case.proposal.beam(batch, size, temperature)
+            assert found.shape[:2] == (2, size)
+            for place, rows in enumerate(found):
+                held = rows[(rows != -1).any(1)]
+                assert (rows[:, listed[place].shape[1] :] == -1).all()
+                assert len(held.unique(dim=0)) == len(held) == min(size, len(listed[place]))
+                owner = torch.full((len(held),), place)
+                scores = case.proposal.log_prob(batch, owner, held, [temperature])[:, 0]
+                assert (scores.diff() <= 1e-9).all()
+                masses += [float(scores.exp().sum())] * (place == 0)
+        assert masses == sorted(masses) or temperature > 1
+        assert masses[-1] == pytest.approx(1)
+        assert masses[-2] > 0.99 or total > 140 or temperature > 1
+        torch.testing.assert_close(scores, ranked[1])
+        held = found[0][:total]
+        owner = torch.zeros(total, dtype=torch.int64)
+        scores = case.proposal.log_prob(batch, owner, held, [temperature])[:, 0]
+        torch.testing.assert_close(scores, ranked[0])
+        log_p = [
+            case.model.log_joint(batch, owner, rows).logsumexp(0) for rows in (held, listed[0])
+        ]
+        assert float(log_p[0]) == pytest.approx(float(log_p[1]))
+
+
+class Larger(NamedTuple):
+    """Modules in single precision, documents of several lengths, what draws rows for them.
+
+    `rounding` is how far a document alone may be from itself in a batch.
+    """
+
+    modules: Sequence
+    drawn_by: Any
+    batch: Callable
+    documents: Sequence
+    rounding: float
+
+
+def larger_trees(kinds, make, batch_of, lengths) -> Larger:
+    generator = np.random.default_rng(0)
+    documents = [generator.integers(2, 9, length).tolist() for length in lengths]
+    modules = [make(kind, double=False, **more) for kind, more in kinds]
+    return Larger(modules, make(kinds[1][0]), batch_of, documents, 2e-5)
+
+
+def larger_entities(context: str) -> Larger:
+    documents, _, _, model, sizes = test_entitynlm.many()
+    if context == "optimal":
+        proposal = OptimalEntities(model)
+    else:
+        proposal = test_entitynlm.make_proposal(context, double=False, **sizes)
+    return Larger((model, proposal), proposal, test_entitynlm.make_batch, documents, 0.0)
+
+
+def larger_graph(optimal: bool) -> Larger:
+    model, proposal, documents = test_kglm.larger()
+    proposal = OptimalLinks(model) if optimal else proposal
+    return Larger((model, proposal), proposal, test_kglm.batch_of, documents, 1e-11)
+
+
+SIZE = {"size": 16}
+LARGER = {
+    "rnng": partial(
+        larger_trees, [(RNNG, SIZE), (SpanCRF, {})], test_rnng.make, test_rnng.batch_of, (7, 3, 6)
+    ),
+    "rnng-top-down": partial(
+        larger_trees,
+        [(TopDownRNNG, SIZE), (DiscriminativeRNNG, SIZE)],
+        top_down.make,
+        top_down.batch_of,
+        (5, 2, 4),
+    ),
+    **{f"entitynlm, {context}": partial(larger_entities, context) for context in CONTEXTS},
+    "kglm": partial(larger_graph, False),
+    "kglm, optimal": partial(larger_graph, True),
+}
+
+
+@pytest.mark.parametrize("name", LARGER)
+@torch.no_grad()
+def test_rows_do_not_depend_on_their_neighbours(name):
+    """Cut otherwise bit for bit; alone, without the filling of longer ones, up to rounding."""
+    modules, drawn_by, batch_of, documents, rounding = LARGER[name]()
+    batch, owner = batch_of(*documents), torch.arange(3).repeat_interleave(48)
+    random = np.random.default_rng(1)
+    uniforms = torch.from_numpy(random.random((144, drawn_by.draws(batch))))
+    codes = drawn_by.sample(batch, owner, uniforms, 1.1)
+    assert len(codes.unique()) > 2
+
+    def values(batch, owner, codes):
+        log_p = modules[0].log_joint(batch, owner, codes)
+        return [log_p, *modules[1].log_prob(batch, owner, codes, TEMPERATURES).T]
+
+    whole = values(batch, owner, codes)
+    assert all(column.dtype == torch.float64 for column in whole)
+    assert all(torch.isfinite(column).all() for column in whole)
+    for rows in (torch.arange(16), torch.arange(16, 64), torch.randperm(144)):
+        drawn = drawn_by.sample(batch_of(*documents), owner[rows], uniforms[rows], 1.1)
+        assert torch.equal(drawn, codes[rows][:, : drawn.shape[1]])
+        for found, expected in zip(
+            values(batch_of(*documents), owner[rows], codes[rows]), whole, strict=True
+        ):
+            assert torch.equal(found, expected[rows])
+    for place, words in enumerate(documents):
+        mine, alone = owner == place, batch_of(words)
+        zeros = torch.zeros(48, dtype=torch.int64)  # numbers beyond its own need are not used
+        drawn = drawn_by.sample(alone, zeros, uniforms[mine], 1.1)
+        assert torch.equal(drawn, codes[mine][:, : drawn.shape[1]])
+        assert (codes[mine][:, drawn.shape[1] :] == -1).all()
+        for found, expected in zip(values(alone, zeros, drawn), whole, strict=True):
+            torch.testing.assert_close(found, expected[mine], atol=rounding, rtol=0)
+
+
+NO_TREES = {
+    (test_rnng, SpanCRF): (
+        [0, 0, 1, 0, 1],
+        [
+            [0, 1, 0, 0, 1],
+            [0, 0, 0, 1, -1],
+            [0, 0, 0, 0, 1],
+            [0, 0, 1, -1, 1],
+            [1, 0, 0, 0, 1],
+            [0, 0, 1, 0, 2],
+            [0, 0, -1, 0, 1],
+        ],
+    ),
+    (top_down, DiscriminativeRNNG): (
+        [2, 0, 0, 0, 1, -1],
+        [
+            [0, 0, 0, -1, -1, -1],  # no phrase
+            [2, 0, 0, 0, -1, -1],  # the root stays open
+            [2, 0, 0, 1, -1, -1],  # a word is missing
+            [2, 0, 0, 0, 0, 1],  # a word too many
+            [2, 0, 0, 0, 1, 1],  # closed twice
+            [2, 2, 1, 0, 0, 0],  # an empty phrase
+            [2, 0, 0, 0, 1, 0],  # goes on after the root
+            [2, 0, 0, -1, 0, 1],  # a gap
+            [2, 0, 0, 0, 1, 9],  # no such action
+            [1, 2, 0, 0, 0, 1],
+        ],
+    ),
+}
+
+
+@torch.no_grad()
+def test_what_is_no_tree_is_impossible():
+    for (family, kind), (tree, others) in NO_TREES.items():
+        rows = torch.tensor([tree, *others])
+        batch, owner = family.batch_of([4, 5, 6]), torch.zeros(len(rows), dtype=torch.int64)
+        for found in (
+            family.make().log_joint(batch, owner, rows),
+            family.make(kind).log_prob(batch, owner, rows, [1.0])[:, 0],
+        ):
+            assert torch.isfinite(found).tolist() == [True] + [False] * len(others)
+            assert (found[1:] == -math.inf).all()
+
+
+# ---- what the models write ----
+
+
+class Writing(NamedTuple):
+    """A model that writes short texts over a few words; log p of each with all its latents.
+
+    `cells` is how many (x, z) are common enough to be counted one by one, at least.
+    """
+
+    model: Any
+    vocabulary: ClosedVocabulary
+    names: dict[int, str]
+    longest: int
+    latents: Callable[[int], list]
+    log_probs: Callable[[tuple, list], list[float]]
+    count: int
+    cells: int
+
+
+TINY = ClosedVocabulary(["a"], 1)
+NAMES = {2: "<unk>", 3: "a"}
+
+
+@torch.no_grad()
+def writing_trees(binary_trees: bool) -> Writing:
+    if binary_trees:
+        model, family = test_rnng.make(vocabulary=4), test_rnng
+        model.reduce.bias.fill_(1.5)
+        model.word_bias[1] = 2.0
+        latents = rnng_reference.all_trees
+    else:
+        caps = {"maximum_run": 1, "maximum_open": 2}
+        model, family = top_down.make(vocabulary=4, labels=("A",), **caps), top_down
+        model.choice.bias[1:3] = torch.tensor([2.0, -1.0])
+        latents = partial(top_down.trees_of, model)
+
+    def log_probs(words, listed):
+        owner = torch.zeros(len(listed), dtype=torch.int64)
+        with torch.no_grad():
+            return model.log_joint(family.batch_of(list(words)), owner, rows_of(listed)).tolist()
+
+    return Writing(model, TINY, NAMES, 3, latents, log_probs, 6000, 8)
+
+
+def writing_entities() -> Writing:
+    caps = {"vocabulary_size": 4, "word_classes": 2, "maximum_entities": 2}
+    model = test_entitynlm.make_model(**caps)
+    weights = entitynlm_reference.weights_of(model)
+    plain = partial(entitynlm_reference.plain_log_joint, weights, model.options)
+    latents = lambda length: entitynlm_reference.all_codes(length, 2, 2)  # noqa: E731
+    log_probs = lambda words, listed: [plain(words, row) for row in listed]  # noqa: E731
+    return Writing(model, TINY, NAMES, 2, latents, log_probs, 60_000, 15)
+
+
+@torch.no_grad()
+def writing_links() -> Writing:
+    """Of the 3 unknown types aliases have 300 and 301; the third is written ``<unk>``."""
+    model = test_kglm.make(seed=1, size=5).double()
+    model.word_ids[:] = torch.tensor([i if i < 5 else 2 for i in range(test_kglm.ALIAS_WORDS)])
+    model.bias[1] += 4.0  # so that many texts are short
+    names = {3: "w3", 4: "w4", 2: "<unk>", 300: "w300", 301: "w301"}
+    plain = partial(test_kglm.plain_joint, model, unknown_types=3)
+    latents = partial(kglm_reference.enumerate_codes, model)
+    log_probs = lambda words, listed: [plain(words, row) for row in listed]  # noqa: E731
+    vocabulary = ClosedVocabulary(["w3", "w4"], 3)
+    return Writing(model, vocabulary, names, 2, latents, log_probs, 20_000, 40)
+
+
+WRITING = {
+    "rnng": partial(writing_trees, True),
+    "rnng-top-down": partial(writing_trees, False),
+    "entitynlm": writing_entities,
+    "kglm": writing_links,
+}
+
+
+@pytest.mark.parametrize("family", WRITING)
+def test_simulated_texts_have_the_enumerated_probabilities(family):
+    """χ² over all short texts with their latents, those of up to 5 and all others together."""
+    case = WRITING[family]()
+    most = case.longest if family in ("entitynlm", "kglm") else 9
+    drawn = case.model.simulate(3, "test", range(case.count), most, case.vocabulary)
+    found = Counter((*one.words, *one.latents.tolist()) for one in drawn if not one.truncated)
+    expected = {}
+    for length in range((most < 9 and 0) or 1, case.longest + 1):
+        listed = [list(row) for row in case.latents(length)]
+        for words in itertools.product(case.names, repeat=length):
+            for row, value in zip(listed, case.log_probs(words, listed), strict=True):
+                expected[(*(case.names[word] for word in words), *row)] = math.exp(value)
+    likely = {key: case.count * p for key, p in expected.items() if case.count * p >= 5}
+    assert len(likely) > case.cells
+    counts = [found[key] for key in likely]
+    observed = [*counts, case.count - sum(counts)]
+    rest = case.count - sum(likely.values())
+    assert stats.chisquare(observed, [*likely.values(), rest]).pvalue > 1e-3
+    assert family != "kglm" or any("w300" in key for key in found)
+    assert not any(one.truncated for one in drawn if len(one.words) < most)
+
+
+@pytest.mark.parametrize("double", [True, False])
+@pytest.mark.parametrize("family", WRITING)
+@torch.no_grad()
+def test_a_simulated_text_depends_on_its_number_alone_and_is_an_instance(family, double):
+    words, most = ClosedVocabulary([f"w{place}" for place in range(6)], 1), 6
+    model = {
+        "rnng": test_rnng.make,
+        "rnng-top-down": partial(top_down.make, maximum_run=1, maximum_open=3),
+        "entitynlm": partial(
+            test_entitynlm.make_model, size=16, maximum_length=4, maximum_entities=20
+        ),
+        "kglm": lambda double: WRITING["kglm"]().model.to(torch.float64 if double else torch.float),
+    }[family](double=double)
+    words = WRITING["kglm"]().vocabulary if family == "kglm" else words
+
+    def simulate(numbers, most=most, seed=3, purpose="test"):
+        return model.simulate(seed, purpose, numbers, most, words)
+
+    def keys(drawn):
+        return [(one.words, one.latents.tolist(), one.truncated) for one in drawn]
+
+    many = simulate(range(5, 90))
+    assert keys(simulate(range(70, 72))) == keys(many[65:67])  # bit for bit
+    assert keys(simulate(range(89, 90))) == keys(many[84:])
+    assert keys(simulate(range(5, 90), purpose="other")) != keys(many)
+    assert keys(simulate(range(5, 90), seed=4)) != keys(many)
+    assert simulate(range(0)) == []
+    assert [one.instance.instance_id for one in many] == list(range(5, 90))
+    assert {one.truncated for one in many} == {False, True}
+    for one, longer in zip(many, simulate(range(5, 90), 40), strict=True):
+        assert one.words == longer.words[:most]
+        assert one.truncated == (len(longer.words) > most)
+        if one.truncated is False or "rnng" not in family:  # a tree that is cut is closed
+            assert torch.equal(one.latents, longer.latents[: len(one.latents)])
+    held = [one for one in many if one.words]
+    batch = InstanceBatch.of(one.instance for one in held)
+    rows = model.annotated(batch)
+    assert torch.isfinite(model.log_joint(batch, torch.arange(len(held)), rows)).all()
+    for row, one in zip(rows, held, strict=True):
+        assert row[: len(one.latents)].tolist() == one.latents.tolist()
+        assert torch.equal(torch.from_numpy(one.instance.arrays[model.annotation]), one.latents)
+        encoded = words.encode([" ".join(one.words)])[0].tolist()
+        assert encoded == one.instance.arrays["tokens"].tolist()
+        if family == "kglm":
+            spelled = Spellings(model.graph).of(one.words, -1).tolist()
+            assert one.instance.arrays["spellings"].tolist() == spelled
+
+
+# ---- without the end, a text stands for all that begin so ----
+
+OPEN = {"count_eos": False}
+WITHOUT = {"count_eos": False, "train_eos": False}
+KNOWN_ALIASES = {0: [[3], [3, 4]], 1: [[4, 3, 4]]}  # no unknown words: then Σ over words is plain
+
+
+@torch.no_grad()
+def entity_scores(model, tokens, codes):
+    return test_entitynlm.scored(model, tokens, codes).exp().tolist()
+
+
+def test_entitynlm_sums_over_what_may_follow():
+    sizes = {"vocabulary_size": 5, "maximum_entities": 2}
+    whole, cut = (test_entitynlm.make_model(**sizes, **more) for more in ({}, OPEN))
+    tokens, codes = (3, 4), entitynlm_reference.all_codes(2, 2, 2)
+    ended, found = entity_scores(whole, tokens, codes), entity_scores(cut, tokens, codes)
+    longer = entitynlm_reference.all_codes(3, 2, 2)
+    follow = dict.fromkeys(map(tuple, codes), 0.0)
+    for word in (2, 3, 4):
+        for row, p in zip(longer, entity_scores(cut, (*tokens, word), longer), strict=True):
+            follow[tuple(row[:2])] += p
+    expected = [p + follow[tuple(row)] for row, p in zip(codes, ended, strict=True)]
+    assert found == pytest.approx(expected, rel=1e-10)
+    weights = entitynlm_reference.weights_of(cut)
+    plain = [
+        math.exp(
+            entitynlm_reference.plain_log_joint(weights, cut.options, tokens, row, ended=False)
+        )
+        for row in codes
+    ]
+    assert found == pytest.approx(plain, rel=1e-10)
+
+
+def test_kglm_sums_over_what_may_follow():
+    whole, cut = (
+        test_kglm.make(KGLM, held_aliases=KNOWN_ALIASES, **more).double() for more in ({}, OPEN)
+    )
+    document = [3, 4]
+    codes = kglm_reference.enumerate_codes(whole, 2)
+    ended, found = (
+        test_kglm.score(model, [document] * len(codes), codes).exp().tolist()
+        for model in (whole, cut)
+    )
+    longer = kglm_reference.enumerate_codes(whole, 3)
+    follow = dict.fromkeys(map(tuple, codes), 0.0)
+    for word in (3, 4, 302):  # 302 is unknown
+        scores = test_kglm.score(cut, [[*document, word]] * len(longer), longer).exp()
+        for row, p in zip(longer, scores.tolist(), strict=True):
+            follow[tuple(row[:2])] += p
+    expected = [p + follow[tuple(row)] for row, p in zip(codes, ended, strict=True)]
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+@torch.no_grad()
+def walked(model, tokens, latents):
+    """Add up the words and the end of one row of z, word by word: log p, with and without it."""
+    batch, owner = test_rnng.batch_of(tokens), torch.zeros(1, dtype=torch.int64)
+    choices = model.split_latents(latents, torch.tensor([len(tokens)]))
+    state, total = model.start(batch, owner), torch.zeros(1, dtype=torch.float64)
+    for time in range(len(tokens)):
+        log_p, state = model.extend(state, time, choices[:, time])
+        total = total + log_p
+    return float(total), float(total + model.finish(state, len(tokens)))
+
+
+@torch.no_grad()
+def test_rnng_sums_over_what_may_follow():
+    """The next word comes after all is one tree; its own REDUCE is of what follows it."""
+    whole, cut = (test_rnng.make(vocabulary=6, **more) for more in ({}, OPEN))
+    tokens = [3, 5, 4]
+    for tree in rnng_reference.all_trees(3):
+        row = torch.tensor([tree])
+        batch, owner = test_rnng.batch_of(tokens), torch.zeros(1, dtype=torch.int64)
+        (ended,) = whole.log_joint(batch, owner, row).exp().tolist()
+        (found,) = cut.log_joint(batch, owner, row).exp().tolist()
+        longer = torch.tensor([[*tree, 0, 1]])
+        follow = sum(math.exp(walked(whole, [*tokens, word], longer)[0]) for word in range(2, 6))
+        assert found == pytest.approx(ended + follow, rel=1e-6)
+        assert walked(cut, tokens, row)[1] == pytest.approx(math.log(found), abs=1e-6)
+        assert walked(whole, tokens, row)[1] == pytest.approx(math.log(ended), abs=1e-6)
+
+
+@torch.no_grad()
+def test_top_down_rnng_stops_before_its_root_closes():
+    cut, whole = (top_down.make(**more) for more in (OPEN, {}))
+    batch, owner, latents = top_down.everything(cut)
+    found = cut.log_joint(batch, owner, latents)
+    sentences = top_down.SENTENCES
+    expected = []
+    for place, row in zip(owner.tolist(), latents.tolist(), strict=True):
+        tree = [action for action in row if action >= 0]
+        expected.append(rnng_top_down_reference.log_joint(cut, sentences[place], tree[:-1]))
+    torch.testing.assert_close(found, torch.tensor(expected).double(), rtol=0, atol=1e-5)
+    assert (found > whole.log_joint(batch, owner, latents)).all()
+
+
+ENDED = {
+    "entitynlm": (test_entitynlm.make_model, lambda: test_entitynlm.make_batch((3, 4, 5), (4,))),
+    "kglm": (
+        lambda **options: test_kglm.make(KGLM, **options),
+        lambda: test_kglm.batch_of([3, 4, 3], [4]),
+    ),
+    "rnng": (test_rnng.make, lambda: test_rnng.batch_of([4, 3, 8], [5])),
+    "rnng-top-down": (top_down.make, lambda: top_down.batch_of([4, 3], [5])),
+}
+
+
+@pytest.mark.parametrize("family", ENDED)
+def test_words_with_the_end_of_particles_add_up_to_whole_rows(family):
+    """With the end and without; T counts it or not, and says which."""
+    make, batch_of = ENDED[family]
+    for more, end in (({}, 1), (OPEN, 0)):
+        model, batch = make(**more), batch_of()
+        assert model.n_tokens(batch).tolist() == [n + end for n in batch.lengths["tokens"].tolist()]
+        assert model.t_definition == ("words and </s>" if end else "words")
+        owner = torch.arange(len(batch))
+        with torch.no_grad():
+            rows = model.annotated(batch)
+            expected = model.log_joint(batch, owner, rows)
+            split = getattr(model, "split_latents", None)
+            lengths = batch.lengths["tokens"]
+            choices = split(rows, lengths) if split else rows
+            for place, length in enumerate(lengths.tolist()):
+                state, total = model.start(batch, owner[place : place + 1]), 0.0
+                for time in range(length):
+                    choice = choices[place : place + 1, time]
+                    log_p, state = model.extend(state, time, choice)
+                    total += float(log_p)
+                total += float(model.finish(state, length))
+                assert total == pytest.approx(float(expected[place]), abs=1e-5)
+
+
+@pytest.mark.parametrize("family", ["entitynlm", "kglm", "rnng-top-down"])
+def test_the_loss_leaves_the_end_out_where_it_is_asked_for(family):
+    make, batch_of = ENDED[family]
+    losses = {}
+    for name, more in (("whole", {}), ("evaluated", OPEN), ("both", WITHOUT)):
+        model, batch = make(**more), batch_of()
+        owner = torch.arange(len(batch))
+        joint = float(model.log_joint(batch, owner, model.annotated(batch)).detach().sum())
+        losses[name] = float(model.loss(batch).detach()), -joint
+    assert losses["whole"][0] == losses["evaluated"][0]
+    assert losses["evaluated"][1] == losses["both"][1] < losses["whole"][1]
+    for name in ("whole", "both"):
+        assert losses[name][0] == pytest.approx(losses[name][1], rel=1e-5)
+    with pytest.raises(InputError, match="train_eos: is false, but count_eos is true"):
+        make(train_eos=False)
+
+
+def test_without_an_end_an_rnng_has_none_to_count_or_train():
+    model, batch = test_rnng.make(eos=False), test_rnng.batch_of([4, 3, 8], [5])
+    joint = model.log_joint(batch, torch.arange(2), model.annotated(batch)).detach()
+    assert float(model.loss(batch).detach()) == pytest.approx(-float(joint.sum()), rel=1e-6)
+    assert model.n_tokens(batch).tolist() == [3, 1]
+
+
+def test_all_models_with_latent_variables_are_here():
+    assert set(families_of("latent")) == set(ENDED)

@@ -213,6 +213,23 @@ def _distrust(given_lengths: Descriptions, labels: Labels) -> str:
     )
 
 
+def _perplexity_columns(found: Mapping[str, Mapping[str, Any]]) -> list[Column]:
+    """Show the perplexity of a row's model, and the paper's."""
+
+    def published(row: Mapping[str, Any]) -> str:
+        known = row["paper"] and row["paper"].perplexity
+        return f"{known:.2f}" if known else ""
+
+    def own(one: Mapping[str, Any] | None) -> str:
+        return one["bounded"] + shown(one["perplexity"], 2) if one else ""
+
+    return under(
+        "Perplexity per word",
+        Column(OWN, of=lambda row: found.get(row["model"]), form=own),
+        Column(PAPER, published=True, of=published),
+    )
+
+
 def entropy_table(
     contrasts: pd.DataFrame,
     models: Descriptions,
@@ -242,23 +259,7 @@ def entropy_table(
             of="model",
             form=lambda n: labels.model(n) + _WITHOUT * (n not in known),
         ),
-        *under(
-            "Perplexity per word",
-            Column(
-                OWN,
-                of=lambda row: found.get(row["model"]),
-                form=lambda one: one["bounded"] + shown(one["perplexity"], 2) if one else "",
-            ),
-            Column(
-                PAPER,
-                published=True,
-                of=lambda row: (
-                    f"{row['paper'].perplexity:.2f}"
-                    if row["paper"] and row["paper"].perplexity
-                    else ""
-                ),
-            ),
-        ),
+        *_perplexity_columns(found),
         _NAME_COLUMN,
         *_level_columns(rows, {level: f"H_C at {shown_level(level)}" for level in levels}),
     ]

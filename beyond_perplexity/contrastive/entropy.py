@@ -97,9 +97,9 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
         name: rows[name].to_numpy()
         for name in ("unit_id", "level", "draw", "log_score", *_OWN, *_EVENTS)
     }
-    files = np.repeat(paths, [len(table) for table in tables])
+    begins = np.cumsum([0, *map(len, tables)])
     own = np.flatnonzero(held["level"] == 0)
-    places = _places(held["unit_id"], own, files)
+    places = _places(held["unit_id"], own, paths, begins)
     scores = held["log_score"][own]
     levels = {
         level: _level_sums(held, np.flatnonzero(held["level"] == level), places, scores, paths[-1])
@@ -113,18 +113,29 @@ def read_sums(paths: Sequence[str]) -> ContrastSums:
     return ContrastSums(unit_ids, np.array(groups), scores, counts, levels, sentence_level)
 
 
-def _places(units: np.ndarray, own: np.ndarray, files: np.ndarray) -> np.ndarray:
-    """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`."""
+def _places(
+    units: np.ndarray, own: np.ndarray, paths: Sequence[str], begins: np.ndarray
+) -> np.ndarray:
+    """Find the unit of each row, (R,), among those of the rows of the texts themselves, `own`.
+
+    `begins` has the first row of each file.
+    """
+
+    def file_of(row: int) -> str:
+        return paths[int(np.searchsorted(begins, row, side="right")) - 1]
+
     order = np.argsort(units[own], kind="stable")
     known = units[own][order]
     twice = own[order[1:][np.diff(known) == 0]]
     if len(twice):
         row = twice.min()
-        raise InputError(f"{files[row]}: doc_id {units[row]} is given twice; give each shard once")
+        raise InputError(
+            f"{file_of(row)}: doc_id {units[row]} is given twice; give each shard once"
+        )
     alone = np.flatnonzero(~np.isin(units, known))
     if len(alone):
         raise InputError(
-            f"{files[alone[0]]}: the score of doc_id {units[alone[0]]} without distortion is in no "
+            f"{file_of(alone[0])}: the score of doc_id {units[alone[0]]} without distortion is in no "
             "file; give all shards of the model"
         )
     return order[np.searchsorted(known, units)]

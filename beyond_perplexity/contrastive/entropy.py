@@ -135,8 +135,8 @@ def _places(
     alone = np.flatnonzero(~np.isin(units, known))
     if len(alone):
         raise InputError(
-            f"{file_of(alone[0])}: the score of doc_id {units[alone[0]]} without distortion is in no "
-            "file; give all shards of the model"
+            f"{file_of(alone[0])}: the score of doc_id {units[alone[0]]} without distortion is in "
+            "no file; give all shards of the model"
         )
     return order[np.searchsorted(known, units)]
 

@@ -301,6 +301,35 @@ def test_every_folder_of_the_package_is_described():
     assert [name for name in folders if f"`{name}/`" not in table] == []
 
 
+def test_calls_are_traced_through_files_that_are_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    named = re.findall(r"`([\w/]+\.py)`", page.partition("## Three calls")[2])
+    places = [ROOT, *((ROOT / "beyond_perplexity" / name).parent for name in named)]
+    missing = {name for name in named if not any((place / name).is_file() for place in places)}
+    assert len(named) > 100
+    assert not missing
+
+
+def test_every_kind_of_file_is_led_to_what_computes_it() -> None:
+    """Oracles: the schemas that there are, and the names that the modules use."""
+    page = (ROOT / "docs/architecture.md").read_text().partition("## From a column")[2]
+    rows = re.findall(r"^\| `([A-Z_]+)` \| `schemas/(\w+)\.py` \| (.*) \|$", page, re.M)
+    found = {(name, file) for name, file, _ in rows}
+    folder = ROOT / "beyond_perplexity/schemas"
+    defined = {
+        (name, file.stem)
+        for file in folder.glob("*.py")
+        for name in re.findall(r"^([A-Z_]+) = columns\(", file.read_text(), re.M)
+    }
+    assert found == defined
+    for name, _, modules in rows:
+        for module in re.findall(r"`(\S+)`", modules):
+            (file,) = (
+                f for f in (ROOT / module, ROOT / "beyond_perplexity" / module) if f.exists()
+            )
+            assert re.search(rf"\b{name}\b", file.read_text()), f"{module} knows no {name}"
+
+
 def test_defaults_of_the_reference_are_those_of_the_functions(site, pages):
     """Oracle: the signatures. Parameters that are described together have defaults of their own."""
     path = site / "reference/library.html"

@@ -82,9 +82,10 @@ def test_an_edit_of_a_figure_reruns_no_measurement(finished):
 
 
 def test_an_edit_of_one_figure_draws_only_the_figures_of_its_file(finished):
+    """Five rows of figures, and one for each of the two shares of words."""
     path = finished.path / "beyond_perplexity/figures/curves.py"
     with edited(path, *EXECUTED):
-        assert finished.planned() == {"plot": 2}
+        assert finished.planned() == {"plot": 7}
 
 
 def test_a_lost_shard_is_made_again_alike_and_nothing_else(finished):

@@ -19,7 +19,10 @@ from beyond_perplexity.storage.inputs import is_address, read_utf8, without_secr
 
 
 def read_configuration(path: str | Path) -> dict[str, Any]:
-    """Read a configuration as it stands, without defaults."""
+    """Read a configuration as it stands, without defaults.
+
+    What aliases repeat for ever is refused here: Snakemake would copy it, for hours.
+    """
     try:
         config = yaml.safe_load(read_utf8(path))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -31,13 +34,21 @@ def read_configuration(path: str | Path) -> dict[str, Any]:
     return config
 
 
+DEEPEST = 100  # mappings and lists in each other
+MOST_VALUES = 100_000
+
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 _SNAKEMAKE = re.compile(r"[{}<>]")
 
 
 def check_values(config: Config) -> None:
     """Refuse what no key can be: NaN, infinity, numbers beyond 64 bits, control characters."""
-    for key, value in _values(config, ""):
+    for number, (key, value) in enumerate(_values(config, "", 0)):
+        if number > MOST_VALUES:
+            raise InputError(
+                f"config: {key}: with its aliases (*name) written out, the configuration has more "
+                f"than {MOST_VALUES:,} values; let aliases not repeat each other"
+            )
         if isinstance(value, float) and not math.isfinite(value):
             raise InputError(f"config: {key}: is {value}, expected a finite number")
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
@@ -48,18 +59,20 @@ def check_values(config: Config) -> None:
             )
 
 
-def _values(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+def _values(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
     """List nested mappings and lists, their keys and their values, each with its path."""
+    if depth > DEEPEST:
+        raise InputError(f"config: {key[:80]}…: is nested more than {DEEPEST} deep; flatten it")
     yield key, value
     if isinstance(value, Mapping):
         for name, item in value.items():
             path = f"{key}.{name!s:.80}".lstrip(".")
             if isinstance(name, str):
                 yield ascii(path)[1:-1] if _CONTROL.search(path) else path, name
-            yield from _values(item, path)
+            yield from _values(item, path, depth + 1)
     elif isinstance(value, list | tuple):
         for number, item in enumerate(value):
-            yield from _values(item, f"{key}.{number}")
+            yield from _values(item, f"{key}.{number}", depth + 1)
 
 
 def check_path(key: str, path: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
@@ -34,13 +35,15 @@ class RunProgress(NamedTuple):
         whole = sum(weights[rule] * count for rule, count in self.planned.items())
         if not done or not self.times:
             return None
-        return self.times[-1] + (self.times[-1] - self.times[0]) * ((whole - done) / done)
+        with suppress(OverflowError):  # beyond the calendar
+            return self.times[-1] + (self.times[-1] - self.times[0]) * ((whole - done) / done)
+        return None
 
 
 def read_progress(log: str) -> RunProgress:
     """Read Snakemake's log of a run, which may still go on; a job told of twice counts once."""
     tables = "".join(re.findall(r"^Job stats:\n(.*?)(?:\n\n|\Z)", log, re.M | re.S))
-    planned = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d+)$", tables, re.M)}
+    planned = {rule: int(count) for rule, count in re.findall(r"^(\w+) +(\d{1,11})$", tables, re.M)}
     planned.pop("total", None)
     finished = set(re.findall(r"^Finished jobid: (\d+) \(Rule: (\w+)\)$", log, re.M))
     times = re.findall(r"^\[(\w+ \w+ +\d+ [\d:]+ \d+)\]$", log, re.M)

@@ -10,6 +10,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+_MOST = 1e15  # what no job takes, of seconds or megabytes
+
 
 def read_benchmarks(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Read what the jobs of each rule took."""
@@ -48,4 +50,4 @@ def _read(path: Path) -> Iterator[dict[str, Any]]:
 def number_of(held: dict[str, Any], name: str) -> float | None:
     """Return a number of a job; None where it has none that can be (Snakemake writes NA or NaN)."""
     value = held.get(name)
-    return float(value) if isinstance(value, int | float) and value >= 0 else None
+    return float(value) if isinstance(value, int | float) and 0 <= value < _MOST else None

@@ -17,7 +17,9 @@ import pytest
 from matplotlib.text import Text
 
 from beyond_perplexity.arguments import COUNT
-from beyond_perplexity.commands import provenance
+from beyond_perplexity.commands import provenance, run
+from beyond_perplexity.commands.progress import main as progress
+from beyond_perplexity.corpus.linked import _edge
 from beyond_perplexity.decoding.options import parse_decoding
 from beyond_perplexity.errors import InputError, describe_os_error
 from beyond_perplexity.figures import draw_figure
@@ -26,6 +28,7 @@ from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.library.estimate import estimate
 from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.planning.configuration_file import read_configuration
 from beyond_perplexity.schemas.perplexity import PERPLEXITY_DIFFERENCES
 from beyond_perplexity.storage.inputs import unreadable
 from beyond_perplexity.storage.outputs import atomic_path
@@ -71,6 +74,25 @@ def test_sizes_have_limits(size: int) -> None:
         choose_device("meta")
 
 
+def test_aliases_that_repeat_each_other_are_refused_at_once(tmp_path) -> None:
+    """Nine levels of nine: 9^9 values, of which Snakemake would copy each."""
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [
+        f"a{level}: &a{level} {{{', '.join(f'k{k}: *a{level - 1}' for k in range(9))}}}"
+        for level in range(1, 10)
+    ]
+    path = tmp_path / "config.yaml"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    for read in (read_configuration, lambda path: run.snakemake_command(["--configfile", path])):
+        with pytest.raises(InputError, match=r"more than 100,000 values; let aliases not repeat"):
+            read(str(path))
+    path.write_text("a: &a [*a]", encoding="utf-8")
+    with pytest.raises(InputError, match="nested more than 100 deep"):
+        read_configuration(path)
+    path.write_text("a: &a {x: 1}\nb: *a", encoding="utf-8")
+    assert read_configuration(path)["b"] == {"x": 1}
+
+
 # ---- places and addresses ----
 
 
@@ -109,6 +131,25 @@ def test_numbers_beyond_64_bits_and_impossible_perplexities_are_told(capsys) -> 
     assert "estimates are below 1, which no probability of a text gives" in capsys.readouterr().err
     told = found.table[found.table["value"] < 1]["note"]
     assert told.str.startswith("below 1, which no probability").all()
+
+
+def test_a_graph_with_a_number_of_5000_digits_is_refused() -> None:
+    with pytest.raises(InputError, match=r"graph: holds \(<a whole number of .* bits>, 'Q1'\)"):
+        _edge("graph", (10**5000, "Q1"))
+    assert _edge("graph", (7, "Q1")) == ("7", "Q1")
+
+
+def test_progress_of_absurd_numbers(tmp_path, capsys) -> None:
+    log = tmp_path / "log"
+    stamp = "[Mon Nov 23 18:55:03 2026]"
+    table = ["Job stats:", "job  count", f"count {'9' * 11}", f"draw {'9' * 5000}", ""]
+    done = [stamp, "Finished jobid: 1 (Rule: count)", "[Mon Nov 23 19:55:03 2026]"]
+    log.write_text("\n".join([*table, *done]), encoding="utf-8")
+    (tmp_path / "benchmarks").mkdir()
+    lines = "\n".join(f'{{"s": {number}}}' for number in ("1" + "0" * 400, "1e308", "2.5"))
+    (tmp_path / "benchmarks" / "count.jsonl").write_text(lines, encoding="utf-8")
+    progress(["--log", str(log), "--benchmarks", str(tmp_path / "benchmarks")])
+    assert "1 of 99,999,999,999 jobs done" in capsys.readouterr().out
 
 
 def test_a_full_disk_in_the_words_of_numpy_names_the_file(tmp_path) -> None:

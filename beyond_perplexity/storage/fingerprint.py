@@ -217,10 +217,11 @@ def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
             dumps.setdefault(id(statement), ast.dump(statement))
         code = "\n".join(dumps[id(statement)] for statement in statements)
         nodes = [inner for statement in statements for inner in ast.walk(statement)]
-        names = sorted({node.id for node in nodes if isinstance(node, ast.Name)})
+        taken = {id(node.value): node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        names = {(n.id, taken.get(id(n), "")) for n in nodes if isinstance(n, ast.Name)}
         parts[name] = {
             "hash": hashlib.sha256(code.encode()).hexdigest() if statements else "",
-            "names": names,
+            "names": sorted(names),
             "imports": [found for node in nodes for found in _imported(node)],
             "data": [t.value for t in nodes if isinstance(t, ast.Constant) and _is_data(t.value)],
         }
@@ -274,21 +275,23 @@ def remembered(what: str, find: Callable[[], Any]) -> Any:
 
 
 @cache
-def _of_file(file: str) -> tuple[dict[str, Any], dict[str, list[Part]]]:
-    """Return what is known of a file, and what its imports at the top may stand for."""
-    content, imports = Path(file).read_bytes(), dict[str, list[Part]]()
+def _of_file(file: str) -> tuple[dict[str, Any], dict[str, list[Part]], dict[str, str]]:
+    """Return what is known of a file, what its imports at the top stand for, those of modules."""
+    content, imports, modules = Path(file).read_bytes(), dict[str, list[Part]](), dict[str, str]()
     around = any(file == str(PACKAGE / name) for name in _AROUND_RESULTS)
-    key = f"parts with data {around} {hashlib.sha256(content).hexdigest()}"
+    key = f"parts with dotted names {around} {hashlib.sha256(content).hexdigest()}"
     found = remembered(key, lambda: _describe(content, file, around))
     for bound, module, name in found["imports"]:
         imports.setdefault(bound, []).extend(_stands_for(module, name))
-    return found["parts"], imports
+        if name is not None and _module_file(f"{module}.{name}"):
+            modules[bound] = f"{module}.{name}"
+    return found["parts"], imports, modules
 
 
 @cache
 def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     """Return a line with the hash of a part ('' where it has no code), and what it refers to."""
-    parts, imports = _of_file(part.file)
+    parts, imports, modules = _of_file(part.file)
     held = parts.get(part.name) or parts.get("__getattr__") or {}
     around = any(part.file == str(PACKAGE / name) for name in _AROUND_RESULTS)
     found = set() if around else {Part(part.file, LOADING), *_packages(part.file)}
@@ -299,7 +302,10 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
             found.update(Part(other.file, LOADING) for other in others)
     for _, module, taken in held.get("imports", ()):
         found.update(_stands_for(module, taken))
-    for name in held.get("names", ()):
+    for name, taken in held.get("names", ()):
+        if taken and name in modules:  # of a module only what is named
+            found.update(_stands_for(modules[name], taken))
+            continue
         found.update(imports.get(name, ()))
         if name in parts:
             found.add(Part(part.file, name))

@@ -32,8 +32,8 @@ FILES = {
         "FOUND: Rows[Row] = {'a': 1}\n\n\ndef find(x):\n    return FOUND[x]\n"
     ),
     "scripts/step.py": (
-        "def main():\n    from beyond_perplexity.used import f\n"
-        "    from beyond_perplexity.rows import find\n    return f(find('a'))\n"
+        "from beyond_perplexity import rows\n\n\n"
+        "def main():\n    from beyond_perplexity.used import f\n    return f(rows.find('a'))\n"
     ),
 }
 
@@ -84,6 +84,7 @@ TYPES = "\nif TYPE_CHECKING:\n    from beyond_perplexity.deep import VALUE\n"
         ("beyond_perplexity/new.py", "", "TWO = 2\n"),
         (ROW, "{'a': 1}", "{'a': 1, 'b': 2}"),  # a row that is added
         (ROW, "{'a': 1}", "{'a': 2}"),
+        (ROW, "", "\n\ndef g(x):\n    return x\n"),  # of a module that is imported whole
     ],
 )
 def test_what_is_not_reached_changes_nothing(tree, file, old, new):
@@ -109,6 +110,13 @@ def test_what_is_not_reached_changes_nothing(tree, file, old, new):
 def test_an_edit_of_what_is_reached_changes_it(tree, file, old, new):
     before = take()
     edit(tree, file, old, new)
+    assert take() != before
+
+
+def test_a_module_that_is_handed_over_counts_whole(tree):
+    edit(tree, "scripts/step.py", "rows.find('a')", "vars(rows)['find']('a')")
+    before = take()
+    edit(tree, ROW, "", "\n\ndef g(x):\n    return x\n")
     assert take() != before
 
 

@@ -222,7 +222,7 @@ def _describe(content: bytes, file: str, around: bool) -> dict[str, Any]:
         parts[name] = {
             "hash": hashlib.sha256(code.encode()).hexdigest() if statements else "",
             "names": sorted(names),
-            "imports": [found for node in nodes for found in _imported(node)],
+            "imports": [n for node in nodes if node not in statements for n in _imported(node)],
             "data": [t.value for t in nodes if isinstance(t, ast.Constant) and _is_data(t.value)],
         }
     return {"imports": module.imports, "parts": parts}
@@ -279,7 +279,7 @@ def _of_file(file: str) -> tuple[dict[str, Any], dict[str, list[Part]], dict[str
     """Return what is known of a file, what its imports at the top stand for, those of modules."""
     content, imports, modules = Path(file).read_bytes(), dict[str, list[Part]](), dict[str, str]()
     around = any(file == str(PACKAGE / name) for name in _AROUND_RESULTS)
-    key = f"parts with dotted names {around} {hashlib.sha256(content).hexdigest()}"
+    key = f"parts by names {around} {hashlib.sha256(content).hexdigest()}"
     found = remembered(key, lambda: _describe(content, file, around))
     for bound, module, name in found["imports"]:
         imports.setdefault(bound, []).extend(_stands_for(module, name))
@@ -296,8 +296,8 @@ def _examine(part: Part) -> tuple[str, frozenset[Part]]:
     around = any(part.file == str(PACKAGE / name) for name in _AROUND_RESULTS)
     found = set() if around else {Part(part.file, LOADING), *_packages(part.file)}
     for name, others in imports.items() if found else ():
-        if part.name == WHOLE or name in (part.name, "*"):  # handed on to who imports it from here
-            found.update(others)
+        if name in (part.name, "*") or (part.name == WHOLE and name not in modules):
+            found.update(others)  # handed on to who imports it from here
         elif part.name == LOADING:  # importing a module imports these
             found.update(Part(other.file, LOADING) for other in others)
     for _, module, taken in held.get("imports", ()):

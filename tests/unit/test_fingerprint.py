@@ -26,7 +26,7 @@ FILES = {
     "beyond_perplexity/used.py": '"""Doc."""\n\nONE = 1\n\n\ndef f(x):\n    return x + ONE\n',
     "beyond_perplexity/deep.py": "VALUE = 1\n",
     "beyond_perplexity/other.py": "VALUE = 1\n",
-    "beyond_perplexity/models/lstm.py": "from beyond_perplexity import deep\n",
+    "beyond_perplexity/models/lstm.py": "from beyond_perplexity import deep\n\nHELD = deep.VALUE\n",
     "beyond_perplexity/rows.py": (
         "class Row(int):\n    size = 1\n\n\n"
         "FOUND: Rows[Row] = {'a': 1}\n\n\ndef find(x):\n    return FOUND[x]\n"

@@ -97,7 +97,7 @@ def check_options(options: Mapping[str, Any], declared: type) -> None:
 
 def _check(one: Field[Any], value: Any) -> None:
     about = one.metadata
-    if isinstance(one.default, bool) and one.type == "bool" and not isinstance(value, bool):
+    if isinstance(one.default, bool) and one.type in ("bool", bool) and not isinstance(value, bool):
         raise InputError(f"{one.name}: is {value!r:.80}, expected True or False")
     if about["least"] is not None:
         check_number(one.name, value, about["least"])

@@ -32,7 +32,7 @@ import pytest
 import yaml
 
 import beyond_perplexity
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
 from beyond_perplexity.__main__ import main as run_subcommand
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
@@ -125,10 +125,10 @@ def _read_script(module, given, run):
     if name in SUBCOMMANDS:
         run([name, *given])
     else:
-        parse_only(module, given)
+        parse_only(importlib.import_module(module).main, given)
 
 
-def parse_only(module, given):
+def parse_only(main, given):
     """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
@@ -137,12 +137,12 @@ def parse_only(module, given):
         raise _ParsedOnly
 
     # As from a shell, whatever the command does with its arguments.
-    with patch.object(CommandParser, "parse_args", stop), patch("sys.argv", [module, *given]):
+    with patch.object(CommandParser, "parse_args", stop), patch("sys.argv", ["x", *given]):
         try:
-            importlib.import_module(module).main()
+            main()
         except _ParsedOnly:
             return
-    raise AssertionError(f"{module}: reads no options")
+    raise AssertionError(f"{main}: reads no options")
 
 
 def parse_subcommand(given):
@@ -150,7 +150,7 @@ def parse_subcommand(given):
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
-    parse_only(f"beyond_perplexity.commands.{given[0].replace('-', '_')}", given[1:])
+    parse_only(main_of(given[0]), given[1:])
 
 
 def execute_subcommand(given):

@@ -232,8 +232,6 @@ class MeasureRow(NamedTuple):
         return row._replace(value=value, value_all=self.value, excess=floor.excess)
 
 
-# Of the type-token distances, which are taken at each exact length; fits use all lengths.
-HEAPS_MAXIMUM_LENGTH = 500
 _Sample = Annotated[int, Limit(minimum=2)]
 
 

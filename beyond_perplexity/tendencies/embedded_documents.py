@@ -15,21 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import (
-    SIZE_RATIO,
-    Groups,
-    alike_groups,
-    scheme_of,
-    unlike_groups,
-)
+from beyond_perplexity.inference.exchanged_units import Groups, alike_groups, scheme_of
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.measures import unlike_sizes
 from beyond_perplexity.tendencies.pairs import first_documents, renumbered, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
-from beyond_perplexity.verdicts import reason
 
 
 class TextEncoder(Protocol):
@@ -76,13 +70,9 @@ def embedded_text(
     before = encoder.truncated
     vectors = np.asarray(encoder.encode(texts), np.float32)
     known = np.all(np.isfinite(vectors), axis=1)
-    return EmbeddedText(
-        vectors[known],
-        None if groups is None else renumbered(groups[known]),
-        n_documents,
-        encoder.truncated - before,
-        int(np.sum(~known)),
-    )
+    own = None if groups is None else renumbered(groups[known])
+    counts = encoder.truncated - before, int(np.sum(~known))
+    return EmbeddedText(vectors[known], own, n_documents, *counts)
 
 
 @dataclass(frozen=True)
@@ -107,12 +97,12 @@ class EmbeddedPair:
     ) -> EmbeddedPair:
         """Choose the bandwidth: of further human text, so that one kernel serves all samples.
 
-        Without such text it is that of both texts pooled; see `kernel`.
+        Without such text it is that of both texts pooled.
         """
-        pooled = np.concatenate([reference.vectors, samples.vectors])
-        known = further is not None and len(further) > 1
-        bandwidth = median_distance(further.vectors if known and further else pooled)
-        return cls(reference, samples, bandwidth, reason)
+        vectors = np.concatenate([reference.vectors, samples.vectors])
+        if further is not None and len(further) > 1:
+            vectors = further.vectors
+        return cls(reference, samples, median_distance(vectors), reason)
 
     @cached_property
     def kernel(self) -> np.ndarray:
@@ -204,17 +194,13 @@ def further_documents(
     embedded. Returns the files, the places and the group of each document.
     """
     if not grouped:
-        files = reference.other_split(split)
-        held = 0
+        files, held = reference.other_split(split), 0
         for texts in files.texts():
             held += len(texts)
             if held >= n:
                 break
         return files, np.arange(min(n, held)), None
-    thin = DocumentFiles(
-        reference.paths, reference.split, n_chosen, reference.view, reference.group_column
-    )
-    files = thin.other_split(split, as_thin=True)
+    files = replace(reference, first=n_chosen).other_split(split, as_thin=True)
     numbers = files.group_numbers()
     codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
     return files, np.flatnonzero(first_documents(codes, n)), codes
@@ -238,10 +224,7 @@ def embedded_pair(
         )
         for body in (0, 1)
     )
-    sizes, why = unlike_groups(groups, n_documents), ""
-    if sizes is not None:
-        why = reason("unlike_groups", first=sizes[0], second=sizes[1], factor=SIZE_RATIO)
-    return EmbeddedPair.of(reference, samples, None, why)
+    return EmbeddedPair.of(reference, samples, None, unlike_sizes(groups, n_documents))
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text
@@ -252,17 +235,13 @@ def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
     """Write a text as rows of schema ``embeddings``."""
     n, width = text.vectors.shape
     flat = pa.array(text.vectors.astype(np.float32).ravel(), pa.float32())
-    vectors = pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * width, pa.int32()), flat)
-    groups = pa.nulls(n, pa.int32()) if text.groups is None else pa.array(text.groups, pa.int32())
-    held = {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
-    columns = {
-        "source": pa.array([key[0]] * n, pa.string()),
-        "vocabulary": pa.array([key[1]] * n, pa.string()),
-        "group": groups,
-        "vector": vectors,
-        **{name: pa.array([value] * n, pa.int64()) for name, value in held.items()},
-    }
-    return pa.table(columns, EMBEDDINGS)
+    held: dict[str, object] = {"source": key[0], "vocabulary": key[1]}
+    held |= {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
+    columns: dict[str, object] = {name: [value] * n for name, value in held.items()}
+    columns["group"] = [None] * n if text.groups is None else text.groups
+    ends = pa.array(np.arange(n + 1) * width, pa.int32())
+    columns["vector"] = pa.ListArray.from_arrays(ends, flat)
+    return pa.table({name: columns[name] for name in EMBEDDINGS.names}, EMBEDDINGS)
 
 
 def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
@@ -278,14 +257,8 @@ def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
     found = {}
     for key in dict.fromkeys(keys):
         rows = np.array([own == key for own in keys])
-        part = table.filter(pa.array(rows)).slice(0)
-        groups = part["group"]
-        held = {name: int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")}
-        found[key] = EmbeddedText(
-            flat[rows],
-            None if groups.null_count else renumbered(np.asarray(groups)),
-            held["documents"],
-            held["cut"],
-            held["left_out"],
-        )
+        part = table.filter(pa.array(rows))
+        groups = None if part["group"].null_count else renumbered(np.asarray(part["group"]))
+        counts = [int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")]
+        found[key] = EmbeddedText(flat[rows], groups, *counts)
     return found

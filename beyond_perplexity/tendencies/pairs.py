@@ -18,12 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import (
-    Groups,
-    alike_groups,
-    scheme_of,
-    whole_groups,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
@@ -35,7 +31,7 @@ from beyond_perplexity.tendencies.statistics import (
     histograms_of,
     value_counter,
 )
-from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
+from beyond_perplexity.tendencies.tokens import COUNTED, TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
@@ -95,12 +91,8 @@ def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
 
 
 def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
-    bodies = (reference, samples)
-    tables = [
-        pa.table({"type": body.types, "count": pa.array(body.counts, pa.int64())})
-        for body in bodies
-    ]
-    pooled = add_up(tables)
+    bodies = reference, samples
+    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in bodies])
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
     counts = np.stack([aligned_counts(types, body) for body in bodies])
@@ -121,26 +113,24 @@ def paired(
 
     Texts, read once, come in batches of any size; None leaves `BodyPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
-    the texts; samples that nearly have none lose them where the reference has larger ones
-    (`alike_groups`). Where there are groups, `classes` says what the shares of tokens were counted
-    by. Documents that are not those of the statistics are an InputError.
+    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
+    what shares of tokens were counted by. Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
         yield pair
         return
-    groups = alike_groups(groups, (reference.n_documents, samples.n_documents))
+    groups = exchanged_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    if scheme_of(groups) != "documents":
+    if exchanged_units.scheme_of(groups) != "documents":
         if classes is None:
             raise ValueError("groups need the classes that shares of tokens are counted by")
         count = value_counter(classes)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
-        names = ("reference", "sample")
-        for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
+        for body, name in enumerate(("reference", "sample")):
             try:
                 documents.add(body, texts[body])
-                alike = documents.n_documents(body) == statistics.n_documents
+                alike = documents.n_documents(body) == pair.n_documents[body]
                 alike = alike and np.array_equal(documents.totals(body), pair.counts[body])
             except ValueError:
                 alike = False
@@ -159,9 +149,8 @@ def subset(
     """Put a random subset of the samples' documents in their place; the reference stays whole.
 
     The unigrams are those of the first documents of a random order, so that the subsets of one
-    number are nested; `place` says which of the sizes is wanted. A histogram of documents needs no
-    document: its subset is one multivariate hypergeometric draw. Types that neither body has any
-    more keep their place, with count 0.
+    number are nested; `place` says which of the sizes is wanted. Histograms are drawn alone. Types
+    that neither body has any more keep their place, with count 0.
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
@@ -169,12 +158,11 @@ def subset(
     kept = np.ones(pair.reference.n_documents, bool), first.next_block(total) <= place
     with part_of(pair, kept) as part:
         samples = part.samples
-        if scheme_of(pair.groups) == "documents":  # else numbers of documents go with their groups
-            histograms = {}
-            for name, held in pair.samples.histograms.items():
-                size = min(sizes[place], int(held.counts.sum()))
-                rng = stream(seed, f"subset/{name}/{place}", number)
-                histograms[name] = split_histogram(held, size, rng)
+        if (
+            exchanged_units.scheme_of(pair.groups) == "documents"
+        ):  # else numbers of documents go with their groups
+            purpose = f"subset/{{}}/{place}"
+            histograms = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
             samples = replace(samples, histograms=histograms)
         yield replace(part, reference=pair.reference, samples=samples)
 
@@ -198,10 +186,16 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
     return np.unique(codes, return_inverse=True)[1]
 
 
-def split_histogram(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
-    """Draw so many documents, without replacement."""
-    drawn = rng.multivariate_hypergeometric(histogram.counts, size)
-    return Histogram(histogram.keys[drawn > 0], drawn[drawn > 0])
+def _drawn_histograms(
+    body: Statistics, n: int, seed: int, purpose: str, item: int
+) -> dict[str, Histogram]:
+    """Draw n documents of each histogram, which a purpose is named by, without replacement."""
+    found = {}
+    for name, held in body.histograms.items():
+        rng, size = stream(seed, purpose.format(name), item), min(n, int(held.counts.sum()))
+        drawn = rng.multivariate_hypergeometric(held.counts, size)
+        found[name] = Histogram(held.keys[drawn > 0], drawn[drawn > 0])
+    return found
 
 
 def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
@@ -211,7 +205,7 @@ def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
     if not len(groups):
         return np.zeros(0, bool)
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    kept = whole_groups(codes, np.argsort(first), n, beyond=0.5)
+    kept = exchanged_units.whole_groups(codes, np.argsort(first), n, beyond=0.5)
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]
 
 
@@ -268,9 +262,8 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         if further is None:
             yield None
             return
-        codes = None
-        if grouped and human.groups is not None:
-            codes = renumbered(human.groups[: len(wanted)][wanted])
+        groups = human.groups if grouped else None
+        codes = None if groups is None else renumbered(groups[: len(wanted)][wanted])
         more = further.types.filter(pc.invert(pc.is_in(further.types, value_set=pair.types)))
         types = pa.concat_arrays([pair.types, more])
         counts = np.stack([aligned_counts(types, body) for body in (pair.reference, further)])
@@ -278,8 +271,9 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 documents.add(1, (batch.column("text") for batch in reader))
-            groups = pair.groups[0], codes
-            yield BodyPair(pair.reference, further, types, counts, documents, groups)
+            yield BodyPair(
+                pair.reference, further, types, counts, documents, (pair.groups[0], codes)
+            )
 
 
 def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
@@ -316,11 +310,9 @@ def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     Documents without groups are drawn at random; of groups the first whole ones, as many documents
     as come nearest.
     """
-    codes, histograms = further.groups[1], {}
+    codes = further.groups[1]
     if codes is None:
-        for name, held in further.samples.histograms.items():
-            rng = stream(seed, f"floor/fewer/{name}", n)
-            histograms[name] = split_histogram(held, n, rng)
+        histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
         few = replace(further.samples, histograms=histograms)
         yield BodyPair(further.reference, few, further.types, further.counts)
         return

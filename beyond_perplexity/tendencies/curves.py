@@ -159,10 +159,7 @@ def curves(
     source: str,
     reference: Statistics | None = None,
 ) -> pa.Table:
-    """Make the curves of one body of text: schema ``curves``; see the module.
-
-    With a reference, the distances to it at each length are added.
-    """
+    """Make the curves of a body of text, with a reference also its distances: schema ``curves``."""
     found = _own_curves(statistics, options)
     if reference is not None:
         found.update(_ks_curves(statistics, reference))
@@ -230,9 +227,8 @@ def sample_sizes(
 ) -> pa.Table:
     """Measure random subsets of the samples: schema ``sample_size``, n increasing.
 
-    `rows` of all samples are the last point of the curves. Subset s of n documents draws from
-    streams keyed by the seed, s and n. Without the reference beside `further` human text no floor
-    of fewer documents is known.
+    `rows` of all samples are the last point. Subset s of n documents draws from streams keyed by
+    the seed, s and n. Floors of fewer documents need `further` human text.
     """
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)

@@ -21,8 +21,7 @@ from beyond_perplexity.tendencies.tokens import TextView, TokenBatch, tokenize_b
 class GroupNumbers:
     """Numbers of groups in the order in which they come, from names added batch after batch.
 
-    Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths. A
-    document with an empty name is a group of its own.
+    By hashes of 64 bits; a document with an empty name is a group of its own.
     """
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class GroupNumbers:
 def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
     """Return the group of every document (int32, (D,)); None where none has two documents.
 
-    A single group, of which nothing can be said, is an InputError; `place` says where.
+    A single group, of which nothing can be said, is an InputError.
     """
     codes = numbers.codes()
     n_groups = codes.max(initial=-1) + 1
@@ -138,8 +137,7 @@ class DocumentFiles:
     def groups(self) -> np.ndarray | None:
         """Return the group of every document, (D,); None where that is not known or says nothing.
 
-        So without a column, where no two documents share a group, or where all are of a single one
-        (a file without pages that was given one title).
+        So where no two documents share a group, or all are of one (without pages but with a title).
         """
         numbers = self.group_numbers()
         codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
@@ -166,8 +164,7 @@ class DocumentFiles:
     def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
         """Return the documents of another split of the same files.
 
-        `as_thin` takes the same share of them that `first` takes of this split, so that groups lose
-        as many of their documents; else all.
+        `as_thin`: the same share that `first` takes of this one, so that groups lose as many.
         """
         first = None
         if as_thin and self.first is not None:
@@ -185,8 +182,7 @@ _WAITING = 4_000_000  # pairs of word and unit that wait in memory, at least, to
 class UnitCounts:
     """Count in how many units of text (documents or groups of them) each of V words stands.
 
-    Of a word that stands in `enough` units no further ones need be counted, so that memory does not
-    grow with the text.
+    Of a word in `enough` units no further ones are counted: memory does not grow with the text.
     """
 
     def __init__(self, words: pa.Array, enough: int) -> None:
@@ -234,13 +230,12 @@ def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFi
     A vocabulary is chosen on the training text: its rare words stand more often there than in any
     other text, and what it lacks more seldom. Read in it, the training text itself differs from
     human text, and so does every model that has learned it well. Both sides are therefore read in
-    those words that stand in at least K documents of the training and the test split *together* (K
-    pages, where whole pages were split). That choice knows no difference between the two splits, so
-    that a perfect model passes. K is so large that the vocabulary can hardly lack a word that
-    reaches it: with m the fewest occurrences in training of a word of the vocabulary, K is m + 3
-    sqrt(m), the occurrences that fall below m by chance in one of 740 cases, divided by the
-    training split's share. Of a corpus that is too small for any word to reach K, those that stand
-    in as many documents as any.
+    those words that stand in at least K documents (pages, where these were split) of the training
+    and the test split *together*, a choice that knows no difference between them. K is so large
+    that the vocabulary can hardly lack a word that reaches it: with m the fewest occurrences in
+    training of a word of the vocabulary, K is m + 3 sqrt(m), the occurrences that fall below m by
+    chance in one of 740 cases, divided by the training split's share. Where no word reaches K,
+    those that stand in as many documents as any.
     """
     sides = (training, reference)
     codes = [_units(files) for files in sides]

@@ -31,10 +31,7 @@ from beyond_perplexity.verdicts import reason
 
 
 def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the values (float64, (C,), increasing) of length or a share, and their documents.
-
-    Documents without tokens have no share and are left out.
-    """
+    """Return the values (float64, (C,), increasing) of length or a share, and their documents."""
     row = TENDENCIES[tendency]
     histogram = statistics.histograms[row.histogram]
     if row.kind == "length":
@@ -51,10 +48,7 @@ def distribution(statistics: Statistics, tendency: str) -> tuple[np.ndarray, np.
 def compare_histograms(
     support: np.ndarray, reference: np.ndarray, samples: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Compute means and distances of documents by their value, (..., C), of a support (C,).
-
-    NaN where a side has no document.
-    """
+    """Compute means and distances of documents (..., C) on a support (C,); NaN without any."""
     with np.errstate(invalid="ignore"):
         mean_reference = reference @ support / reference.sum(axis=-1)
         mean = samples @ support / samples.sum(axis=-1)
@@ -164,9 +158,8 @@ def randomized_documents(
 ) -> dict[MeasureKey, np.ndarray]:
     """Draw the comparing measures of one number per document under randomizations: (B,) each.
 
-    Without units documents are permuted: for types by length those of equal length. Measures that
-    the bodies do not have are left out, and of types by length where the reference alone has
-    groups.
+    Without units documents are permuted: for types those of equal length. What the bodies do not
+    have is left out, and types by length where the reference alone has groups.
     """
     found: dict[MeasureKey, np.ndarray] = {}
     n = options.permutations

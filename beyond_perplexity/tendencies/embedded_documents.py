@@ -54,10 +54,7 @@ class EmbeddedText:
         return len(self.vectors)
 
     def first(self, n: int) -> EmbeddedText:
-        """Return the first n documents, or the first whole groups, as near to n as can be.
-
-        Documents lie in a random order where a text was drawn so.
-        """
+        """Return the first n documents, or the first whole groups, as near to n as can be."""
         kept = np.flatnonzero(first_documents(self.groups, min(n, len(self))))
         groups = None if self.groups is None else renumbered(self.groups[kept])
         return replace(self, vectors=self.vectors[kept], groups=groups)
@@ -77,10 +74,7 @@ def embedded_text(
 
 @dataclass(frozen=True)
 class EmbeddedPair:
-    """Two texts whose documents are vectors of one encoder, and the bandwidth of their kernel.
-
-    `reason` says why no verdict is possible, where none is.
-    """
+    """Two texts as vectors, the bandwidth of their kernel, and the reason for no verdict."""
 
     reference: EmbeddedText
     samples: EmbeddedText
@@ -95,10 +89,7 @@ class EmbeddedPair:
         further: EmbeddedText | None = None,
         reason: str = "",
     ) -> EmbeddedPair:
-        """Choose the bandwidth: of further human text, so that one kernel serves all samples.
-
-        Without such text it is that of both texts pooled.
-        """
+        """Choose the bandwidth of further human text, for all samples, or of both texts."""
         vectors = np.concatenate([reference.vectors, samples.vectors])
         if further is not None and len(further) > 1:
             vectors = further.vectors
@@ -136,13 +127,11 @@ def chosen_documents(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose at most so many documents of each text; their places, increasing.
 
-    Documents without groups, and groups beside documents without: of each text as many as are asked
-    for, drawn at random. Under the null hypothesis groups stay independent of each other whatever
-    documents are drawn, and documents stay draws of their law, so that the tests of all documents
-    are sound for those that are drawn.
-
-    Groups of both texts are exchangeable only where they lose documents alike: of both the same
-    share is drawn, after whole groups were left out of the text that has more documents.
+    Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
+    the null hypothesis groups stay independent whatever documents are drawn, and documents stay
+    draws of their law, so the tests are sound for those drawn. Groups of both can be exchanged only
+    where they lose documents alike: of both the same share is drawn, after whole groups were left
+    out of the text that has more documents.
     """
     places = [np.arange(n) for n in n_documents]
     if scheme_of(groups) != "groups":
@@ -173,10 +162,7 @@ def embedded_documents(
     read: Read,
     encoder: TextEncoder,
 ) -> EmbeddedText:
-    """Embed the documents of files at some places (n,), increasing, with groups of all (D,).
-
-    `read` makes tokens of a batch of texts: the encoder sees them joined by blanks.
-    """
+    """Embed documents at places (n,), increasing, with groups of all (D,), as they are read."""
     wanted = np.zeros(int(places.max(initial=-1)) + 1, bool)
     wanted[places] = True
     batches = texts_as_read(files.texts(), read, wanted)
@@ -188,10 +174,9 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a floor, of another split of the reference's files.
+    """Choose n further human documents for a floor: the files, places and group of each document.
 
-    Of groups whole ones, thinned as those of the reference, of which `n_chosen` documents are
-    embedded. Returns the files, the places and the group of each document.
+    Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """
     if not grouped:
         files, held = reference.other_split(split), 0

@@ -133,8 +133,7 @@ def embedding_rows(
 ) -> Iterator[MeasureRow]:
     """Measure and test a pair, of two documents of each text or more; see the module.
 
-    Without adjusted p-values, which depend on the other tests of the body. `floor` says what two
-    human texts as large are apart, `smallest` the smallest shift.
+    P-values are not adjusted. `floor`: of two human texts; `smallest`: the smallest shift.
     """
     texts = {"reference": pair.reference, "samples": pair.samples}
     estimate = discrepancy.unbiased_square(pair.kernel, len(pair.reference), pair.groups)
@@ -282,10 +281,7 @@ class TopicSwapShift(SwapShift):
 
 
 def human_shift(*texts: EmbeddedText) -> Shift:
-    """Make the shift of a population of human documents, of groups where they have them.
-
-    Of `MOST_SHIFTED` of their documents at most: they were drawn at random.
-    """
+    """Make the shift of (groups of) human documents, `MOST_SHIFTED` of them at most."""
     texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
     bandwidth = discrepancy.median_distance(vectors)
@@ -303,7 +299,7 @@ def smallest_topic_share(
 ) -> float:
     """Find the smallest share of documents of one topic that so many documents show.
 
-    Texts of n and m documents count as two of 2 n m / (n + m).
+    Texts of n and m count as two of 2 n m / (n + m).
     """
     n, m = n_documents
     size = max(2, round(2 * n * m / (n + m)))
@@ -316,7 +312,7 @@ def joined_measures(
 ) -> pa.Table:
     """Join rows of embeddings to the measures of a body: the old rows, then the new ones.
 
-    P-values are adjusted anew; `bodies` of text share one family of tests.
+    P-values are adjusted anew.
     """
     records, old = table.to_pylist(), []
     for record in records:

@@ -44,8 +44,7 @@ def _part_counts(
 ) -> list[np.ndarray]:
     """Count the documents of the three parts of a split by cell: (C,) each.
 
-    Where documents stand alone, no places are needed: those that are drawn, without replacement,
-    are not those whose words are counted, which no measure needs.
+    Without places they stand alone, and others are drawn than those whose words are counted.
     """
     if places is not None:
         width = cells.counts.shape[1] + 1  # the first are documents in no cell
@@ -86,8 +85,7 @@ def half_draws(
 ) -> tuple[dict[MeasureKey, np.ndarray], dict[MeasureKey, np.ndarray]] | None:
     """Compute the distances of B random splits, (B,), and of E to the cut samples, (2 E,).
 
-    None where a part has fewer than two documents, or a half fewer effective groups than a verdict
-    needs; see `inference.halves`.
+    None where halves have too few documents or groups; see `inference.halves`.
     """
     halving = Halving(pair.groups, pair.n_documents, seed, pair.document_lengths[0])
     if not halving.is_possible:
@@ -130,10 +128,9 @@ def split_floors(
     seed: int,
     few: BodyPair | None = None,
 ) -> dict[MeasureKey, Floor]:
-    """Compute the floors of a pair of human texts, with their documents and any groups.
+    """Compute the floors of a pair of human texts, of distances; `Floor.excess` is None.
 
-    Words are taken at so many tokens at most, numbers of documents of `few` of them, where given.
-    Of distances alone; `Floor.excess` is None.
+    Words are taken at so many tokens at most, numbers of documents of `few` of them.
     """
     few = few or human
     how = replace(options, permutations=HUMAN_SPLITS, bootstrap=0, monte_carlo=0)
@@ -158,10 +155,7 @@ def _units(human: BodyPair, seed: int) -> exchanged_units.ExchangedUnits | None:
 def smaller_floors(
     further: BodyPair, n: int, tokens: int, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, Floor]:
-    """Compute the floors of the reference and n documents, or `tokens` tokens of either.
-
-    Of groups whole ones; see `pairs.fewer_documents`.
-    """
+    """Compute the floors of the reference and n documents, or `tokens` tokens of either."""
     with fewer_documents(further, n, seed) as few:
         return split_floors(further, tokens, options, seed, few)
 
@@ -176,8 +170,7 @@ def reference_floors(
 ) -> dict[MeasureKey, Floor]:
     """Compute the floor and the excess of every distance of a pair from the reference alone.
 
-    Empty without documents or permutations, and where a half would have fewer than two documents,
-    or fewer effective groups than a verdict needs.
+    Empty without documents or permutations, and where halves have too few documents or groups.
     """
     if pair.documents is None or not pair.defined or not options.permutations:
         return {}

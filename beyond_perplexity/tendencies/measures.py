@@ -107,8 +107,7 @@ def null_draws(
 ) -> _Draws:
     """Draw every measure that compares two texts under randomizations of all documents: (B,).
 
-    A draw that is not defined is NaN. Measures that the bodies do not have, and those on which the
-    randomization gives no verdict, are left out; without documents no unigram is randomized.
+    NaN where not defined; without what the bodies do not have or the units give no verdict on.
     """
     words = word_measures.randomized_words(pair, units, options, seed)
     return words | document_measures.randomized_documents(pair, units, options, seed)
@@ -119,11 +118,10 @@ def averaged_draws(
 ) -> tuple[dict[MeasureKey, float], _Draws]:
     """Compute the comparing measures of a pair whose samples alone have groups, and their null.
 
-    Every draw of one document per group is a pair of texts of its own, which is measured and
-    randomized as any other; then measures are averaged over draws, those of the texts and those of
-    each randomization, (B,). Types by length are of the first draw alone, which is exact: at single
-    lengths there are so few documents that their average would reject up to 10% at .05 with 60
-    groups. Draws of which a measure is not defined count not.
+    Every draw of one document per group is measured and randomized as any other pair; then measures
+    are averaged over draws, those of the texts and those of each randomization, (B,). Types by
+    length are of the first draw alone, which is exact: at single lengths there are so few documents
+    that their average would reject up to 10% at .05 with 60 groups.
     """
     draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
@@ -177,10 +175,7 @@ def without_verdict(pair: BodyPair) -> str:
 
 
 def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
-    """Return the reason that a text has too few effective groups, or units to draw; empty if none.
-
-    Of what the documents count (D,), and with a code where it is groups.
-    """
+    """Return the reason that a text has too few effective groups or units to draw, or nothing."""
     if exchanged_units.scheme_of(groups) == "draws":
         draws = exchanged_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
         code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
@@ -275,7 +270,7 @@ def adjusted_p_values(
 ) -> dict[MeasureKey, float]:
     """Adjust the p-values of a body by tendency and measure; NaN where there is no test.
 
-    A child whose parent has none is a primary test. The tests of so many `bodies` are one family.
+    A child whose parent has none is a primary test.
     """
     tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
     primary = [key for key in tested if _parent(key, tested) == key]
@@ -298,10 +293,7 @@ def adjusted_rows(
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
-    """Say which stars so few permutations cannot give to a body's rows; empty when all can appear.
-
-    `bodies` is the number of bodies of text whose tests are one family.
-    """
+    """Say which stars so few permutations cannot give to the rows of a body, or nothing."""
     return draw_warning(_family(rows, bodies), permutations, "permutations")
 
 
@@ -334,9 +326,8 @@ def measure_rows(
 ) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
-    `floors` say what two human texts as large are apart; the tests of so many `bodies` of text are
-    one family; p-values are adjusted for `others`, rows of the same body that are tested elsewhere,
-    too.
+    `floors`: of two human texts; the tests of so many `bodies` are one family, with `others`, rows
+    of the same body that are tested elsewhere.
     """
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed)
@@ -348,10 +339,7 @@ def measure_rows(
 def measure_table(
     rows: Sequence[MeasureRow], pair: BodyPair, source: str, vocabulary: str = "raw"
 ) -> pa.Table:
-    """Write the rows of `measure_rows` as a table of schema ``tendencies``.
-
-    `vocabulary` names the closed vocabulary that both sides are read in.
-    """
+    """Write rows as a table of schema ``tendencies``; both sides are read in the vocabulary."""
     of_body = {
         "source": source,
         "n_reference": pair.reference.n_documents,

@@ -37,19 +37,14 @@ from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 @dataclass(frozen=True)
 class BodyPair:
-    """Two bodies of text, ready to be measured and tested.
-
-    `types` (V,) are those of both, most frequent first, and `counts` (int64, (2, V)) their
-    occurrences in the reference and in the samples; `documents` has the counts of every document,
-    None when no draw needs them; `groups` the group of each document of both, (D,) int32, or None.
-    """
+    """Two bodies of text, ready to be measured and tested."""
 
     reference: Statistics
     samples: Statistics
-    types: pa.Array
-    counts: np.ndarray
-    documents: DocumentCounts | None = None
-    groups: Groups = (None, None)
+    types: pa.Array  # of both, most frequent first: (V,)
+    counts: np.ndarray  # of these in the reference and in the samples: int64, (2, V)
+    documents: DocumentCounts | None = None  # of types in each, None when no draw needs them
+    groups: Groups = (None, None)  # of each document of both: int32, (D,)
 
     @cached_property
     def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -169,16 +164,12 @@ def subset(
 
 @dataclass(frozen=True)
 class HumanText:
-    """Further documents of the population that the reference is of, e.g. of the training split.
-
-    Texts are read once, and no further than is needed; `classes` and `read` are those of the
-    reference; groups (D,) are needed where the reference has groups.
-    """
+    """Further documents of the reference's population, read once and no further than needed."""
 
     texts: Iterable[pa.Array]
-    classes: ClassOptions
-    read: Callable[[pa.Array], TokenBatch] = tokenize_batch
-    groups: np.ndarray | None = None
+    classes: ClassOptions  # those of the reference
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch  # likewise
+    groups: np.ndarray | None = None  # needed where the reference has groups: (D,)
 
 
 def renumbered(codes: np.ndarray) -> np.ndarray:
@@ -212,10 +203,7 @@ def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
 def texts_as_read(
     batches: Iterable[pa.Array], read: Callable[[pa.Array], TokenBatch], wanted: np.ndarray
 ) -> Iterator[pa.Array]:
-    """Yield the wanted documents of a stream as they are read, their tokens joined by blanks.
-
-    Of the first D documents those that are wanted (bool, (D,)); no more are asked for.
-    """
+    """Yield the documents of a stream that are wanted (bool, (D,)) as read, joined by blanks."""
     start = 0
     for texts in batches:
         chosen = wanted[start : start + len(texts)]
@@ -247,10 +235,9 @@ def _count_further(human: HumanText, wanted: np.ndarray, path: Path) -> Statisti
 
 @contextmanager
 def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
-    """Put as many further human documents in the place of the samples.
+    """Put as many further human documents in the place of the samples; None for too few.
 
-    Where the reference has groups, whole groups are taken, as many documents as come nearest. None
-    where there are too few documents, or groups are missing.
+    Where the reference has groups, whole groups, as many documents as come nearest.
     """
     assert pair.documents is not None
     grouped = pair.groups[0] is not None
@@ -307,8 +294,7 @@ def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[Bod
 def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     """Keep n documents of the second text of a pair, for measures of one number per document.
 
-    Documents without groups are drawn at random; of groups the first whole ones, as many documents
-    as come nearest.
+    Drawn at random; of groups the first whole ones, as many documents as come nearest.
     """
     codes = further.groups[1]
     if codes is None:

@@ -136,10 +136,9 @@ class _Search:
         return reached - self.threshold(measure) - _TIE
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
-        """Find the smallest shift from a guess that is wrong by about a factor.
+        """Find the smallest shift from a guess that is wrong by about a factor; NaN for none.
 
-        The documents are pooled at a shift within the factor `_LINEAR`, in a second search where
-        the guess is not as good. Returns NaN when the largest shift is not enough.
+        Documents are pooled at a shift within `_LINEAR`, in a second search where the guess is not.
         """
         if not self._shift.is_score:
             pooled = min(guess, self._shift.largest) if factor <= _LINEAR else 0
@@ -251,12 +250,10 @@ def smallest_shifts(
 ) -> pa.Table:
     """Find the smallest detectable shift of every tendency: schema ``sensitivity``.
 
-    For each tendency, measure and number n of documents of each sample the smallest `shift` in its
-    `unit`, and `relative` to the reference's own value (for unigrams the share of the documents
-    that are exchanged); null where there is none. The population is the documents of the reference,
-    or a random subset of them, for the tests of unigrams. With groups (D,) the samples of the human
-    side are whole groups, and measures that have no sound test for groups against documents are
-    left out: ranks, and types by length; shares need their `classes`.
+    Null where there is none; `relative` to the reference's own value, of unigrams the share of the
+    documents that are exchanged. The population is the documents of the reference, or a random
+    subset of them for unigrams. With groups (D,), which need `classes`, the human side is of whole
+    groups, and measures without a sound test (ranks, types by length) are left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)

@@ -160,10 +160,7 @@ class LengthShift(_HistogramShift):
         return cells
 
     def probabilities(self, x: float) -> np.ndarray:
-        """Return the shares of lengths 0 to twice the longest: (C,).
-
-        A length that is no whole number becomes one of its two neighbours, right on average.
-        """
+        """Return the shares of lengths 0 to twice the longest, rounded right on average: (C,)."""
         stretched = np.arange(len(self._pmf)) * (1 + x)
         lower = stretched.astype(int)
         above = (stretched - lower) * self._pmf
@@ -268,10 +265,7 @@ class TypeTokenShift(Shift):
         return shares / shares.sum()
 
     def lengths(self, how: PairDraw) -> np.ndarray:
-        """Draw how many documents of each length the two samples have: int64, shape (2, G).
-
-        The test permutes documents of equal length, so all pairs have the same lengths.
-        """
+        """Draw how many documents of each length the samples of all pairs have: int64, (2, G)."""
         rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
         return rng.multinomial(how.n, self._shares, size=2)
 

@@ -29,10 +29,7 @@ def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Count the distinct unigrams and bigrams of every document: int64, (D,) each.
-
-    A document of fewer than two tokens has no bigram.
-    """
+    """Count the distinct unigrams and bigrams of every document: int64, (D,) each."""
     # Fewer documents at a time where keys would overflow.
     width = len(batch.types).bit_length()
     size = min(_BLOCK, 1 << max(0, _KEY_BITS - 1 - 2 * width))
@@ -73,10 +70,7 @@ def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
 
 
 def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Count the tokens of every document whose type is of a class: int64, (D,) by class.
-
-    Of masks of the types, bool, (V,), by class.
-    """
+    """Count the tokens of every document whose type is in a mask (V,): int64, (D,) by class."""
     width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
     names, together = list(masks), _KEY_BITS // width
     found = {}
@@ -119,11 +113,9 @@ _HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogr
 
 @dataclass
 class Histogram:
-    """Documents (`counts`) by (length, value), sorted by length, then value.
+    """Documents (`counts`) by (length, value), sorted by length, then value."""
 
-    `keys` are ``length << 32 | value``, strictly increasing: int64, (C,).
-    """
-
+    # ``length << 32 | value``, strictly increasing: int64, (C,)
     keys: np.ndarray = field(default_factory=_NO_KEYS.copy)
     counts: np.ndarray = field(default_factory=_NO_KEYS.copy)
 
@@ -306,8 +298,8 @@ def merge_statistics(
 ) -> None:
     """Add statistics files up into one; memory holds the histograms and one batch of each file.
 
-    The result depends neither on the order of the files nor on the cuts; `record` goes to its
-    footer. No file, or files that were counted in different ways, are an InputError.
+    Neither the order of the files nor the cuts matter. No file, or some counted differently, are an
+    InputError.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")

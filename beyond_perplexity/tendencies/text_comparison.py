@@ -130,10 +130,7 @@ class _Sought:
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say what share of the 8-grams of bodies stand in a training text, which is streamed once.
-
-    For each body the share in each view; None for a body without 8-grams.
-    """
+    """Say for each body and view what share of its 8-grams stands in a training text, if any."""
     views = facts[0].views
     grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
     sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
@@ -186,19 +183,14 @@ def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFact
 
 @dataclass
 class TextComparison:
-    """A reference and samples that are compared in one or more readings.
-
-    `views` are the readings by the name of their vocabulary, which all cut and leave out documents
-    alike; `training` streams the training text, to look 8 words in a row up in it; `pool` has
-    further documents of the population of the reference, for floors.
-    """
+    """A reference and samples that are compared in one or more readings."""
 
     files: tuple[DocumentFiles, DocumentFiles]
-    views: Mapping[str, TextView]
+    views: Mapping[str, TextView]  # by the name of the vocabulary; all cut and leave out alike
     classes: ClassOptions
     groups: Groups = (None, None)
-    training: Callable[[], Iterator[pa.Array]] | None = None
-    pool: DocumentFiles | None = None
+    training: Callable[[], Iterator[pa.Array]] | None = None  # text to look 8-grams up in
+    pool: DocumentFiles | None = None  # further documents of the reference's kind, for floors
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
     _copied: list[list[float | None]] = field(init=False)
 
@@ -217,10 +209,7 @@ class TextComparison:
 
     @contextmanager
     def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
-        """Put further human documents in the place of the samples of a pair of this reading.
-
-        None where there are no further documents; see `pairs.further_pair`.
-        """
+        """Put further human documents, if any, in the place of the samples of such a pair."""
         if self.pool is None or pair.documents is None or not pair.defined:
             yield None
             return

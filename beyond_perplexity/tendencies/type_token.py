@@ -89,10 +89,7 @@ def pair_by_length(
 
 
 def ks_to_heaps(cells: LengthCells, counts: np.ndarray, law: Heaps) -> np.ndarray:
-    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t, of documents (..., C): (..., G).
-
-    Without meaning at a length without a document.
-    """
+    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t, of (..., C): (..., G)."""
     rate = law.rate(cells.lengths)  # (C,)
     cdf = cells.cdf(counts)  # (..., C)
     before = np.roll(cdf, 1, axis=-1)  # (..., C)
@@ -120,8 +117,7 @@ def summarize_lengths(
 ) -> dict[str, np.ndarray]:
     """Compute the document-weighted means of the curves of distances, of documents (..., C).
 
-    ``ks_empirical``, over the lengths that occur in both, and one by the name of each law, over all
-    lengths.
+    ``ks_empirical``, over lengths that occur in both, and one by the name of each law, over all.
     """
     weights = cells.totals(samples)  # (..., G)
     common = np.where(cells.totals(reference) > 0, weights, 0)
@@ -136,8 +132,8 @@ def permute_by_length(
 ) -> np.ndarray:
     """Draw ``ks_empirical`` under n permutations of the documents (2, C) of equal length: (n,).
 
-    Conditioning on the lengths keeps a difference in lengths out of the test. Length t draws all
-    its permutations from the stream (`seed`, `purpose`, t). NaN when no length occurs in both.
+    This keeps a difference in lengths out of the test. Length t draws from the stream (`seed`,
+    `purpose`, t). NaN when no length occurs in both.
     """
     total, weight = np.zeros(n), 0
     for length, (first, second) in zip(

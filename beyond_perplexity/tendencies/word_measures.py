@@ -110,10 +110,7 @@ def _first_sides(
 def randomized_words(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of rank_frequency and unigram under randomizations: (B,) each.
-
-    Those on which swaps give no verdict are left out.
-    """
+    """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
     if pair.documents is None or not pair.defined:
         return {}
     swaps = units is not None and units.scheme == "swaps"
@@ -155,10 +152,7 @@ def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _D
 def compared_words(
     pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
 ) -> dict[MeasureKey, np.ndarray]:
-    """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,).
-
-    Types that are not compared, and ranks, are those of the pair and the options.
-    """
+    """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,)."""
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = _distances(first, second, _unknown(pair))

@@ -9,8 +9,8 @@ from typing import Any
 
 from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions, estimator_code
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
+from beyond_perplexity.planning.configuration_file import as_json, block_names, block_range, caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json, block_names, block_range, caps
 
 REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
 # A flag for every way to draw, for the command of a rule whose parameters have these names.

@@ -60,7 +60,7 @@ for script in ("compare_perplexity", "compare_contrast", "measure_semantics", "c
     note(script)
 for evaluator in run.semantics.evaluators():
     for script in ("score_semantics", "probe_evaluator"):
-        note(script, *run.semantics.evaluator_code(evaluator), what=evaluator)
+        note(script, *run.evaluators.code(evaluator), what=evaluator)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
 note("import_samples", *run.corpora.external_code("own"))

@@ -28,7 +28,7 @@ RELATION_FILES = (
     "measures",
     "correlations",
     "orders",
-)  # what there is of the relations of a corpus
+)  # of a corpus
 
 SENTENCE_REFERENCE = "Sentences of the test set"
 SENTENCE_UNIT = """

@@ -92,9 +92,7 @@ def _check_references(config: Config) -> None:
     for path, kept in _KEPT.items():
         for key, name in _named(config, path):
             if name in kept:
-                raise InputError(
-                    f"{key}: '{name}' is a name that is kept for something else; rename it"
-                )
+                raise InputError(f"{key}: '{name}' is a name that is kept; rename it")
 
 
 def _check_kinds(config: Config) -> None:

@@ -101,7 +101,8 @@ importance: {smc: {particles: 0}} >> config: importance.smc.particles: is 0, exp
 importance: {smc: {particels: 9}} >> importance.smc.particels: unknown key; did you mean 'particles'
 corpora.wikipedia.split: {train: 0.5, valid: 0.1, test: 0.1}
     >> corpora.wikipedia.split: the shares .* sum to 0.7
-models.external: {family: trigram, corpus: wikipedia, vocabulary: words} >> models: 'external' is a name that is kept
+models.external: {family: trigram, corpus: wikipedia, vocabulary: words}
+    >> models: 'external' is a name that is kept
 models.mine: {family: huggingface, corpus: wikipedia, architecture: {path: x}, vocabulary: words}
     >> models.mine.vocabulary: .* its own tokenizer
 models.mine: {family: huggingface, corpus: wikipedia, architecture: {}}
@@ -169,7 +170,8 @@ tendencies.embedding: {encoder: word2vec}
     >> tendencies.embedding.encoder: 'word2vec' (word2vec) has no vectors of
 tendencies.embedding: {encoder: skipthought, documents: 4001}
     >> tendencies.embedding.documents: .*4000
-evaluators.words: {family: word2vec, corpus: wikipedia} >> evaluators: 'words' is a name that is kept
+evaluators.words: {family: word2vec, corpus: wikipedia}
+    >> evaluators: 'words' is a name that is kept
 evaluators.a: {family: word2vec, corpus: none} >> evaluators.a.corpus: no corpus is named
 evaluators.a: {family: infersent, vectors: none, corpus: wikipedia}
     >> evaluators.a.vectors: no evaluator is named

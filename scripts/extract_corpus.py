@@ -7,7 +7,7 @@ import argparse
 from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_path
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.corpus.tables import EXTRACTED
 from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
@@ -20,8 +20,9 @@ def parse_arguments() -> argparse.Namespace:
     add("--paths", nargs="+", help="files to read instead of source.paths")
     add("--seed", type=SEED, required=True, help="seed of the shuffle")
     add("--workers", type=THREADS, default=1, help="processes (default: 1)")
-    for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees", "raw"):
-        add(f"--{name}", type=output_path, required=True, help="Parquet file to write")
+    for name in EXTRACTED:
+        flag = f"--{name.replace('_', '-')}"
+        add(flag, type=output_path, required=True, help="Parquet file to write")
     add("--report", type=output_path, required=True, help="JSON file of counts and skips")
     return parser.parse_args()
 
@@ -32,15 +33,7 @@ def main() -> None:
     if arguments.paths and isinstance(config.get("source"), dict):
         config["source"]["paths"] = arguments.paths
     options = ExtractionOptions.from_config(config)
-    outputs = Outputs(
-        arguments.documents,
-        arguments.mentions,
-        arguments.knowledge_graph,
-        arguments.aliases,
-        arguments.trees,
-        arguments.raw,
-        arguments.report,
-    )
+    outputs = {name: getattr(arguments, name) for name in (*EXTRACTED, "report")}
     record = run_record("scripts/extract_corpus.py", config, seed=arguments.seed)
     extract(options, outputs, record, seed=arguments.seed, workers=arguments.workers)
 

@@ -36,7 +36,7 @@ def save_array(path: Path, values: np.ndarray) -> None:
 
 
 class RowWriter:
-    """Writes rows of integers of any lengths, as `RaggedRows` reads them; none is held in memory."""
+    """Writes rows of integers of any lengths for `RaggedRows`; none is held in memory."""
 
     def __init__(self, folder: Folder, name: str, kind: type[Any], stack: ExitStack) -> None:
         self._base, self._name, self._kind = Path(folder), name, kind

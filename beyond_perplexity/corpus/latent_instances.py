@@ -283,14 +283,6 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
         )
 
 
-def encode_mentioned(
-    corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-) -> Iterator[tuple[int, np.ndarray, list[MentionSpan]]]:
-    """Stream what `encode_with_text` does as id, ids of the words (T,), mentions."""
-    for document, tokens in encode_with_text(corpus, split, vocabulary):
-        yield document.doc_id, tokens, document.spans
-
-
 def encode_with_text(
     corpus: CorpusFiles, split: str, vocabulary: Vocabulary
 ) -> Iterator[tuple[MentionedDocument, np.ndarray]]:

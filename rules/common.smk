@@ -164,10 +164,10 @@ def option_of(section, name, *keys):
 
 
 def code_of(script, *finders):
-    """The fingerprint of a script, or command, with the modules that are found by wildcards."""
+    """The fingerprint of a script, or function of the library, with the modules that are found by wildcards."""
     path = f"scripts/{script}.py"
     if not (Path(workflow.basedir) / path).exists():
-        path = f"beyond_perplexity/commands/{script}.py"
+        path = f"beyond_perplexity/library/{script}.py"
     return lambda wildcards: fingerprint(
         path, *(file for find in finders for file in find(wildcards))
     )

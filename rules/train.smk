@@ -113,7 +113,7 @@ rule compare_perplexity:
         mem_mb=doubling(2000),
         runtime=doubling(30),
     params:
-        code=fingerprint("beyond_perplexity/commands/compare_perplexity.py"),
+        code=fingerprint("beyond_perplexity/library/compare_perplexity.py"),
         seed=config["seed"],
     shell:
         """

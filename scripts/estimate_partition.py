@@ -28,7 +28,7 @@ from beyond_perplexity.contrastive.partition import (
     draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
+from beyond_perplexity.contrastive.scores import Scorer, score_texts, sentence_scorer
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences
@@ -165,7 +165,7 @@ def main(given: Given) -> None:
     model, vocabulary, description = _load_scored(given)
     proposal = _load_proposal(given, options, vocabulary)
     with accounts_told() as read:
-        held = _score(SentenceScorer(model, vocabulary), _units(given, description))
+        held = _score(sentence_scorer(model, vocabulary), _units(given, description))
     name = Path(given.proposal[0]).name if given.proposal else UNIFORM
     purpose = f"contrastive/partition/{given.name}/{name}"
     wanted = np.unique(held.lengths)

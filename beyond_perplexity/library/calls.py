@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.arguments import check_options, described
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.option_sets import check_options, described
 from beyond_perplexity.storage.accounts import accounts
 from beyond_perplexity.storage.table_files import HeldTable
 

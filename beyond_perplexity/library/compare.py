@@ -70,11 +70,14 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = text_source(given.training, "training", field=field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held = {"curves": found.curves, "raw": found.raw}
+    held, text = {"curves": found.curves, "raw": found.raw}, comparison_text(found)
+    if out is not None:
+        page, table = out / "compare.html", out / "tendencies.csv"
+        text += f"\n\nOpen {page}; in full precision: {table}"
     return Result(
         "compare",
         found.measures,
-        text=comparison_text(found),
+        text=text,
         summary={"groups": found.groups, "exchanged": found.exchanged},
         tables={name: one for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},

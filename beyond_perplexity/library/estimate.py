@@ -128,7 +128,7 @@ def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]
         with atomic_path(path) as temporary:
             pyarrow.csv.write_csv(_without_formulas(table), temporary)
         return
-    record = run_record("beyond_perplexity/commands/estimate.py", flags, seed=reduction.inputs.seed)
+    record = run_record("beyond_perplexity/library/estimate.py", flags, seed=reduction.inputs.seed)
     write_shard(path, schema, table, record)
 
 

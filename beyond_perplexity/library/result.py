@@ -43,10 +43,14 @@ class Result:
     ----------
     name, summary
         As above.
+    sound : bool
+        Whether nothing sounds an alarm, as a check of `audit` may.
     files : list of dict
         Of each file or argument that was read: how much was read, left out by reason, and used;
         see `storage.accounts.Account.to_json`.
     """
+
+    sound = True
 
     def __init__(
         self,

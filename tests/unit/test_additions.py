@@ -49,8 +49,8 @@ validate(config)
 run = Run(config)
 plan, codes = run.importance, {}
 def note(script, *others, what=""):
-    commands = ("compare_perplexity", "contrast")
-    folder = "beyond_perplexity/commands" if script in commands else "scripts"
+    functions = ("compare_perplexity", "contrast")
+    folder = "beyond_perplexity/library" if script in functions else "scripts"
     codes[f"{script} {what}".strip()] = fingerprint(f"{folder}/{script}.py", *others)
 alone = "verify_download build_vocabulary embed_graph merge_statistics measure_tendencies "
 alone += "measure_sensitivity measure_contrast compare_perplexity compare_contrast "

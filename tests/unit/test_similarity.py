@@ -19,7 +19,7 @@ import torch
 import yaml
 from torch import nn
 
-from beyond_perplexity.commands import similarity
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators.contract import evaluator_at
@@ -48,7 +48,7 @@ def run(files, capsys):
     def command(*further, **changed):
         flags = {"evaluator": files / "vectors.txt", "pairs": files / "pairs.tsv"} | changed
         given = [part for name, held in flags.items() for part in (f"--{name}", held)]
-        similarity.main([*map(str, given), *map(str, further)])
+        run_function("similarity", [*map(str, given), *map(str, further)])
         return capsys.readouterr()
 
     return command

@@ -30,7 +30,7 @@ from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.small_corpora import put
-from tests.unit.test_linked import run_options
+from tests.unit.test_extract_corpus import run_options
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WIDE = "bc/x 0 {n} {word} NN {parse} - - - sp * {column}"

@@ -88,7 +88,7 @@ from beyond_perplexity.vocabulary import BUILT_KINDS
 from scripts import import_samples
 from scripts.verify_download import take
 from tests.unit.small_corpora import put
-from tests.unit.test_linked import run_options
+from tests.unit.test_extract_corpus import run_options
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 

@@ -59,21 +59,21 @@ class ReductionOptions(Limited):
 
 @dataclass(frozen=True)
 class WeightOptions(Limited):
-    """Options of `sample_draws.weigh`: τ of the proposal."""
+    """Options of `model_pair.weigh`: τ of the proposal."""
 
     temperature: Positive
 
 
 @dataclass(frozen=True)
 class LogQOptions(Limited):
-    """Options of `sample_draws.score_temperatures`: each τ that samples are drawn at."""
+    """Options of `model_pair.score_temperatures`: each τ that samples are drawn at."""
 
     temperatures: tuple[Positive, ...]
 
 
 @dataclass(frozen=True)
 class BeamOptions(Limited):
-    """Options of `sample_draws.search`."""
+    """Options of `model_pair.search`."""
 
     sizes: tuple[BeamSize, ...]
 
@@ -215,7 +215,7 @@ def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float])
 DRAWS: Rows[Draw] = {
     "weights": Draw(
         "Importance weights",
-        f"{_IMPORTANCE}.sample_draws:weigh",
+        f"{_IMPORTANCE}.model_pair:weigh",
         f"{_IMPORTANCE}.ways_to_draw:WeightOptions",
         f"{_SCHEMAS}:LOG_WEIGHTS",
         lambda _, temperatures: {f"tau_{value}": {"temperature": value} for value in temperatures},
@@ -223,7 +223,7 @@ DRAWS: Rows[Draw] = {
     ),
     "log_q": Draw(
         "log q at all temperatures",
-        f"{_IMPORTANCE}.sample_draws:score_temperatures",
+        f"{_IMPORTANCE}.model_pair:score_temperatures",
         f"{_IMPORTANCE}.ways_to_draw:LogQOptions",
         f"{_SCHEMAS}:LOG_Q",
         lambda _, several: {"all": {"temperatures": list(several)}} if len(several) > 1 else {},
@@ -231,7 +231,7 @@ DRAWS: Rows[Draw] = {
     ),
     "beams": Draw(
         "Beams",
-        f"{_IMPORTANCE}.sample_draws:search",
+        f"{_IMPORTANCE}.model_pair:search",
         f"{_IMPORTANCE}.ways_to_draw:BeamOptions",
         f"{_SCHEMAS}:BEAMS",
         lambda given, _: {"all": {"sizes": given["beams"]}} if given["beams"] else {},

@@ -35,28 +35,17 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 
 @dataclass(frozen=True, eq=False)
 class FileScores:
-    """The scores of one file, of one text.
-
-    Attributes
-    ----------
-    scored_text : str
-        ``"cleaned"``, ``"raw"``, or empty where the file does not say.
-    rows : ndarray of int64, shape (D,)
-        Place of each document in the file, from 0.
-    log_likelihood : ndarray of float64, shape (D,)
-        Nats; with the spelling of unknown words where the file has it. −inf: impossible.
-    columns : dict of str to ndarray of int64, shape (D,)
-        ``bytes``, and of the other columns those that the file has; names are hashed.
-    ended : bool or None
-        Whether log-likelihoods have the end of each document; None where the file does not say.
-    """
+    """The scores of one file, of one text, D documents."""
 
     file: TableFile
-    scored_text: str
-    rows: np.ndarray
+    scored_text: str  # "cleaned", "raw", or empty where the file does not say
+    rows: np.ndarray  # int64, (D,): place of each document in the file, from 0
+    # float64, (D,): nats, with the spelling of unknown words where `spelled`; −inf: impossible
     log_likelihood: np.ndarray
+    # int64, (D,) each: ``bytes``, and of others those that the file has; names are hashed
     columns: Mapping[str, np.ndarray] = field(repr=False)
     spelled: bool
+    # Whether log-likelihoods have the end of each document; None where the file does not say
     ended: bool | None = None
 
     @property

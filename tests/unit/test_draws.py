@@ -24,9 +24,15 @@ from beyond_perplexity.importance import bidirectional_gaps as gaps
 from beyond_perplexity.importance import model_pair as pair_module
 from beyond_perplexity.importance.bidirectional_gaps import SimulatedRuns, gap_rows
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.model_pair import Pair, hash_latents, take_instances
+from beyond_perplexity.importance.model_pair import (
+    Pair,
+    hash_latents,
+    score_temperatures,
+    search,
+    take_instances,
+    weigh,
+)
 from beyond_perplexity.importance.reduction import estimates_table, gaps_table, reduce_weights
-from beyond_perplexity.importance.sample_draws import score_temperatures, search, weigh
 from beyond_perplexity.importance.simulated_documents import (
     estimate_simulated,
     generate_known,

@@ -34,20 +34,18 @@ from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.ngrams import arpa as writing
-from beyond_perplexity.ngrams import counts as counting
+from beyond_perplexity.ngrams import kneser_ney as counting
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
-from beyond_perplexity.ngrams.counts import (
+from beyond_perplexity.ngrams.kneser_ney import (
+    check_pruning,
+    choose_discounts,
     count_ngrams,
     count_parts,
+    estimate_backoff,
     extend_words,
     join_sentences,
     last_words,
     prefix_places,
-)
-from beyond_perplexity.ngrams.kneser_ney import (
-    check_pruning,
-    choose_discounts,
-    estimate_backoff,
     score_tokens,
 )
 from beyond_perplexity.ngrams.sentence_files import (
@@ -108,9 +106,9 @@ def test_counts_equal_a_counter(order):
     sentences = draw_sentences()
     held = count_ngrams(flat(sentences), order)
     plain = PlainKneserNey(sentences, order, V).plain
-    assert len(held.levels) == order
-    for n, level in enumerate(held.levels, start=1):
-        found = dict(zip(grams(held.levels, n), level.counts.tolist(), strict=True))
+    assert len(held) == order
+    for n, level in enumerate(held, start=1):
+        found = dict(zip(grams(held, n), level.counts.tolist(), strict=True))
         expected = {gram: count for gram, count in plain.items() if len(gram) == n}
         assert {gram: count for gram, count in found.items() if count} == expected
         assert (np.diff(level.keys) > 0).all()
@@ -130,7 +128,7 @@ def test_parts_do_not_change_counts(sentences, order, tokens):
     assert tokens > 1 or len(parts) == len(sentences)
     merged = count_parts(parts, order)
     assert merged is not None
-    for one, other in zip(whole.levels, merged.levels, strict=True):
+    for one, other in zip(whole, merged, strict=True):
         assert np.array_equal(one.keys, other.keys)
         assert np.array_equal(one.counts, other.counts)
         assert one.counts.dtype == other.counts.dtype == np.int64
@@ -142,7 +140,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch):
     merge = counting.merge_counts
 
     def spy(first, second):
-        moved.append(first.size + second.size)
+        moved.append(len(first[-1].keys) + len(second[-1].keys))
         return merge(first, second)
 
     monkeypatch.setattr(counting, "merge_counts", spy)
@@ -150,7 +148,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch):
     parts = [np.append(0, generator.integers(2, 10_000, 1000)) for _ in range(64)]
     held = counting.count_parts(parts, 2)
     assert held is not None
-    assert sum(moved) < 8 * held.size
+    assert sum(moved) < 8 * len(held[-1].keys)
     assert counting.count_parts([], 2) is None
 
 
@@ -650,8 +648,6 @@ def test_scores_are_those_without_torch_and_of_any_batch(prune):
     held, texts = model(4, prune=prune), documents(seed=2, count=80)
     scores = list(score_encoded(held, texts))
     library = fit(draw_sentences(), 4, prune)
-    from beyond_perplexity.ngrams.kneser_ney import score_tokens
-
     for ids, score in zip(texts, scores, strict=True):
         expected = score_tokens(library, flat([ids.tolist()])).sum()
         assert score.log_prob == pytest.approx(float(expected), rel=1e-12)

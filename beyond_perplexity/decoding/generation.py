@@ -67,7 +67,7 @@ def free_memory(device: torch.device, memory: int | None = None) -> int:
 
 
 def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
-    """Return about what a row of a batch needs: its state, measured after a step, and its logits."""
+    """Return about what a row of a batch needs: its state, measured after a step, and logits."""
     with torch.inference_mode():
         first = torch.full((1,), BOS, device=model.device)  # (1,)
         _, state = model.step(first, model.initial_state(1, maximum_length))
@@ -186,21 +186,14 @@ def to_table(documents: Sequence[DrawnDocument | Simulated], vocabulary: Vocabul
     latents, is null.
     """
     drawn = [one for one in documents if isinstance(one, DrawnDocument)]
-    rows: list[tuple[Any, ...]] = [
-        (
-            one.instance.instance_id,
-            " ".join(one.words),
-            len(one.words),
-            None,
-            None,
-            not one.truncated,
-        )
-        for one in documents
-        if isinstance(one, Simulated)
-    ]
+    rows: list[tuple[Any, ...]] = []
     for one, text in zip(drawn, vocabulary.decode([one.tokens for one in drawn]), strict=True):
         own = None if math.isnan(one.log_prob_decoding) else one.log_prob_decoding
         rows.append((one.doc_id, text, len(one.tokens), one.log_prob, own, one.finished))
+    for made in documents:
+        if isinstance(made, Simulated):
+            held = made.instance.instance_id, " ".join(made.words), len(made.words)
+            rows.append((*held, None, None, not made.truncated))
     return pa.table([*zip(*rows, strict=True)], TEXT_SAMPLES)
 
 

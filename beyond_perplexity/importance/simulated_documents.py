@@ -19,6 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from beyond_perplexity.errors import InputError
@@ -38,11 +39,11 @@ from beyond_perplexity.importance.ways_to_draw import (
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, diagnose
 from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.vocabulary import Vocabulary
 
 _PLAIN, _PARTICLES = "importance_sampling", "smc"  # values of the column `method`
-_NUMBERS = ("log_forward", "log_reverse", "log_first_half", "log_second_half")
-_NUMBERS += ("log_q", "ess", "k_hat")
+_NUMBERS = [field.name for field in BIDIRECTIONAL if pa.types.is_floating(field.type)]
 
 
 def generate_known(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from beyond_perplexity.inference import weight_diagnostics
+from beyond_perplexity.inference import weight_diagnostics as tails
 from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import (
     bootstrap_instances,
@@ -30,12 +30,12 @@ def test_effective_size_and_largest_weight_in_closed_form():
     assert np.isnan(found.unique_share)
     equal = diagnose(np.full(40, -3.0), np.array([1, 2] * 20))
     assert equal.ess == pytest.approx(40, rel=1e-12)
-    assert (equal.unique_share, equal.tail) == (0.05, weight_diagnostics.CONSTANT)
+    assert (equal.unique_share, equal.tail) == (0.05, tails.CONSTANT)
     assert relative_variance(np.full(40, -3.0)) == pytest.approx(0.0, abs=1e-15)
     found = diagnose(np.full(30, -np.inf))
     assert found.ess == 0
     assert np.isnan([found.largest_weight, found.k_hat]).all()
-    assert found.tail == weight_diagnostics.EMPTY
+    assert found.tail == tails.EMPTY
     assert np.isnan(relative_variance(np.full(30, -np.inf)))
 
 
@@ -44,7 +44,7 @@ def test_k_hat_finds_the_shape_of_a_pareto_tail(shape):
     random = np.random.default_rng(7)
     weights = stats.genpareto.rvs(shape, size=20_000, random_state=random) + 1e-9
     k_hat, tail = pareto_k_hat(np.log(weights))
-    assert tail == weight_diagnostics.FITTED
+    assert tail == tails.FITTED
     assert k_hat == pytest.approx(shape, abs=0.12)
     size = int(3 * len(weights) ** 0.5)
     ordered = np.sort(weights)
@@ -56,17 +56,17 @@ def test_k_hat_finds_the_shape_of_a_pareto_tail(shape):
 @pytest.mark.parametrize(
     ("log_weights", "tail"),
     [
-        (np.arange(24.0), weight_diagnostics.SHORT),
-        (np.array([0.0] * 30 + [1.0] * 30), weight_diagnostics.CONSTANT),
-        (np.array([0.0] * 90 + [1.0] * 7 + [2.0] * 3), weight_diagnostics.TIED),
-        (np.array([-np.inf] * 90 + [1.0] * 7 + [2.0] * 3), weight_diagnostics.TIED),
-        (np.append(np.linspace(-900, -800, 99), 0.0), weight_diagnostics.DEGENERATE),
+        (np.arange(24.0), tails.SHORT),
+        (np.array([0.0] * 30 + [1.0] * 30), tails.CONSTANT),
+        (np.array([0.0] * 90 + [1.0] * 7 + [2.0] * 3), tails.TIED),
+        (np.array([-np.inf] * 90 + [1.0] * 7 + [2.0] * 3), tails.TIED),
+        (np.append(np.linspace(-900, -800, 99), 0.0), tails.DEGENERATE),
     ],
 )
 def test_tails_that_have_no_shape_are_named(log_weights, tail):
     k_hat, found = pareto_k_hat(log_weights)
     assert found == tail
-    assert np.isposinf(k_hat) if tail == weight_diagnostics.DEGENERATE else np.isnan(k_hat)
+    assert np.isposinf(k_hat) if tail == tails.DEGENERATE else np.isnan(k_hat)
 
 
 def test_no_set_of_discrete_weights_breaks_the_fit():
@@ -76,7 +76,7 @@ def test_no_set_of_discrete_weights_breaks_the_fit():
         values[0] = random.choice([-np.inf, 0.0])
         chosen = random.choice(values, random.integers(1, 400))
         k_hat, tail = pareto_k_hat(chosen)
-        assert (tail == weight_diagnostics.FITTED) == np.isfinite(k_hat)
+        assert (tail == tails.FITTED) == np.isfinite(k_hat)
 
 
 def test_k_hat_and_its_threshold_do_not_depend_on_the_scale():
@@ -146,7 +146,7 @@ def test_the_bootstrap_over_samples_is_exact_in_small_and_in_pieces(monkeypatch)
     assert np.isneginf(replicates).mean() == pytest.approx(0.25, abs=0.08)
     log_weights = np.random.default_rng(1).normal(0, 1, 50)
     whole = bootstrap_samples(log_weights, 30, np.random.default_rng(2))
-    monkeypatch.setattr(weight_diagnostics, "_BOOTSTRAP_VALUES", 350)
+    monkeypatch.setattr(tails, "_BOOTSTRAP_VALUES", 350)
     pieces = bootstrap_samples(log_weights, 30, np.random.default_rng(2))
     np.testing.assert_array_equal(whole, pieces)
 

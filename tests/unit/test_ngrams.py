@@ -238,18 +238,15 @@ def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("prune", "words"),
-    [
+def test_wrong_thresholds_are_named():
+    for prune, words in (
         ([1, 1], "begin with 0 and never fall"),
         ([0, 2, 1], "prune: is 0 2 1"),
         ([0, 0, 1, 1], "has 4 thresholds for 3 orders"),
         ([-1], "begin with 0"),
-    ],
-)
-def test_wrong_thresholds_are_named(prune, words):
-    with pytest.raises(InputError, match=words):
-        check_pruning(prune, 3)
+    ):
+        with pytest.raises(InputError, match=words):
+            check_pruning(prune, 3)
     assert check_pruning([0, 1], 4) == [0, 1, 1, 1]
 
 
@@ -271,9 +268,8 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, pack):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
-    path = put(
-        tmp_path / ("text.txt.gz" if pack is gzip.compress else "text.txt"), pack(text.encode())
-    )
+    name = "text.txt.gz" if pack is gzip.compress else "text.txt"
+    path = put(tmp_path / name, pack(text.encode()))
     for size in (1, 1000):
         ids = WordIds([], UnknownRule(), grows=True)
         parts = list(read_sentences([path], ids, size))
@@ -399,10 +395,6 @@ what follows is of no concern
 """
 
 
-def text(tmp_path, content, name="text.txt"):
-    return put(tmp_path / name, content)
-
-
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 @pytest.mark.parametrize("order", [1, 4])
 def test_what_is_written_is_read(tmp_path, name, order, monkeypatch):
@@ -435,7 +427,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
         generator.shuffle(section)
         mixed += [*section, line]
         section = []
-    found = read_arpa(text(tmp_path, "\n".join(mixed)), 100)
+    found = read_arpa(put(tmp_path / "text.txt", "\n".join(mixed)), 100)
     assert found.words != expected.words
     sentences = draw_sentences(20, seed=5)
     where = {word: place for place, word in enumerate(found.words)}
@@ -445,7 +437,7 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
 
 
 def test_scores_of_a_model_by_hand(tmp_path):
-    held = read_arpa(text(tmp_path, TEXT))
+    held = read_arpa(put(tmp_path / "text.txt", TEXT))
     assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
     assert held.n_counts == [5, 4, 2]
     lines = {
@@ -456,7 +448,7 @@ def test_scores_of_a_model_by_hand(tmp_path):
         "a z b": [-0.6, -0.125 - 0.2 - 1.5, 0.1 - 0.7, -0.8],
     }
     for line, expected in lines.items():
-        found = summarize_arpa(held, [text(tmp_path, f"\n{line}\n")], UnknownRule())
+        found = summarize_arpa(held, [put(tmp_path / "text.txt", f"\n{line}\n")], UnknownRule())
         assert found["log10_prob"] == pytest.approx(sum(expected), rel=1e-12)
         assert found["tokens"] == len(expected)
         assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
@@ -468,16 +460,16 @@ def test_scores_of_a_model_by_hand(tmp_path):
 
 def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
-    held = read_arpa(text(tmp_path, lacking))
+    held = read_arpa(put(tmp_path / "text.txt", lacking))
     assert held.n_counts == [4, 4, 2]
-    found = summarize_arpa(held, [text(tmp_path, "a z\n")], UnknownRule())
+    found = summarize_arpa(held, [put(tmp_path / "text.txt", "a z\n")], UnknownRule())
     assert found["perplexity"] is None
     assert found["log10_prob"] is None
     assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 1.0) / 2))
-    assert summarize_arpa(held, [text(tmp_path, "a\n")], UnknownRule())["perplexity"]
-    other = read_arpa(text(tmp_path, TEXT.replace("<unk>", "<UNK>")))
+    assert summarize_arpa(held, [put(tmp_path / "text.txt", "a\n")], UnknownRule())["perplexity"]
+    other = read_arpa(put(tmp_path / "text.txt", TEXT.replace("<unk>", "<UNK>")))
     assert other.words[2] == "<unk>"
-    assert summarize_arpa(other, [text(tmp_path, "z\n")], UnknownRule())["oov"] == 1
+    assert summarize_arpa(other, [put(tmp_path / "text.txt", "z\n")], UnknownRule())["oov"] == 1
 
 
 @pytest.mark.parametrize(
@@ -507,7 +499,7 @@ def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
 )
 def test_damage_is_named_with_its_line(tmp_path, old, new, line, words):
     assert old in TEXT
-    path = text(tmp_path, TEXT.replace(old, new))
+    path = put(tmp_path / "text.txt", TEXT.replace(old, new))
     for size in (1, 40, 1 << 20):
         with pytest.raises(InputError, match=rf"text\.txt: line {line}: .*{words}"):
             read_arpa(path, size)
@@ -541,8 +533,8 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
         return json.loads(capsys.readouterr().out)
 
     lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
-    train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
-    test = text(tmp_path, "\n".join([*lines[100:], "<unk> w3é strange"]), "test.txt")
+    train = put(tmp_path / "train.txt", "\n".join([*lines[:100], "w3é <unk> w4é"]))
+    test = put(tmp_path / "test.txt", "\n".join([*lines[100:], "<unk> w3é strange"]))
     arpa, per, rare = tmp_path / "m.arpa.gz", tmp_path / "rows.parquet", ("--unk-as", "rare")
     told = run(estimate_ngram, "--order", 3, "--text", train, "--arpa", arpa, *rare)
     common = ["--arpa", arpa, "--text", test]
@@ -574,12 +566,9 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_flags_and_texts_that_cannot_be_used_are_named(tmp_path, command, flags, words):
-    path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
-    given = [
-        flag.replace("EMPTY", str(empty)).replace("\u00a0", " ")
-        for flag in flags.split(" ")
-        if flag
-    ]
+    path, empty = put(tmp_path / "empty.txt", "a <s>\n"), put(tmp_path / "text.txt", "\n \n")
+    given = [flag.replace("\u00a0", " ") for flag in flags.replace("EMPTY", str(empty)).split(" ")]
+    given = list(filter(None, given))
     output = ["--arpa", str(tmp_path / "o.arpa")] if command is estimate_ngram else []
     with pytest.raises(InputError, match=words):
         command.main(["--text", str(path), *output, *given])
@@ -593,17 +582,14 @@ def test_kenlm_gives_the_same_scores(tmp_path):
     other, held = kenlm.Model(str(path)), read_arpa(path)
     for sentence in draw_sentences(30, seed=3):
         line = " ".join([*(WORDS[word] for word in sentence), "strange"])
-        own = summarize_arpa(held, [text(tmp_path, line)], UnknownRule())
+        own = summarize_arpa(held, [put(tmp_path / "text.txt", line)], UnknownRule())
         assert own["log10_prob"] == pytest.approx(other.score(line), rel=1e-5)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = [{"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "top_k", "k": 3}]
-KINDS += [
-    {"kind": "typical", "mass": 0.7},
-    {"kind": "min_p", "p": 0.25},
-    {"kind": "beam", "size": 3},
-]
+KINDS += [{"kind": "typical", "mass": 0.7}, {"kind": "min_p", "p": 0.25}]
+KINDS += [{"kind": "beam", "size": 3}]
 
 
 def documents(seed=0, count=150):
@@ -698,15 +684,13 @@ def test_states_follow_their_rows():
     longer, _ = held.step(tokens[:, 0] + 4, state)
     assert torch.equal(again, longer[[2, 0, 1, 1]])
     empty, _ = held.step(torch.zeros(4, dtype=torch.int64), held.initial_state(4, 9))
-    for fresh in (
-        state.reset(torch.tensor([1, 3])),
-        state.restart(torch.tensor([False, True, False, True])),
-    ):
+    restarted = state.restart(torch.tensor([False, True, False, True]))
+    for fresh in (state.reset(torch.tensor([1, 3])), restarted):
         logits, _ = held.step(torch.zeros(4, dtype=torch.int64), fresh)
         assert torch.equal(logits[[1, 3]], empty[[1, 3]])
 
 
-def test_a_folder_gives_the_same_model(tmp_path):
+def test_a_folder_gives_the_same_model_and_precision_does_not_round_it(tmp_path):
     held = model(4, prune=[0, 0, 1])
     vocabulary = ClosedVocabulary([f"w{n}" for n in range(3, V)], 2)
     save_model(tmp_path, held, vocabulary, {})
@@ -720,11 +704,7 @@ def test_a_folder_gives_the_same_model(tmp_path):
     assert list(score_encoded(again, texts)) == list(score_encoded(held, texts))
     assert again.config == held.config
     assert torch.equal(again(padded(texts)), held(padded(texts)))
-
-
-def test_precision_does_not_round_the_tables():
-    held = model()
-    before = held.get_buffer("log_probs_2").clone()
+    before = held.get_buffer("log_probs_2").clone()  # no precision rounds the tables
     set_precision(held, "bfloat16")
     assert torch.equal(held.get_buffer("log_probs_2"), before)
     assert held(torch.tensor([[0]])).dtype == torch.float32

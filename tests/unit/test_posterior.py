@@ -94,6 +94,11 @@ def make(model: type[ToyModel], proposal: type[ToyProposal]) -> Pair:
     return Pair(model(V, {}).eval(), proposal(V, {}).eval(), 1, "bits/q")
 
 
+def compared(pair: Pair, samples: int) -> list[dict[Any, Any]]:
+    (columns,) = compare_latents(pair, [instance()], PosteriorOptions(samples=samples))
+    return pd.DataFrame(columns).to_dict("records")
+
+
 def instance() -> Instance:
     tokens = np.array([3, 4, 5, 2, 5])
     return Instance(7, {"tokens": tokens, "bits": tokens % 2})
@@ -126,28 +131,26 @@ def expected(shares: np.ndarray, every: np.ndarray) -> list[float]:
 def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
     pair = make(*kinds)
     every, log_p = enumerated(pair)
-    rows = list(compare_latents(pair, [instance()], PosteriorOptions(samples=20_000)))
-    found = pd.DataFrame(rows[0])
+    found = compared(pair, 20_000)
     posterior = expected(log_p.softmax(0).numpy(), every.numpy())
     batch, owner = InstanceBatch.of([instance()]), torch.zeros(32, dtype=torch.int64)
     log_q = pair.proposal.log_prob(batch, owner, every, [1.0])[:, 0].detach()
     proposal = expected(log_q.exp().numpy(), every.numpy())
-    for source, oracle in (("posterior", posterior), ("proposal", proposal)):
-        row = found[found["source"] == source].iloc[0]
-        assert row["annotated"] == 3
+    for row, source, oracle in zip(
+        found, ("posterior", "proposal"), (posterior, proposal), strict=True
+    ):
+        assert (row["source"], row["annotated"]) == (source, 3)
         for name, value in zip(("found", "matched", "same_entity"), oracle, strict=True):
             assert row[name] == pytest.approx(value, abs=0.06)
     way = "smc" if kinds[0] is WalkedBits else "importance_sampling"
-    assert list(found["method"]) == [way, "samples"]
+    assert [row["method"] for row in found] == [way, "samples"]
 
 
 def test_latents_of_an_impossible_text_are_none():
     pair = make(Bits, ToyProposal)
     with torch.no_grad():
         pair.model.words[:, 5] = -math.inf
-    believed, drawn = pd.DataFrame(
-        next(compare_latents(pair, [instance()], PosteriorOptions(samples=8)))
-    ).to_dict("records")
+    believed, drawn = compared(pair, 8)
     assert math.isnan(believed["found"])
     assert drawn["annotated"] == 3
 
@@ -163,9 +166,7 @@ def test_what_words_add_is_the_forward_probability_of_each():
         logs.append(math.log(held.sum().item()))
         forward = torch.tensor([*held.tolist(), 0.0], dtype=torch.float64)
     added = np.diff(logs)
-    (row, _) = pd.DataFrame(
-        next(compare_latents(pair, [instance()], PosteriorOptions(samples=20_000)))
-    ).to_dict("records")
+    row, _ = compared(pair, 20_000)
     assert row["log_likelihood"] == pytest.approx(logs[-1] + math.log(STOP), abs=0.03)
     assert row["log_likelihood_inside"] == pytest.approx(added[gold == 1].sum(), abs=0.03)
     assert row["log_likelihood_end"] == pytest.approx(math.log(STOP), abs=1e-9)
@@ -199,16 +200,10 @@ def test_entities_with_names_are_their_names_and_numbered_ones_what_they_refer_b
     assert count_spans(entities_by_span(named), entities_by_span(wrong)) == SpanCounts(3, 3, 3, 2)
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [
-        "(S #0)",
-        "#0",
-        "(S (X #0 #1) #2)",
-        "(# (NP #0 (# (C #1 #2))) (D #3 #4))",
-        "(X (X (X #0 #1) #2) #3)",
-    ],
-)
+TREES_OF = ["(S #0)", "#0", "(S (X #0 #1) #2)", "(# (NP #0 (# (C #1 #2))) (D #3 #4))"]
+
+
+@pytest.mark.parametrize("tree", [*TREES_OF, "(X (X (X #0 #1) #2) #3)"])
 def test_phrases_are_those_of_nltk(tree):
     whole = Tree.fromstring(tree if tree.startswith("(") else f"(S {tree})")
     words = len(whole.leaves())
@@ -250,19 +245,10 @@ def test_precision_recall_and_f1_are_of_the_sums():
 
 
 def test_words_of_mentions_and_others_and_ends_stand_apart():
-    scores = pd.DataFrame(
-        {
-            "model": "bits",
-            "beside": "lstm",
-            "instance_id": [0, 1, 2],
-            "n_words": 10,
-            "n_tokens": 10,  # the end does not count there
-            "n_inside": 4,
-            "log_likelihood": -48.0,
-            "log_likelihood_inside": -30.0,
-            "log_likelihood_end": -3.0,
-        }
-    )
+    held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
+    held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
+    held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}
+    scores = pd.DataFrame(held)
     table = words_table(posterior_rows(), scores, Labels())
     latent, plain = table.tidy.to_dict("records")
     assert latent["perplexity_inside"] == pytest.approx(math.exp(30 / 4))

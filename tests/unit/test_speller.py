@@ -98,9 +98,8 @@ def words_up_to(length, letters):
 def test_probabilities_are_those_of_a_plain_program():
     model, plain = CharacterModel(TYPES, THREE), PlainSpeller(TYPES, THREE)
     words = list(words_up_to(5, "ab"))
-    np.testing.assert_allclose(
-        model.log_probs(words), [plain.log_p(word) for word in words], rtol=1e-12
-    )
+    expected = [plain.log_p(word) for word in words]
+    np.testing.assert_allclose(model.log_probs(words), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("smoothing", [THREE, UNTUNED, Smoothing((0.5,), (0.2,))])
@@ -167,15 +166,12 @@ def test_what_is_no_word_is_refused(word, message):
     assert code_points(["aé"])[0].tolist() == [97, 233]
 
 
-def test_the_end_is_possible_after_every_character_and_not_before():
+def test_the_end_is_possible_after_every_character_and_a_long_word_does_not_underflow():
     plain = PlainSpeller(TYPES, THREE)
     for history in itertools.product(["a", "b", "ESC"], repeat=3):
         assert plain.p("END", ["BEGIN", *history]) > 0
     model = CharacterModel(["abc"], UNTUNED)
     assert np.isfinite(model.log_probs(["a", "ab", "c" * 5, "xyz"])).all()
-
-
-def test_a_very_long_word_does_not_underflow():
     model = CharacterModel(TYPES, THREE)
     one, many = model.log_probs(["ab" * 10, "ab" * 100_000])
     assert -1e6 < many < 1_000 * one
@@ -293,12 +289,8 @@ def test_perplexity_with_a_speller_is_the_sum_by_hand():
     escapes = Alphabet(types)
 
     def spelled(word):
-        held = plain.log_p(word)
-        held += sum(
-            float(escapes.log_escape(np.array([ord(letter)]))[0])
-            for letter in word
-            if letter not in "abé"
-        )
+        strange = np.array([ord(letter) for letter in word if letter not in "abé"], int)
+        held = plain.log_p(word) + float(escapes.log_escape(strange).sum())
         return held - math.log(1 - sum(math.exp(plain.log_p(known)) for known in ("é", "bb")))
 
     p = {"é": 0.5, "bb": 0.125}
@@ -312,15 +304,11 @@ def test_perplexity_with_a_speller_is_the_sum_by_hand():
     size = sum(len(text.encode()) + 1 for text in texts)
     bits = -expected / math.log(2)
     assert found["spelled"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
-    assert found["spelled"]["perplexity"]["word"] == pytest.approx(
-        math.exp(-expected / 12), rel=1e-6
-    )
-    rows = [
-        row for part in score_rows(model, vocabulary, texts, spell=speller.spell) for row in part
-    ]
-    assert math.fsum(row.log_likelihood_spelled for row in rows) == pytest.approx(
-        expected, abs=1e-5
-    )
+    per_word = math.exp(-expected / 12)
+    assert found["spelled"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
+    parts = score_rows(model, vocabulary, texts, spell=speller.spell)
+    total = math.fsum(row.log_likelihood_spelled for rows in parts for row in rows)
+    assert total == pytest.approx(expected, abs=1e-5)
     assert "spelled" not in measure(model, vocabulary, texts)
 
 
@@ -392,14 +380,11 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
         assert logs[1] > logs[2]
 
 
-def test_special_tokens_of_a_text_are_words_like_others():
+def test_special_tokens_of_a_text_are_words_like_others_and_another_text_is_refused():
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], 200)
     speller = build_speller([*words[:400], "<unk>", "<s>"], words[400:], vocabulary)
     assert np.isfinite(speller.log_probs(["<unk>", "</s>"])).all()
-
-
-def test_a_vocabulary_of_another_text_is_refused():
     with pytest.raises(InputError, match="lacks 3 types of its training text, of this one 2"):
         build_speller(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
 
@@ -450,15 +435,15 @@ def test_broken_files_give_one_clear_error(tmp_path):
         with pytest.raises(InputError, match=f"{name}.json: is no speller file") as caught:
             load_speller(other, vocabulary)
         assert "\n" not in str(caught.value)
-    binary = put(tmp_path / "binary.json", b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is no speller file"):
-        load_speller(binary, vocabulary)
-    with pytest.raises(InputError, match=r"missing\.json: no such file"):
-        load_speller(tmp_path / "missing.json", vocabulary)
-    with pytest.raises(InputError, match="made for another vocabulary"):
-        load_speller(path, ClosedVocabulary(["a"], 1))
-    with pytest.raises(InputError, match="open and needs no speller"):
-        load_speller(path, BPEVocabulary.build([["a"]], 259))
+    binary, missing = put(tmp_path / "binary.json", b"\xff\xfe\x00"), tmp_path / "missing.json"
+    for other, words, message in (
+        (binary, vocabulary, "is no speller file"),
+        (missing, vocabulary, r"missing\.json: no such file"),
+        (path, ClosedVocabulary(["a"], 1), "made for another vocabulary"),
+        (path, BPEVocabulary.build([["a"]], 259), "open and needs no speller"),
+    ):
+        with pytest.raises(InputError, match=message):
+            load_speller(other, words)
 
 
 def test_a_model_folder_finds_its_speller(tmp_path):
@@ -487,13 +472,9 @@ def written_documents(tmp_path):
     splits = {"train": words[:500], "valid": words[400:], "test": words[300:600]}
     rows = [(split, word) for split, found in splits.items() for word in found]
     size = len(rows)
-    columns = {
-        **{name: [0] * size for name in DOCUMENTS.names},
-        "doc_id": list(range(size)),
-        "split": [split for split, _ in rows],
-        "title": [""] * size,
-        "text": [f"{word} the" for _, word in rows],
-    }
+    columns = {name: [0] * size for name in DOCUMENTS.names} | {"doc_id": list(range(size))}
+    columns |= {"split": [split for split, _ in rows], "title": [""] * size}
+    columns |= {"text": [f"{word} the" for _, word in rows]}
     path = tmp_path / "documents.parquet"
     write_shard(path, DOCUMENTS, {name: columns[name] for name in DOCUMENTS.names}, {})
     counted = ClosedVocabulary.build([[f"{word} the" for word in splits["train"]]], maximum_size=80)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
@@ -167,6 +168,25 @@ class RowGroup(NamedTuple):
     last: int
 
 
+def index_rows(
+    file: TableFile, columns: Mapping[str, pa.DataType], take: Callable[[RowBatch], object]
+) -> list[RowGroup]:
+    """Let every batch of a file be taken, and say which instances its groups of rows are of."""
+    found, rows = [], 0
+    for place in range(file.n_groups):
+        ends: list[int] = []
+        for batch in file.batches(columns, place):
+            ids = batch.columns["instance_id"]
+            if len(ids):
+                rows += len(ids)
+                ends += [int(ids.min()), int(ids.max())]
+                take(batch)
+        if ends:
+            found.append(RowGroup(file, place, min(ends), max(ends)))
+    file.count_read(rows)
+    return found
+
+
 def gather_rows(
     groups: Iterable[RowGroup],
     columns: Mapping[str, pa.DataType],
@@ -219,29 +239,26 @@ def read_beside(
     ``instance_id`` and ``n_tokens`` are among the columns; `SCORES` may be −inf, but neither NaN
     nor +inf. An `InputError` names a file of another model, or a row of no instance of the reader.
     """
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    kept: list[Columns] = []
     tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
-    for path in paths:
-        file = open_table(path)
+
+    def take(file: TableFile, batch: RowBatch) -> None:
+        for name in SCORES & columns.keys():
+            file.check_log_p(batch, name)
+        ids = batch.columns["instance_id"].tolist()
+        wanted = np.array([tokens.get(name, -1) for name in ids], np.int64)
+        file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
+        differs = batch.columns["n_tokens"] != wanted
+        file.check(batch, "n_tokens", differs, "the same as in the log weights")
+        kept.append(batch.columns)
+
+    for file in map(open_table, paths):
         file.require(list(columns), f"files of {what}")
         check_pair(file, reader.labels)
-        rows = 0
-        for group in range(file.n_groups):
-            for batch in file.batches(columns, group):
-                for name in SCORES & columns.keys():
-                    file.check_log_p(batch, name)
-                ids = batch.columns["instance_id"]
-                rows += len(ids)
-                wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
-                file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
-                differs = batch.columns["n_tokens"] != wanted
-                file.check(batch, "n_tokens", differs, "the same as in the log weights")
-                for name, column in batch.columns.items():
-                    parts[name].append(column)
-        file.count_read(rows)
-    if not any(map(len, parts["instance_id"])):
+        index_rows(file, columns, partial(take, file))
+    if not kept:
         raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
-    return {name: np.concatenate(pieces) for name, pieces in parts.items()}
+    return {name: np.concatenate([held[name] for held in kept]) for name in columns}
 
 
 class LogQFiles:
@@ -260,20 +277,7 @@ class LogQFiles:
         for file in map(open_table, paths):
             file.require(list(self._columns), "files of log q")
             check_pair(file, labels)
-            rows = 0
-            for place in range(file.n_groups):
-                batches = file.batches({"instance_id": pa.int64()}, place)
-                ids = np.concatenate(
-                    [np.empty(0, np.int64), *(batch.columns["instance_id"] for batch in batches)]
-                )
-                rows += len(ids)
-                if len(ids):
-                    self._groups.append(RowGroup(file, place, int(ids.min()), int(ids.max())))
-            file.count_read(rows)
-
-    def _check(self, file: TableFile, batch: RowBatch) -> None:
-        for name in self._names:
-            file.check_log_p(batch, name)
+            self._groups += index_rows(file, {"instance_id": pa.int64()}, lambda _: None)
 
     def gather(self, temperature: float, samples: Columns) -> Columns:
         """Read the temperature columns of the samples drawn at one, in their order.
@@ -282,8 +286,13 @@ class LogQFiles:
         ``latent_hash`` is compared when it is there. An `InputError` names a sample that is missing
         or another latent, or a value that is no log q.
         """
+
+        def check(file: TableFile, batch: RowBatch) -> None:
+            for name in self._names:
+                file.check_log_p(batch, name)
+
         low, high = samples["instance_id"][[0, -1]].tolist()
-        found = gather_rows(self._groups, self._columns, low, high, self._check)
+        found = gather_rows(self._groups, self._columns, low, high, check)
         own = found["temperature"] == temperature
         found = {name: column[own] for name, column in found.items()}
         _check_same(temperature, samples, found)

@@ -339,17 +339,6 @@ class Costs:
 UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
 
 
-class Job(NamedTuple):
-    """A block of instances, the pair that it is worked on with, and the run record for a footer.
-
-    The instances are those of the corpus, or what the row's ``documents`` makes.
-    """
-
-    pair: Pair
-    instances: list[Any]
-    record: dict[str, object]
-
-
 def take_instances(instances: Iterable[Instance], places: range, seed: int) -> list[Instance]:
     """Take a block of instances, in an order in which fewer of them are the first of more.
 
@@ -364,11 +353,14 @@ def take_instances(instances: Iterable[Instance], places: range, seed: int) -> l
     return [instance for _, _, instance in first[places.start :]]
 
 
-def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) -> Job:
+def open_job(
+    given: argparse.Namespace, script: str, row: Draw, options: Any
+) -> tuple[Pair, list[Any], dict[str, object]]:
     """Read the models and the block of instances that the flags of `scripts.draw` name.
 
-    All flags but `UNDETERMINING` go into the record; a ``temperature`` among the options labels the
-    shard. A split without instances is an `InputError`.
+    Gives the pair, the instances, which are those of the corpus or what the row's ``documents``
+    makes, and the run record for a footer: of all flags but `UNDETERMINING`, labelled with a
+    ``temperature`` among the options. A split without instances is an `InputError`.
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
@@ -388,4 +380,4 @@ def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) ->
     record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)
     record["code_fingerprint"] = fingerprint(script, *row.code)
     labels = pair.labels(words, getattr(options, "temperature", None))
-    return Job(pair, taken, labels.in_record(record))
+    return pair, taken, labels.in_record(record)

@@ -8,7 +8,7 @@ the order of their id and samples in that of theirs, so no result depends on how
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from beyond_perplexity.importance.draw_files import (
     WeightLabels,
     file_labels,
     gather_rows,
+    index_rows,
     is_of_a_run,
 )
 from beyond_perplexity.importance.estimator import SampledInstance, WeightedSamples
@@ -34,13 +35,6 @@ BLOCK_ROWS = 2**19
 REQUIRED = ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")
 # log q of a shard may differ from its column of the same temperature by rounding alone.
 SAME = 1e-6
-
-
-@dataclass
-class _Shard:
-    file: TableFile
-    group: int  # index of its temperature
-    row_groups: list[RowGroup] = field(default_factory=list)
 
 
 class WeightReader:
@@ -108,13 +102,12 @@ class WeightReader:
                 "other files do; give files that all do, or one temperature for all"
             )
         self.temperatures = tuple(sorted(set(degrees), key=lambda t: t or 0.0))
-        self._shards = [
-            _Shard(file, self.temperatures.index(one))
-            for file, one in zip(files, degrees, strict=True)
+        self._files = [
+            (file, self.temperatures.index(one)) for file, one in zip(files, degrees, strict=True)
         ]
 
     def _choose_columns(self, log_q: Sequence[str | Path | TableFile]) -> None:
-        shared = set.intersection(*(set(shard.file.names) for shard in self._shards))
+        shared = set.intersection(*(set(file.names) for file, _ in self._files))
         grid = [temperature_column(t) for t in self.temperatures if t is not None]
         self._beside = LogQFiles(log_q, grid, self.labels) if log_q else None
         self.has_grid = bool(grid) and (bool(log_q) or shared.issuperset(grid))
@@ -132,22 +125,16 @@ class WeightReader:
         """Read what names the rows: which instances there are, their T and K, and where."""
         known: dict[int, list[int]] = {}
         counts: dict[int, list[int]] = {}
-        for shard in self._shards:
-            rows = 0
-            for place in range(shard.file.n_groups):
-                seen: list[int] = []
-                for batch in shard.file.batches(self._names, place):
-                    rows += len(batch.columns["instance_id"])
-                    seen += self._count(shard, batch, known, counts)
-                if seen:
-                    group = RowGroup(shard.file, place, min(seen), max(seen))
-                    shard.row_groups.append(group)
-            shard.file.count_read(rows)
+        self._groups: list[list[RowGroup]] = [[] for _ in self.temperatures]
+        for file, group in self._files:
+            take = partial(self._count, file, group, known, counts)
+            self._groups[group] += index_rows(file, self._names, take)
+        path = self._files[0][0].path
         if not known:
-            raise InputError(f"{self._shards[0].file.path}: there are no rows; give some samples")
+            raise InputError(f"{path}: there are no rows; give some samples")
         if sum(numbers[0] for numbers in known.values()) > LARGEST_NUMBER:
             raise InputError(
-                f"{self._shards[0].file.path}: the n_tokens of all instances sum to more than "
+                f"{path}: the n_tokens of all instances sum to more than "
                 f"{LARGEST_NUMBER:,}; they are T of the instances, each counted once"
             )
         ids = sorted(known)
@@ -165,13 +152,14 @@ class WeightReader:
 
     def _count(
         self,
-        shard: _Shard,
-        batch: RowBatch,
+        file: TableFile,
+        group: int,
         known: dict[int, list[int]],
         counts: dict[int, list[int]],
-    ) -> list[int]:
-        """Count the rows of a batch, compare what they say of their instances, and return these."""
-        columns, file = batch.columns, shard.file
+        batch: RowBatch,
+    ) -> None:
+        """Count the rows of a batch, and compare what they say of their instances."""
+        columns = batch.columns
         file.check(
             batch, "n_tokens", columns["n_tokens"] < 1, "at least 1: it is T of the instance"
         )
@@ -182,7 +170,7 @@ class WeightReader:
         ids: list[int] = found.tolist()
         for name, index, count in zip(ids, first, rows.tolist(), strict=True):
             known.setdefault(name, [int(columns[column][index]) for column in names])
-            counts.setdefault(name, [0] * len(self.temperatures))[shard.group] += count
+            counts.setdefault(name, [0] * len(self.temperatures))[group] += count
         for place, column in enumerate(names):
             wanted = np.array([known[name][place] for name in ids])[inverse]
             bad = columns[column] != wanted
@@ -195,7 +183,6 @@ class WeightReader:
             file.check(batch, "n_unknown", columns["n_unknown"] < 0, "0 or more")
             more = columns["n_unknown"] > columns["n_tokens"]
             file.check(batch, "n_unknown", more, "at most n_tokens, which counts them too")
-        return ids
 
     def __iter__(self) -> Iterator[SampledInstance]:
         """Yield the instances in the order of their ids; every value is checked."""
@@ -214,10 +201,9 @@ class WeightReader:
         """Read all samples of a block of instances at one temperature, sorted."""
         low, high = self.instance_ids[[start, end - 1]].tolist()
         temperature = self.temperatures[group]
-        held = [one for shard in self._shards if shard.group == group for one in shard.row_groups]
         check = partial(self._check_values, temperature)
-        columns = gather_rows(held, self._values, low, high, check)
-        self._check_unique(held, columns)
+        columns = gather_rows(self._groups[group], self._values, low, high, check)
+        self._check_unique(self._groups[group], columns)
         if self._beside and temperature is not None:
             columns |= self._beside.gather(temperature, columns)
         return columns

@@ -130,12 +130,6 @@ def count_ngrams(tokens: np.ndarray, order: int) -> Trie:
     return levels
 
 
-def _unite(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Unite rising keys: the united ones, and where those of each are among them."""
-    keys = np.union1d(first, second)
-    return keys, np.searchsorted(keys, first), np.searchsorted(keys, second)
-
-
 def merge_counts(first: Trie, second: Trie) -> Trie:
     """Add the counts of two parts; both are used up, level by level, so as to save memory."""
     levels: Trie = []
@@ -146,7 +140,8 @@ def merge_counts(first: Trie, second: Trie) -> Trie:
         if levels:
             left = pack(own[prefix_places(left)], last_words(left))
             right = pack(other[prefix_places(right)], last_words(right))
-        keys, own, other = _unite(left, right)
+        keys = np.union1d(left, right)
+        own, other = np.searchsorted(keys, left), np.searchsorted(keys, right)
         counts = np.zeros(len(keys), dtype=np.int64)
         counts[own] = mine.counts
         counts[other] += theirs.counts

@@ -19,14 +19,6 @@ from scipy.special import logsumexp
 from beyond_perplexity.importance import importance_sampling as subsets
 from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
 from beyond_perplexity.importance.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.importance_sampling import (
-    ImportanceSampling,
-    n_orders,
-    prefix_log_means,
-    random_orders,
-    rows_at_once,
-    subset_sizes,
-)
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.importance.weight_files import WeightReader
@@ -202,7 +194,7 @@ def test_perplexity_and_its_infinities():
 
 def reduced(path):
     found = reduce_weights(WeightReader([path])).estimators
-    return next(one for _, one in found if type(one) is ImportanceSampling)
+    return next(one for _, one in found if type(one) is subsets.ImportanceSampling)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +203,10 @@ def reduced(path):
 )
 def test_orders_of_very_many_samples_are_fewer(wanted, n_samples, expected):
     """A million samples of one instance took 4.2 GB; no more than 2^25 weights are held now."""
-    assert n_orders(wanted, n_samples) == expected
-    assert rows_at_once(n_samples) * n_samples <= 2**22 or rows_at_once(n_samples) == 1
+    assert subsets.n_orders(wanted, n_samples) == expected
+    assert (
+        subsets.rows_at_once(n_samples) * n_samples <= 2**22 or subsets.rows_at_once(n_samples) == 1
+    )
 
 
 @pytest.mark.parametrize("values", [1, 700, 10**9])
@@ -234,12 +228,12 @@ def test_orders_held_at_once_change_no_number(tmp_path, monkeypatch, values):
 def test_sizes_of_the_curves(n_samples):
     sizes = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
     below = [size for size in sizes if size < n_samples]
-    assert subset_sizes(n_samples).tolist() == [*below, n_samples]
+    assert subsets.subset_sizes(n_samples).tolist() == [*below, n_samples]
 
 
 def test_orders_are_permutations_and_all_alike_in_probability():
     values = np.array([3.0, -np.inf, 1.0])
-    orders = random_orders(values, 6000, np.random.default_rng(0))
+    orders = subsets.random_orders(values, 6000, np.random.default_rng(0))
     counts = Counter(map(tuple, orders.tolist()))
     assert len(counts) == 6
     assert all(abs(count - 1000) < 5 * np.sqrt(1000) for count in counts.values())
@@ -248,8 +242,8 @@ def test_orders_are_permutations_and_all_alike_in_probability():
 def test_prefixes_are_those_of_scipy():
     weights = np.random.default_rng(1).normal(0, 400, (4, 30))
     weights[0, :5] = -np.inf
-    sizes = subset_sizes(30)
-    found = prefix_log_means(weights, sizes)
+    sizes = subsets.subset_sizes(30)
+    found = subsets.prefix_log_means(weights, sizes)
     for column, size in enumerate(sizes):
         wanted = logsumexp(weights[:, :size], 1) - np.log(size)
         np.testing.assert_allclose(found[:, column], wanted, rtol=1e-13)
@@ -257,8 +251,8 @@ def test_prefixes_are_those_of_scipy():
 
 def test_the_mean_over_random_subsets_is_that_over_all_subsets():
     weights = np.random.default_rng(2).normal(0, 2, 6)
-    orders = random_orders(weights, 20_000, np.random.default_rng(3))
-    found = prefix_log_means(orders, np.array([2, 4]))
+    orders = subsets.random_orders(weights, 20_000, np.random.default_rng(3))
+    found = subsets.prefix_log_means(orders, np.array([2, 4]))
     for column, size in enumerate((2, 4)):
         every = [float(log_mean_exp(weights[list(c)])) for c in combinations(range(6), size)]
         error = found[:, column].std() / np.sqrt(len(found))

@@ -36,18 +36,6 @@ from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.ngrams import arpa as writing
 from beyond_perplexity.ngrams import kneser_ney as counting
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
-from beyond_perplexity.ngrams.kneser_ney import (
-    check_pruning,
-    choose_discounts,
-    count_ngrams,
-    count_parts,
-    estimate_backoff,
-    extend_words,
-    join_sentences,
-    last_words,
-    prefix_places,
-    score_tokens,
-)
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,
@@ -81,30 +69,30 @@ def flat(sentences):
 
 
 def fit(sentences, order, prune=None):
-    counts = extend_words(count_ngrams(flat(sentences), order), V)
-    return estimate_backoff(counts, prune=prune or ()).model
+    counts = counting.extend_words(counting.count_ngrams(flat(sentences), order), V)
+    return counting.estimate_backoff(counts, prune=prune or ()).model
 
 
 def grams(levels, order):
     """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
-        columns.append(last_words(level.keys[rows]))
-        rows = prefix_places(level.keys[rows])
+        columns.append(counting.last_words(level.keys[rows]))
+        rows = counting.prefix_places(level.keys[rows])
     return list(zip(*(column.tolist() for column in reversed(columns)), strict=True))
 
 
 def probabilities(model, context):
     """Score every word but ``<s>`` after a context that begins with ``<s>``."""
     rows = [np.array([*context, word]) for word in range(1, model.vocabulary_size)]
-    scores = score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
+    scores = counting.score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
     return np.exp(scores[:, -1])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 def test_counts_equal_a_counter(order):
     sentences = draw_sentences()
-    held = count_ngrams(flat(sentences), order)
+    held = counting.count_ngrams(flat(sentences), order)
     plain = PlainKneserNey(sentences, order, V).plain
     assert len(held) == order
     for n, level in enumerate(held, start=1):
@@ -121,12 +109,12 @@ def test_counts_equal_a_counter(order):
 )
 @settings(max_examples=25, deadline=None)
 def test_parts_do_not_change_counts(sentences, order, tokens):
-    whole = count_ngrams(flat(sentences), order)
+    whole = counting.count_ngrams(flat(sentences), order)
     documents = [np.array(sentence, dtype=np.int32) for sentence in sentences]
-    parts = list(join_sentences([documents[:3], [], documents[3:]], tokens))
+    parts = list(counting.join_sentences([documents[:3], [], documents[3:]], tokens))
     assert np.array_equal(np.concatenate(parts), flat(sentences))
     assert tokens > 1 or len(parts) == len(sentences)
-    merged = count_parts(parts, order)
+    merged = counting.count_parts(parts, order)
     assert merged is not None
     for one, other in zip(whole, merged, strict=True):
         assert np.array_equal(one.keys, other.keys)
@@ -165,13 +153,13 @@ def test_searches_in_blocks_are_searches(monkeypatch):
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1], [0, 1, 2]], ids=str)
 def test_probabilities_are_those_of_the_definition(order, prune):
     sentences = draw_sentences()
-    plain = PlainKneserNey(sentences, order, V, check_pruning(prune[:order], order))
+    plain = PlainKneserNey(sentences, order, V, counting.check_pruning(prune[:order], order))
     model = fit(sentences, order, prune[:order])
     assert model.order == order
     for n in range(2, order + 1):
         assert set(grams(model.levels, n)) == plain.kept(n)
     others = draw_sentences(20, seed=7)
-    scores = score_tokens(model, flat(others))
+    scores = counting.score_tokens(model, flat(others))
     expected = []
     for sentence in others:
         words = [0, *sentence, 1]
@@ -205,7 +193,9 @@ def test_words_without_a_count_share_the_uniform_distribution():
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
-    without = estimate_backoff(extend_words(count_ngrams(flat(sentences), 3), V), possible).model
+    without = counting.estimate_backoff(
+        counting.extend_words(counting.count_ngrams(flat(sentences), 3), V), possible
+    ).model
     assert without.levels[0].log_probs[2] == -np.inf
     assert probabilities(without, (0, 4, 5)).sum() == pytest.approx(1, rel=1e-12)
     assert without.n_counts[0] == V - 1
@@ -226,14 +216,14 @@ def test_short_sentences_lower_the_order(caplog):
 
 def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
-        assert choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
+        assert counting.choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
     assert "order 2: none has the adjusted count 2" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING):  # D2 = 2 − 3 · 1/3 · 9/1
-        assert choose_discounts(np.repeat([1, 2, 3], [1, 1, 9]), 1) == (0.5, 1.0, 1.5)
+        assert counting.choose_discounts(np.repeat([1, 2, 3], [1, 1, 9]), 1) == (0.5, 1.0, 1.5)
     assert "negative" in caplog.text
     caplog.clear()
-    found = choose_discounts(np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1]), 1)
+    found = counting.choose_discounts(np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1]), 1)
     assert np.allclose(found, (1 - 2 / 2 * 5 / 10, 2 - 3 / 2 * 3 / 5, 3 - 4 / 2 * 2 / 3))
     assert not caplog.records
 
@@ -246,8 +236,8 @@ def test_wrong_thresholds_are_named():
         ([-1], "begin with 0"),
     ):
         with pytest.raises(InputError, match=words):
-            check_pruning(prune, 3)
-    assert check_pruning([0, 1], 4) == [0, 1, 1, 1]
+            counting.check_pruning(prune, 3)
+    assert counting.check_pruning([0, 1], 4) == [0, 1, 1, 1]
 
 
 def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
@@ -256,9 +246,11 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
     found = []
     for size in (1, 100, 1 << 24):
         ids = WordIds([], UnknownRule(), grows=True)
-        counts = count_parts(read_sentences([path], ids, size), 4)
+        counts = counting.count_parts(read_sentences([path], ids, size), 4)
         assert counts is not None
-        found.append((ids.words, estimate_backoff(extend_words(counts, ids.size)).model))
+        found.append(
+            (ids.words, counting.estimate_backoff(counting.extend_words(counts, ids.size)).model)
+        )
     for words, model in found[1:]:
         assert words == found[0][0]
         for one, other in zip(model.levels, found[0][1].levels, strict=True):
@@ -330,9 +322,9 @@ def test_unreadable_texts_are_named(tmp_path):
 def test_wikitext_is_that_of_lmplz():
     """Figures of `lmplz` in ../shared/data/kneser-ney-reference, order 5."""
     ids = WordIds([], UnknownRule("<UNK>"), grows=True)
-    counts = count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
+    counts = counting.count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
     assert counts is not None
-    found = estimate_backoff(extend_words(counts, ids.size))
+    found = counting.estimate_backoff(counting.extend_words(counts, ids.size))
     assert found.model.n_counts == [33280, 619591, 1398959, 1794725, 1914265]
     expected = [
         (0.182087, 1.01364, 2.53778),
@@ -346,7 +338,7 @@ def test_wikitext_is_that_of_lmplz():
     tokens = np.concatenate(list(read_sentences([SHARED / "wikitext-2" / "valid.txt"], ids)))
     predicted = np.count_nonzero(tokens)
     assert predicted == 216_347
-    scores = score_tokens(found.model, tokens)
+    scores = counting.score_tokens(found.model, tokens)
     assert np.exp(-scores.sum() / predicted) == pytest.approx(239.98394435644792, rel=1e-6)
     check_histories(found.model, tokens)
 
@@ -432,8 +424,8 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
     sentences = draw_sentences(20, seed=5)
     where = {word: place for place, word in enumerate(found.words)}
     renamed = [[where[WORDS[word]] for word in sentence] for sentence in sentences]
-    one = score_tokens(expected.model, flat(sentences))
-    assert np.allclose(one, score_tokens(found.model, flat(renamed)), rtol=1e-12)
+    one = counting.score_tokens(expected.model, flat(sentences))
+    assert np.allclose(one, counting.score_tokens(found.model, flat(renamed)), rtol=1e-12)
 
 
 def test_scores_of_a_model_by_hand(tmp_path):
@@ -635,7 +627,7 @@ def test_scores_are_those_without_torch_and_of_any_batch(prune):
     scores = list(score_encoded(held, texts))
     library = fit(draw_sentences(), 4, prune)
     for ids, score in zip(texts, scores, strict=True):
-        expected = score_tokens(library, flat([ids.tolist()])).sum()
+        expected = counting.score_tokens(library, flat([ids.tolist()])).sum()
         assert score.log_prob == pytest.approx(float(expected), rel=1e-12)
     for size in (1, 30):
         assert list(score_encoded(held, texts, batch_tokens=size)) == scores

@@ -20,16 +20,8 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance import posterior_latents as latents
 from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.posterior_latents import (
-    MOST_WORDS,
-    SpanCounts,
-    compare_latents,
-    count_spans,
-    describe,
-    entities_by_span,
-    tree_spans,
-)
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
@@ -95,7 +87,7 @@ def make(model: type[ToyModel], proposal: type[ToyProposal]) -> Pair:
 
 
 def compared(pair: Pair, samples: int) -> list[dict[Any, Any]]:
-    (columns,) = compare_latents(pair, [instance()], PosteriorOptions(samples=samples))
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=samples))
     return pd.DataFrame(columns).to_dict("records")
 
 
@@ -175,7 +167,7 @@ def test_what_words_add_is_the_forward_probability_of_each():
 
 def test_the_parts_add_up_to_the_estimate_of_the_run(tmp_path):
     pair = make(WalkedBits, WalkedProposal)
-    (columns,) = compare_latents(pair, [instance()], PosteriorOptions(samples=8))
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=8))
     (row, other) = pd.DataFrame(columns).to_dict("records")
     outside = instance().arrays["bits"] == 0
     assert outside.sum() == row["n_words"] - row["n_inside"]
@@ -192,12 +184,14 @@ def mentions(*spans: tuple[int, int, Any]) -> dict[str, Any]:
 def test_entities_with_names_are_their_names_and_numbered_ones_what_they_refer_back_to():
     gold = mentions((0, 1, 0), (2, 4, 1), (5, 6, 0), (7, 8, 1))
     other = mentions((0, 1, 5), (2, 4, 5), (5, 6, 5), (7, 9, 2))
-    counts = count_spans(entities_by_span(gold), entities_by_span(other))
+    counts = latents.count_spans(latents.entities_by_span(gold), latents.entities_by_span(other))
     # (0, 1) is new in both; (2, 4) is new in one alone; (5, 6) refers back to other mentions
-    assert counts == SpanCounts(4, 4, 3, 1)
+    assert counts == latents.SpanCounts(4, 4, 3, 1)
     named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
     wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
-    assert count_spans(entities_by_span(named), entities_by_span(wrong)) == SpanCounts(3, 3, 3, 2)
+    assert latents.count_spans(
+        latents.entities_by_span(named), latents.entities_by_span(wrong)
+    ) == latents.SpanCounts(3, 3, 3, 2)
 
 
 TREES_OF = ["(S #0)", "#0", "(S (X #0 #1) #2)", "(# (NP #0 (# (C #1 #2))) (D #3 #4))"]
@@ -213,7 +207,7 @@ def test_phrases_are_those_of_nltk(tree):
             inside = [p for p in whole.treepositions("leaves") if p[: len(position)] == position]
             places = [whole.treepositions("leaves").index(p) for p in inside]
             found.add((places[0], places[-1] + 1))
-    assert tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
+    assert latents.tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
 
 
 # ---- tables ----
@@ -276,20 +270,20 @@ def shown(instance: Instance) -> list[dict]:
     pair = Pair(make_model(), make_proposal(), 1, "m/q")
     vocabulary = ClosedVocabulary.build([WORDS], 1, None)
     assert vocabulary.size == pair.model.vocabulary_size
-    return describe(pair, "m", [document(3, []), instance], vocabulary)
+    return latents.describe(pair, "m", [document(3, []), instance], vocabulary)
 
 
 def test_of_a_long_document_the_part_with_most_mentions_is_shown():
     places = [(5, 0), (130, 1), (133, 0), (139, 1), (150, 1)]
     annotation, likeliest = shown(document(400, places))
-    assert len(annotation["tokens"]) == MOST_WORDS
+    assert len(annotation["tokens"]) == latents.MOST_WORDS
     _, _, first, _, last, _, whole = annotation["title"].split()  # ..., words 1 to 2 of 3
     start = int(first) - 1
-    assert (int(last) - start, int(whole)) == (MOST_WORDS, 400)
-    assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(MOST_WORDS)]
+    assert (int(last) - start, int(whole)) == (latents.MOST_WORDS, 400)
+    assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(latents.MOST_WORDS)]
     found = [start + mention["start"] for mention in annotation["mentions"]]
     assert found == [130, 133, 139, 150]
-    assert all(0 <= m["start"] < m["end"] <= MOST_WORDS for m in likeliest["mentions"])
+    assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in likeliest["mentions"])
 
 
 def test_a_short_document_is_shown_whole_and_a_shorter_one_not():
@@ -320,8 +314,8 @@ def test_the_document_is_shown_in_which_the_proposal_finds_most():
     """The others have more mentions, which this proposal does not find."""
     held = [document(9, [(k, 0) for k in range(9 - number)], number) for number in range(3)]
     vocabulary = ClosedVocabulary.build([WORDS], 1, None)
-    annotation, likeliest = describe(pair_of(Finding(2)), "m", held, vocabulary)
+    annotation, likeliest = latents.describe(pair_of(Finding(2)), "m", held, vocabulary)
     assert annotation["instance_id"] == 2
     assert [m["start"] for m in likeliest["mentions"]] == [*range(7)]
-    nothing = describe(pair_of(Finding(-1)), "m", held, vocabulary)
+    nothing = latents.describe(pair_of(Finding(-1)), "m", held, vocabulary)
     assert nothing[0]["instance_id"] == 0  # the one with most to see

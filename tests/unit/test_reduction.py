@@ -22,6 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance import estimator as contract
+from beyond_perplexity.importance import ways_to_draw as ways
 from beyond_perplexity.importance.draw_files import Beams, WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.reduction import (
@@ -32,14 +33,6 @@ from beyond_perplexity.importance.reduction import (
     instances_table,
     reduce_weights,
     replicates_table,
-)
-from beyond_perplexity.importance.ways_to_draw import (
-    DRAW_READERS,
-    ESTIMATORS,
-    ReductionOptions,
-    estimator_code,
-    find_estimator,
-    load_estimators,
 )
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance import trust_table
@@ -54,7 +47,7 @@ P = model(n_instances=4, n_latents=6)
 TRUE = float(np.log(P.sum(1)).sum())
 T = int(sum(range(2, 6)))
 K = 60
-OPTIONS = ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
+OPTIONS = ways.ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
 COLUMNS = {tau: sample_columns(P, tau, K) for tau in GRID}
 TABLES = (estimates_table, curves_table, replicates_table, instances_table)
 SAMPLING = {"method": "importance_sampling", "measure": "perplexity"}
@@ -254,7 +247,7 @@ def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     pq.write_table(pq.read_table(path), tmp_path / "groups.parquet", row_group_size=K)
     labels = WeightLabels(temperature=1.0)
     reader = WeightReader([tmp_path / "groups.parquet"], labels, block_rows=K)
-    file = reader._shards[0].file
+    file = reader._groups[0][0].file
     read: list[int] = []
     batches = file.batches
     file.batches = lambda columns, group=0: read.append(group) or batches(columns, group)  # type: ignore[method-assign,func-returns-value]
@@ -328,7 +321,7 @@ def test_one_sample_of_one_instance_is_enough_and_nothing_is_drawn_unless_wanted
     assert row["value"] == pytest.approx(np.exp(-weights(1.0)[0, 0] / 2), rel=1e-13)
     errors = ("standard_error", "standard_error_instances", "k_hat_threshold")
     assert [row[name] for name in errors] == [None, None, None]
-    found = reduced(tmp_path, COLUMNS[1.0], ReductionOptions(subsets=0, bootstrap=0))
+    found = reduced(tmp_path, COLUMNS[1.0], ways.ReductionOptions(subsets=0, bootstrap=0))
     assert not curves_table(found).num_rows
     rows = select(estimates_table(found), measure="perplexity")
     assert {row["pairing"] for row in rows} == {None, "sample_id"}
@@ -347,7 +340,7 @@ def log_normal(tmp_path: Path, sigma: float, seed: int) -> pa.Table:
     """Return the estimates from 8 instances with 100 log-normal weights of mean 1 each."""
     drawn = np.random.default_rng([9, seed]).normal(-(sigma**2) / 2, sigma, 800)
     columns = weight_columns([100] * 8, drawn)
-    return estimates_table(reduced(tmp_path, columns, ReductionOptions(30, 60), seed))
+    return estimates_table(reduced(tmp_path, columns, ways.ReductionOptions(30, 60), seed))
 
 
 ERRORS = ("standard_error", "standard_error_samples", "standard_deviation")
@@ -463,10 +456,10 @@ def reader(tmp_path):
     return WeightReader([p for tau in GRID for p in write_weights(tmp_path, COLUMNS[tau], tau)])
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
+@pytest.mark.parametrize("method", ways.ESTIMATORS)
 def test_a_row_says_all_that_is_asked(method):
-    estimator = find_estimator(method)
-    module = Path(ROOT, *ESTIMATORS[method].partition(":")[0].split(".")).with_suffix(".py")
+    estimator = ways.find_estimator(method)
+    module = Path(ROOT, *ways.ESTIMATORS[method].partition(":")[0].split(".")).with_suffix(".py")
     assert module.parent == FOLDER
     assert ast.get_docstring(ast.parse(module.read_text()))
     assert estimator.__doc__ != contract.Estimator.__doc__
@@ -474,7 +467,7 @@ def test_a_row_says_all_that_is_asked(method):
     assert estimator.words
     assert estimator.bound in contract.BOUNDS
     others = {contract.SAMPLES, contract.ALL_TEMPERATURES, contract.KNOWN_LATENTS}
-    assert set(estimator.needs) <= others | DRAW_READERS.keys()
+    assert set(estimator.needs) <= others | ways.DRAW_READERS.keys()
     assert not estimator.__abstractmethods__
 
 
@@ -485,36 +478,36 @@ def test_every_estimator_has_its_row_and_no_title_stands_twice():
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef) and "Estimator" in map(ast.unparse, node.bases)
     }
-    assert {reference.split(".")[-1] for reference in ESTIMATORS.values()} == found
-    titles = [estimator.title for estimator in load_estimators().values()]
+    assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
+    titles = [estimator.title for estimator in ways.load_estimators().values()]
     assert len(set(titles)) == len(titles)
     with pytest.raises(InputError, match="the estimators are importance_sampling, "):
-        find_estimator("none")
+        ways.find_estimator("none")
 
 
 def test_the_code_of_a_run_is_that_whose_draws_it_has():
     def named(*kinds: str) -> set[str]:
-        return {reference.rpartition(":")[2] for reference in estimator_code(kinds)}
+        return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
     plain = {"ImportanceSampling", "Jackknife", "Mixture", "Bracket"}
     assert named() == plain
     assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
     assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}
-    assert set(estimator_code()) == set(estimator_code(["beams", "smc", "bidirectional"]))
-    assert all(resolve_name(reference) for reference in estimator_code())
+    assert set(ways.estimator_code()) == set(ways.estimator_code(["beams", "smc", "bidirectional"]))
+    assert all(resolve_name(reference) for reference in ways.estimator_code())
 
 
 def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path):
     beams = Beams([write_beams(tmp_path / "beams.parquet", P, (1, 3))], reader)
     inputs = contract.Inputs(reader, {"beams": beams}, OPTIONS, seed=0)
-    found = {method: len(kind.of(inputs)) for method, kind in load_estimators().items()}
+    found = {method: len(kind.of(inputs)) for method, kind in ways.load_estimators().items()}
     expected = {"importance_sampling": 3, "jackknife": 3, "mixture": 1, "beam_plus_tail": 6}
     assert found == expected | {"smc": 0, "beam": 2, "bracket": 4}
 
 
 def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
     """Oracle: NumPy on the same samples; texts of the toy's file."""
-    monkeypatch.setitem(ESTIMATORS, "largest", "tests.unit.toy_estimator:Largest")
+    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.toy_estimator:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
     assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [
@@ -569,7 +562,7 @@ def test_no_code_asks_for_an_estimator_by_its_name():
         paths += (ROOT / "beyond_perplexity" / folder).rglob("*.py")
     seen = 0
     for path in paths:
-        asked = compared_texts(ast.parse(path.read_text())) & ESTIMATORS.keys()
+        asked = compared_texts(ast.parse(path.read_text())) & ways.ESTIMATORS.keys()
         assert not asked or (path.parent == FOLDER and asked <= {path.stem}), path
         seen += 1
     assert seen > 50

@@ -16,7 +16,7 @@ from beyond_perplexity.errors import run_command
 from beyond_perplexity.importance.model_pair import Costs, open_job
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 

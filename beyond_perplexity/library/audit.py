@@ -85,11 +85,11 @@ def _draw(table: pd.DataFrame) -> Figure:
 
 def _unused(given: AuditOptions) -> Iterator[Unused]:
     if isinstance(given.model, str | Path):
-        yield Unused("with a model that has its own", ("vocabulary",))
+        yield "with a model that has its own", ("vocabulary",)
     else:
-        yield Unused("with a model in memory", ("precision", "device"))
+        yield "with a model in memory", ("precision", "device")
     if in_memory(given.texts):
-        yield Unused("on texts in memory", ("field",))
+        yield "on texts in memory", ("field",)
 
 
 @library_function(AuditOptions, _unused)

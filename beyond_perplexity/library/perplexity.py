@@ -39,14 +39,14 @@ def _is_arpa(given: ScoringOptions) -> bool:
 def _unused(given: ScoringOptions) -> Iterator[Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
-        yield Unused(text, ("cleaned", "tokenized", "speller", "special_tokens"))
+        yield text, ("cleaned", "tokenized", "speller", "special_tokens")
     else:
-        yield Unused("without an ARPA file", ("unk_as", "unk_as_unknown"))
+        yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
-        yield Unused("on tokenized texts", ("cleaned",))
+        yield "on tokenized texts", ("cleaned",)
     if in_memory(given.texts):
-        yield Unused("on texts in memory", ("field",))
-        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+        yield "on texts in memory", ("field",)
+        yield "on texts in memory; groups stand beside them", ("group_column",)
 
 
 @library_function(ScoringOptions, _unused)

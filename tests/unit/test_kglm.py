@@ -53,7 +53,7 @@ from beyond_perplexity.models.latents.kglm_steps import advance_links
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import repeatable_sums, train

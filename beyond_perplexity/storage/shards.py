@@ -65,30 +65,25 @@ class ParquetInput(pq.ParquetFile):
 
     def iter_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
         """Stream batches of rows; the arguments are those of pyarrow."""
-        row = 0
-        for batch in self.raw_batches(*arguments, **keywords):
-            self._check(batch, row)
-            yield batch
-            row += batch.num_rows
+        return self._checked(self.raw_batches(*arguments, **keywords))
 
     def read(self, *arguments: Any, **keywords: Any) -> pa.Table:
         """Read all rows; the arguments are those of pyarrow."""
         with _explained(self.path):
             table = super().read(*arguments, **keywords)
-        row = 0
-        for batch in table.to_batches():
-            self._check(batch, row)
-            row += batch.num_rows
-        return table
+        return pa.Table.from_batches(self._checked(table.to_batches()), table.schema)
 
-    def _check(self, batch: pa.RecordBatch, first: int) -> None:
-        wrong = wrong_row(batch)
-        if wrong:
-            row, name = wrong
-            raise InputError(
-                f"{self.path}: row {first + row + 1}: column '{name}' is no {batch[name].type} "
-                "(not UTF-8, or damaged); make the file again"
-            )
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = 1
+        for batch in batches:
+            if wrong := wrong_row(batch):
+                row, name = wrong
+                raise InputError(
+                    f"{self.path}: row {first + row}: column '{name}' is no {batch[name].type} "
+                    "(not UTF-8, or damaged); make the file again"
+                )
+            yield batch
+            first += batch.num_rows
 
 
 def wrong_row(batch: pa.RecordBatch) -> tuple[int, str] | None:

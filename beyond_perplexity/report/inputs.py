@@ -50,7 +50,7 @@ class Input(NamedTuple):
 
 
 _EXAMPLES = "beyond_perplexity.report.examples"
-# Where the files are: `planning.report.PATTERNS`.
+# Where the files are: `planning.report`.
 INPUTS: Rows[Input] = {
     "measures": Input("measures of every body of text", "tendencies:TENDENCY_MEASURES"),
     "embedding_measures": Input(

@@ -38,7 +38,7 @@ from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.corpus.tables import EXTRACTED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods as likelihoods
@@ -399,8 +399,8 @@ def corpus(tmp_path_factory):
     path = put(folder / "texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     source = {"format": "jsonl", "paths": [str(path)]}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3}
-    names = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
-    outputs = Outputs(*(folder / f"{name}.parquet" for name in names), folder / "extraction.json")
+    outputs = {name: folder / f"{name}.parquet" for name in EXTRACTED}
+    outputs["report"] = folder / "extraction.json"
     options = ExtractionOptions.from_config({"source": source, "split": shares})
     extract(options, outputs, {}, seed=1, workers=1)
     return folder

@@ -18,6 +18,7 @@ codes is a canonical form of the latent variables of EntityNLM.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -33,7 +34,7 @@ from beyond_perplexity.corpus.latent_instances import (
     Instance,
     InstanceBatch,
     MentionSpan,
-    encode_mentioned,
+    encode_with_text,
     without_overlaps,
 )
 from beyond_perplexity.models.latent import FILLING, LatentModule
@@ -72,27 +73,6 @@ def mention_codes(mentions: Sequence[MentionSpan], length: int) -> np.ndarray:
         remaining = np.arange(span.end - span.start - 1, -1, -1)
         codes[span.start : span.end] = 1 + RADIX * entity + remaining
     return codes
-
-
-def entity_documents(
-    corpus: CorpusFiles,
-    split: str,
-    vocabulary: Vocabulary,
-    maximum_length: int,
-    maximum_entities: int,
-) -> Iterator[Instance]:
-    """Read the documents of a split with ``tokens`` and ``latents``, the codes of their mentions.
-
-    Documents without mentions count like others, those without words are left out.
-
-    `corpus`, `split`, `vocabulary`: see `encode_mentioned`; `maximum_length`, `maximum_entities`:
-    see `chosen_mentions`.
-
-    Raises InputError: As `encode_mentioned`.
-    """
-    for doc_id, tokens, spans in encode_mentioned(corpus, split, vocabulary):
-        chosen = chosen_mentions(spans, maximum_length, maximum_entities)
-        yield Instance(doc_id, {TOKENS: tokens, LATENTS: mention_codes(chosen, len(tokens))})
 
 
 # The distance to the last mention is counted in hundreds of words: only the pace of learning
@@ -316,12 +296,6 @@ class DynamicEntities(nn.Module):
         return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
 
 
-def documents_of(batch: InstanceBatch) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give the words, (1, T), and the length, (1,), of each document by itself."""
-    for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-        yield batch.tokens[row : row + 1, :length], batch.lengths[TOKENS][row : row + 1]
-
-
 class EntityModule(LatentModule):
     """EntityNLM and its proposals: how they are made and what they read."""
 
@@ -353,8 +327,33 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents; see `entity_documents`."""
-        options = self.options
-        return entity_documents(
-            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
-        )
+        """Read documents with ``tokens`` and ``latents``, the codes of their mentions.
+
+        Those without mentions count like others, those without words are left out.
+        """
+        caps = self.options.maximum_length, self.options.maximum_entities
+        for document, tokens in encode_with_text(corpus, split, vocabulary):
+            codes = mention_codes(chosen_mentions(document.spans, *caps), len(tokens))
+            yield Instance(document.doc_id, {TOKENS: tokens, LATENTS: codes})
+
+    @abstractmethod
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> Any:
+        """Return what does not depend on z, of words (B, T) and lengths (B,)."""
+
+    def encode(self, batch: InstanceBatch) -> Any:
+        """Return what does not depend on z; outside training once, document by document.
+
+        So no number depends on the other documents of the batch.
+        """
+        tokens, lengths = batch.tokens, batch.lengths[TOKENS]
+        if torch.is_grad_enabled():
+            return self.encode_documents(tokens, lengths)
+
+        def alone() -> Any:
+            parts = [
+                self.encode_documents(tokens[row : row + 1, :length], lengths[row : row + 1])
+                for row, length in enumerate(lengths.tolist())
+            ]
+            return parts[0].padded(parts)
+
+        return batch.keep(self, alone)

@@ -44,12 +44,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_steps import (
-    LatentState,
-    advance_links,
-    kind_log_prob,
-    simulate_links,
-)
+from beyond_perplexity.models.latents.kglm_steps import LatentState, simulate_links
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
@@ -212,14 +207,14 @@ class KGLM(LinkedWords, LatentModel):
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
         """Return the state of particles; see `SequentialModel`."""
         encoded = self.prepare(batch)
-        return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
+        return LinkParticles(LatentState.of(self.heads, encoded.streams, owner), encoded)
 
     @torch.no_grad()
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
         """Read a word with its code; see `SequentialModel`."""
-        log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
+        log_prob, latents = state.latents.advance(time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
         pairs = self.score_unique(
@@ -233,8 +228,8 @@ class KGLM(LinkedWords, LatentModel):
         """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
-        kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
-        return kinds + state.encoded.end[state.latents.owner]
+        kinds = state.latents.kind_log_probs(time, 1.0)  # (K, 4)
+        return kinds[:, NONE] + state.encoded.end[state.latents.owner]
 
     def prepare(self, batch: InstanceBatch) -> EncodedLinks:
         """Return what does not depend on z, worked out once for this model and penalized ones."""
@@ -320,8 +315,7 @@ class KGLM(LinkedWords, LatentModel):
         vocabulary: Vocabulary,
     ) -> list[Simulated]:
         """Draw documents and their latents; see `LatentModel.simulate`."""
-        keys = seed, purpose, numbers
-        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
+        return simulate_links(self, seed, purpose, numbers, maximum_words, vocabulary)
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes by its mentions, without their edges."""

@@ -92,7 +92,7 @@ class OptimalLinks(OptimalProposal):
         encoded = self.model.prepare(batch)
         if self not in batch.cache:
             batch.cache[self] = look_ahead(self.model, self._index, encoded)
-        latents = LatentState.of(self.model.graph, encoded.streams, owner)
+        latents = LatentState.of(self.model.heads, encoded.streams, owner)
         return LinkWalk(latents, batch.cache[self], {})
 
     @torch.no_grad()
@@ -149,9 +149,7 @@ class OptimalLinks(OptimalProposal):
         if len(rows):
             worth[rows] = self._worth_as_new(state, listed, time, rows, entities[rows], temperature)
         log_q = worth - listed.sums.logsumexp(1)[listed.group]  # (K,)
-        memory = state.latents.memory.follow(choice, time)
-        after = LinkWalk(state.latents._replace(memory=memory), state.ahead, {})
-        return log_q, after
+        return log_q, LinkWalk(state.latents.follow(choice, time), state.ahead, {})
 
     @torch.no_grad()
     def continuations(
@@ -289,7 +287,7 @@ class OptimalLinks(OptimalProposal):
     ) -> Tensor:
         """Return the worth of new entities of some rows, (Q,)."""
         ahead, streams = state.ahead, state.latents.streams
-        owner, places = state.latents.owner[rows], state.latents.places(time)[rows]  # (Q,), (Q,)
+        places = state.latents.places(time)[rows]  # (Q,)
         keys = places * self.model.graph.n_entities + entities  # (Q,)
         mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
         logits = (mixed * self.model.graph.entities[entities]).sum(
@@ -302,8 +300,7 @@ class OptimalLinks(OptimalProposal):
         spot, there = find_key(ahead.keys, keys)  # (Q,), (Q,)
         if not len(ahead.keys):
             return other
-        masks = state.latents.memory.mask[rows]  # (Q,)
-        kinds = self.model.heads.kind_log_probs(streams, 1.0)[owner, time, masks, NEW]  # (Q,)
+        kinds = state.latents.kind_log_probs(time, 1.0)[rows, NEW]  # (Q,)
         return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
 
     # ---- draws among what is listed ----

@@ -38,13 +38,7 @@ _COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 class Audit(Result):
     """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
 
-    Parameters
-    ----------
-    model : str
-        What was audited.
-    findings : sequence of Finding
-    numbers : sequence of PrintedNumber
-        Of other programs, and ours beside them; empty where they were not asked for.
+    `numbers` of other programs, and ours beside them, are empty where they were not asked for.
 
     Attributes
     ----------

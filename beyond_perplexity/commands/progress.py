@@ -25,8 +25,8 @@ from beyond_perplexity.storage.inputs import unreadable
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = CommandParser(description=__doc__)
-    took = "folder of the benchmark files (default results/benchmarks)"
-    parser.add_argument("--benchmarks", type=Path, default=Path("results/benchmarks"), help=took)
+    folder = "folder of the benchmark files (default results/benchmarks)"
+    parser.add_argument("--benchmarks", type=Path, default=Path("results/benchmarks"), help=folder)
     newest = "Snakemake's log (default: that of the newest run)"
     parser.add_argument("--log", type=Path, help=newest)
     given = parser.parse_args(arguments)

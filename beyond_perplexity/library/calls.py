@@ -38,7 +38,7 @@ _T = TypeVar("_T", bound=Result)
 _MISSING = object()
 TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
 _BATCH = 4096
-SUFFIXES = (".csv", ".parquet")  # of tables that are written
+_SUFFIXES = (".csv", ".parquet")  # of tables that are written
 
 
 # The end of a sentence that begins with *has no effect*, and the options that this is said of.
@@ -165,15 +165,15 @@ def check_path_or_name(name: str, given: Any) -> None:
 
 def check_suffix(name: str, path: Any) -> None:
     """Refuse the name of a table to write that says no format; None is no table."""
-    if path is not None and Path(path).suffix not in SUFFIXES:
-        raise InputError(f"{name} {path}: expected a name that ends in {' or '.join(SUFFIXES)}")
+    if path is not None and Path(path).suffix not in _SUFFIXES:
+        raise InputError(f"{name} {path}: expected a name that ends in {' or '.join(_SUFFIXES)}")
 
 
-def write_table(path: Path, table: pa.Table) -> None:
+def write_numbers(path: Path, table: pa.Table) -> None:
     """Write CSV, whose texts are no formulas to a spreadsheet, or Parquet, as the suffix says."""
     with atomic_path(path) as temporary:
         if path.suffix == ".parquet":
-            pq.write_table(table, temporary)
+            pq.write_numbers(table, temporary)
             return
         for place, field in enumerate(table.schema):
             if pa.types.is_string(field.type):

@@ -29,7 +29,7 @@ from beyond_perplexity.library.calls import (
     check_suffix,
     library_function,
     table_sources,
-    write_table,
+    write_numbers,
     wrong_type,
 )
 from beyond_perplexity.library.result import Result, frame_of
@@ -124,7 +124,7 @@ def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]
     schema, make = REDUCED_TABLES[kind]
     table = make(reduction)
     if path.suffix == ".csv":
-        write_table(path, table)
+        write_numbers(path, table)
         return
     record = run_record("beyond_perplexity/library/estimate.py", flags, seed=reduction.inputs.seed)
     write_shard(path, schema, table, record)

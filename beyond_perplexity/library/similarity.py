@@ -22,7 +22,7 @@ from beyond_perplexity.library.calls import (
     library_function,
     rows_of,
     torch_kept,
-    write_table,
+    write_numbers,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import (
@@ -81,7 +81,7 @@ def similarity(given: SimilarityOptions) -> Result:
     columns = {"pair": np.arange(1, len(scores) + 1), "score": pa.array(scores, from_pandas=True)}
     table = pa.table(columns if people is None else {**columns, "gold": people})
     if given.output is not None:
-        write_table(Path(given.output), table)
+        write_numbers(Path(given.output), table)
     summary: dict[str, Any] = {"evaluator": str(given.evaluator), "measure": chosen}
     text = "\n".join(repr(float(score)) for score in scores)
     if people is not None:

@@ -257,21 +257,11 @@ _TOLD = f"{_HOME}.rosetta"
 
 
 class Program(NamedTuple):
-    """What is known of a program.
+    """What is known of a program."""
 
-    Attributes
-    ----------
-    reference : str
-        ``module:function`` that gives its numbers.
-    version : str
-        The version that the numbers were compared with.
-    reads_special : bool
-        Special tokens that a text says are those tokens to it, not characters.
-    """
-
-    reference: str
-    version: str
-    reads_special: bool = False
+    reference: str  # ``module:function`` that gives its numbers
+    version: str  # that the numbers were compared with
+    reads_special: bool = False  # special tokens that a text says are tokens to it, not characters
 
 
 class PrintedNumber(NamedTuple):

@@ -97,18 +97,10 @@ def numbered_words(count: int) -> tuple[ClosedVocabulary, list[str]]:
 
 
 class Coverage(NamedTuple):
-    """How often each prediction of a text was scored.
+    """How often each prediction of a text was scored."""
 
-    Attributes
-    ----------
-    counts : ndarray of float64, shape (n + 1,)
-        Of its n tokens and of its end.
-    inputs : list of list of int
-        The rows that were given to the model for the text whose first word is the marked one.
-    """
-
-    counts: np.ndarray
-    inputs: list[list[int]]
+    counts: np.ndarray  # float64, (n + 1,): of its n tokens and of its end
+    inputs: list[list[int]]  # rows given to the model for the text whose first word is the marked
 
 
 @torch.no_grad()

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from beyond_perplexity.corpus.markup import Paragraph
-from beyond_perplexity.corpus.readers import Problems, read_chunks
+from beyond_perplexity.corpus.readers import Mention, Problems, read_chunks
 from beyond_perplexity.errors import InputError
 
 PAGE_OPEN, PAGE_CLOSE, DUMP_CLOSE = b"<page>", b"</page>", b"</mediawiki>"
@@ -142,7 +142,6 @@ def _redirect(page: ElementTree.Element, text: str) -> str | None:
     return found[1] if found else None
 
 
-Mention = tuple[int, int, str, str]
 Preprocess = Callable[[Sequence[str]], list[str]]
 
 _WORD = re.compile(r"\w+")

@@ -65,7 +65,7 @@ def compare_perplexity(given: PairOptions) -> Result:
             "leave_out_infinite": given.leave_out_infinite,
         }
         record = run_record(
-            "beyond_perplexity/commands/compare_perplexity.py", flags, seed=given.seed
+            "beyond_perplexity/library/compare_perplexity.py", flags, seed=given.seed
         )
         write_shard(given.output, PERPLEXITY_DIFFERENCES, table, record)
     return Result(

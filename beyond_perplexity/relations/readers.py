@@ -27,7 +27,12 @@ from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
-from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey, read_paired_scores
+from beyond_perplexity.semantics.paired_scores import (
+    GroupSums,
+    ScoreKey,
+    read_paired_scores,
+    summed,
+)
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
@@ -70,6 +75,15 @@ class DocumentSums:
         with np.errstate(invalid="ignore", divide="ignore"):
             found: np.ndarray = above / below
         return np.where(infinite > 0, math.inf, found)
+
+    def whole(self) -> np.ndarray:
+        """Return the measure of all groups, (M,)."""
+        return self.values(np.ones((1, len(self.groups))))[0]
+
+    def known(self) -> dict[str, float]:
+        """Return what is finite of all groups, by model."""
+        held = zip(self.models, self.whole().tolist(), strict=True)
+        return {model: value for model, value in held if math.isfinite(value)}
 
 
 def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
@@ -154,16 +168,10 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
         False,
         list(held),
         groups,
-        _summed(code, bits, len(groups)),
+        summed(code, bits, len(groups)),
         np.repeat(sizes[:, None], len(held), 1),
     )
     return found, [name for name in tables if name not in held]
-
-
-def _summed(code: np.ndarray, values: np.ndarray, groups: int) -> np.ndarray:
-    found = np.zeros((groups, *values.shape[1:]))
-    np.add.at(found, code, values)
-    return found
 
 
 def _by_folder(paths: Sequence[str]) -> dict[str, list[str]]:
@@ -191,7 +199,7 @@ def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iter
 
     def of(names: list[str], measure: str, title: str, below: np.ndarray) -> DocumentSums:
         lost = np.stack([held[name].mean(level) for name in names], 1)
-        above, under = (_summed(code, values, len(groups)) for values in (lost, below))
+        above, under = (summed(code, values, len(groups)) for values in (lost, below))
         return DocumentSums(
             f"contrastive/{measure}", "contrastive", title, True, names, groups, above, under
         )

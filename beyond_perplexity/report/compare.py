@@ -83,7 +83,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     if stop_words.missing:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
     # of working files
-    record = run_record("beyond_perplexity/commands/compare.py", {}, seed=options.seed)
+    record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     embedding = EmbeddingComparison(options) if options.embedding else None
     if options.vocabulary and main == RAW_TEXT:

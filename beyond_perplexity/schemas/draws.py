@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, floats, int32s, int64s, strings
 
 # One row per importance sample of an instance. T of the instance is n_tokens; the footer's key
 # "weights" says what it counts. Files of others may have the columns of `temperature_columns`.

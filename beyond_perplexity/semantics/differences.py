@@ -12,6 +12,7 @@ from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from beyond_perplexity.inference.correlations import (
@@ -39,12 +40,7 @@ from beyond_perplexity.schemas.semantics import (
     SEMANTIC_DIFFERENCES,
 )
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.paired_scores import (
-    GroupSums,
-    PairedScores,
-    ScoreKey,
-    SentenceValues,
-)
+from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
@@ -148,9 +144,7 @@ def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list
 def _family(held: Mapping[ScoreKey, GroupSums], tests: SemanticTests) -> Iterator[_Row]:
     """Make the rows of a family: all pairs and measures of a split and kind."""
     means = {key: sums for key, sums in held.items() if sums.counts is None}
-    p_values = (
-        dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True)) if means else {}
-    )
+    p_values = dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True))
     for key, sums in held.items():
         pairs = list(combinations(range(len(sums.models)), 2))
         tested = p_values.get(key) or _swap_p_values(sums, pairs, tests)
@@ -205,7 +199,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
 BLOCKS = 50  # of groups, that are left out one by one
-_METHODS = {"pearson": False, "spearman": True}
+_METHODS = {"pearson": False, "spearman": True}  # whether ranks are correlated
 _Key = tuple[str, str]
 
 
@@ -217,43 +211,37 @@ def _matrices(
     return np.stack([correlation_matrix(average_ranks(p) if ranks else p) for p in parts])
 
 
-def _sentence_values(held: SentenceValues) -> tuple[list[_Key], list[np.ndarray]]:
+def _sentence_values(held: pd.DataFrame) -> tuple[list[_Key], list[np.ndarray]]:
     """Choose the measures that all models have, and the models' values of them.
 
     A measure that some model lacks altogether (of aligned words, for a model of subwords) is
     correlated over the others: the models that have fewer measures than most are left out.
     """
-    known = {key: np.isfinite(found).any(axis=0) for key, found in held.values.items()}
-    keys = [key for key, has in known.items() if has.any()]
-    most = max((sum(known[key][m] for key in keys) for m in range(len(held.models))), default=0)
-    models = [m for m in range(len(held.models)) if sum(known[k][m] for k in keys) == most > 0]
-    keys = [key for key in keys if all(known[key][m] for m in models)]
-    return keys, [
-        np.stack([held.values[key][:, m] for key in keys], 1) for m in models
-    ] if keys else []
+    has: Any = np.isfinite(held).any()  # by evaluator, model and measure
+    known = has.unstack(1, fill_value=False, sort=False)
+    counts = known.sum()
+    models = [model for model in known if counts[model] == counts.max() > 0]
+    keys = [key for key, row in known.iterrows() if models and row[models].all()]
+    columns = [[(evaluator, model, measure) for evaluator, measure in keys] for model in models]
+    return keys, [np.ascontiguousarray(held[names]) for names in columns if names]
 
 
-def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
+def _over_sentences(held: pd.DataFrame) -> Iterator[_Row]:
     keys, values = _sentence_values(held)
     if not values:
         return
     complete = [np.isfinite(own).all(axis=1) for own in values]
-    _, code = np.unique(held.groups, return_inverse=True)  # of hashes: in a random order
-    block = code % BLOCKS
+    groups, code = np.unique(held.index.get_level_values("group"), return_inverse=True)
+    block = code % BLOCKS  # groups are hashes: in a random order
     sizes = np.bincount(block)
-    counts = {"n": max(int(own.sum()) for own in complete), "groups": len(np.unique(held.groups))}
+    counts = {"n": max(int(own.sum()) for own in complete), "groups": len(groups)}
     for method, ranks in _METHODS.items():
         whole = _matrices(values, complete, ranks=ranks)
         vary = np.isfinite(whole)  # of a model that always predicts the same word nothing does
         models = vary.sum(axis=0)
-        without = np.stack(
-            [
-                np.where(vary, _matrices(values, kept, ranks=ranks), 0).sum(axis=0)
-                for kept in (
-                    [own & (block != left) for own in complete] for left in range(len(sizes))
-                )
-            ]
-        )
+        kept = ([own & (block != left) for own in complete] for left in range(len(sizes)))
+        parts = [np.where(vary, _matrices(values, own, ranks=ranks), 0).sum(axis=0) for own in kept]
+        without = np.stack(parts)
         mean = np.where(vary, whole, 0).sum(axis=0)
         for one, two in combinations(range(len(keys)), 2):
             place, of = (one, two), int(models[one, two])
@@ -292,28 +280,26 @@ def _pair(first: _Key, second: _Key) -> _Row:
 def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
     """Correlate measures over models: (evaluator, measure) to the value of each model."""
     for first, second in combinations(values, 2):
-        shared = [
-            model
-            for model in values[first]
-            if math.isfinite(values[first][model])
-            and math.isfinite(values[second].get(model, math.nan))
-        ]
-        columns = np.array([[values[key][model] for key in (first, second)] for model in shared])
-        few = f"fewer than {LEAST_ITEMS} models: no interval" if len(shared) < LEAST_ITEMS else ""
+        of = values[second]
+        pairs = ((value, of.get(model, math.nan)) for model, value in values[first].items())
+        columns = np.array([pair for pair in pairs if all(map(math.isfinite, pair))])
+        n = len(columns)
         for method, ranks in _METHODS.items():
             value = math.nan
-            if len(shared) > 2:
-                held = average_ranks(columns) if ranks else columns
-                value = float(correlation_matrix(held)[0, 1])
-            low, high = few_items_interval(value, len(shared), ranks=ranks)
-            known = {"value": finite(value), "low": finite(low), "high": finite(high)}
+            if n > 2:
+                value = float(
+                    correlation_matrix(average_ranks(columns) if ranks else columns)[0, 1]
+                )
+            low, high = few_items_interval(value, n, ranks=ranks)
             yield {
                 **_pair(first, second),
                 "method": method,
-                **known,
-                "n": len(shared),
+                "value": finite(value),
+                "low": finite(low),
+                "high": finite(high),
+                "n": n,
                 "groups": None,
-                "note": few,
+                "note": f"fewer than {LEAST_ITEMS} models: no interval" if n < LEAST_ITEMS else "",
             }
 
 

@@ -1,8 +1,8 @@
 """What the scores of a model come to: values, their floors, excesses and intervals.
 
 Intervals are over documents, or pages where these are what a split keeps whole: they say how the
-value would change with other texts of the same kind, not with another training of the model. Scores
-are streamed: of G groups, in the order in which they appear, a few numbers are held.
+value would change with other texts of the same kind, not with another training of the model. G
+groups; the scores of one measure are in memory at a time.
 
 The floor of a value is what the same predictions get against unrelated sentences of like length;
 the excess is the difference, with an interval of its own, as both are of the same documents.
@@ -21,12 +21,12 @@ section 5.1.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -62,40 +62,8 @@ class KindSums(NamedTuple):
     scaled: Floats
     weight: Floats  # float64, (G,): words of these sentences, and words · value
     weighted: Floats
-    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU; C is 0 of other measures
+    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU
     undefined: int  # sentences without a value
-
-
-class _Growing:
-    """Sums of one split and kind, in rows of groups: five columns, then those of statistics."""
-
-    def __init__(self, scalable: bool, width: int) -> None:
-        self._scalable, self._sums, self._undefined = scalable, np.zeros((0, 5 + width)), 0
-
-    def _reach(self, size: int) -> None:
-        """Make room for so many groups."""
-        more = max(size, 2 * len(self._sums)) - len(self._sums) if len(self._sums) < size else 0
-        self._sums = np.pad(self._sums, ((0, more), (0, 0)))
-
-    def add(self, groups: NDArray[np.int64], values: Floats, statistics: NDArray[np.int64]) -> None:
-        """Add sentences, one by one, so that sums do not depend on batches."""
-        known = ~np.isnan(values)
-        self._undefined += int(len(values) - known.sum())
-        groups, values, statistics = groups[known], values[known], statistics[known]
-        self._reach(1 + int(groups.max(initial=-1)))
-        ones = np.ones(len(values))
-        scaled = exponential_scaling(values) if self._scalable else np.nan * ones
-        weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
-        columns = [ones, values, scaled, weights, weights * values, statistics]
-        np.add.at(self._sums, groups, np.column_stack(columns))
-
-    def finish(self, groups: int) -> KindSums:
-        """Return the sums of all groups."""
-        self._reach(groups)
-        held = self._sums[:groups]
-        sentences, total, scaled, weight, weighted = held.T[:5]
-        statistics = held[:, 5:].astype(np.int64)
-        return KindSums(sentences, total, scaled, weight, weighted, statistics, self._undefined)
 
 
 def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
@@ -125,39 +93,42 @@ def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[s
     """Add up the scores of one model, evaluator and measure, by split and kind.
 
     `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
-    of a split are the same in all its kinds.
+    of a split, in the order in which they appear, are the same in all its kinds.
     """
-    numbers: dict[str, dict[str | int, int]] = defaultdict(dict)  # of groups, as they appear
-    held: dict[str, dict[str, _Growing]] = defaultdict(dict)
-    counted = measure in BLEU_NAMES or MEASURES[measure].pooling == "words"
-    for batch in read_batches(paths, SEMANTIC_SCORES, _COLUMNS):
-        batch = batch.filter(pc.equal(batch.column("measure"), measure))
-        if not batch.num_rows:
-            continue
-        values = batch.column("value").to_numpy(zero_copy_only=False)
-        units = batch.column("unit_id").to_numpy()
-        statistics = np.zeros((len(units), 0), np.int64)
-        if counted:
-            flat = batch.column("statistics").flatten().to_numpy()
-            statistics = flat.reshape(len(units), -1).astype(np.int64)
-        # a unit of no group is one by itself
-        named = zip(batch.column("group").to_pylist(), units.tolist(), strict=True)
-        owners = [unit if group is None else group for group, unit in named]
-        splits = batch.column("split").to_numpy(zero_copy_only=False)
-        kinds = batch.column("kind").to_numpy(zero_copy_only=False)
-        for split in dict.fromkeys(splits.tolist()):
-            here = np.flatnonzero(splits == split)
-            known = numbers[split]
-            groups = np.array([known.setdefault(owners[row], len(known)) for row in here.tolist()])
-            for kind in dict.fromkeys(kinds[here].tolist()):
-                part = kinds[here] == kind
-                empty = _Growing(MEASURES[measure].scalable, statistics.shape[1])
-                growing = held[split].setdefault(kind, empty)
-                growing.add(groups[part], values[here[part]], statistics[here[part]])
-    return {
-        split: {kind: one.finish(len(numbers[split])) for kind, one in kinds.items()}
-        for split, kinds in held.items()
-    }
+    batches = read_batches(paths, SEMANTIC_SCORES, _COLUMNS)
+    held = (batch.filter(pc.equal(batch["measure"], measure)) for batch in batches)
+    table = pa.Table.from_batches(held, pa.schema([SEMANTIC_SCORES.field(n) for n in _COLUMNS]))
+    statistics = np.zeros((len(table), 0), np.int64)
+    if MEASURES[measure].pooling != "sentences" and len(table):
+        statistics = np.array(pc.list_flatten(table["statistics"])).reshape(len(table), -1)
+    frame = table.select(["split", "kind", "unit_id", "value"]).to_pandas()
+    groups = table["group"].to_pandas().astype(object)
+    frame["owner"] = groups.where(groups.notna(), frame["unit_id"])  # of no group: one by itself
+    found: dict[str, dict[str, KindSums]] = {}
+    for split, rows in frame.groupby("split", sort=False):
+        codes, owners = pd.factorize(rows["owner"])
+        own = rows.assign(owner=codes).groupby("kind", sort=False)
+        scalable, count = MEASURES[measure].scalable, len(owners)
+        found[split] = {k: _add_up(r, statistics[r.index], count, scalable) for k, r in own}
+    return found
+
+
+def _add_up(
+    rows: pd.DataFrame, statistics: NDArray[np.int64], count: int, scalable: bool
+) -> KindSums:
+    """Add sentences, one by one in their order, to their groups."""
+    groups, values = rows["owner"].to_numpy(), rows["value"].to_numpy()
+    known = ~np.isnan(values)
+    groups, values, statistics = groups[known], values[known], statistics[known]
+    ones = np.ones(len(values))
+    scaled = exponential_scaling(values) if scalable else np.nan * ones
+    weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
+    columns = [ones, values, scaled, weights, weights * values, *statistics.T]
+    sums: list[Any] = [np.bincount(groups, column, count) for column in columns]
+    sentences, total, scaled, weight, weighted, *counted = sums
+    added = np.array(counted).T.astype(np.int64)
+    undefined = int((~known).sum())
+    return KindSums(sentences, total, scaled, weight, weighted, added, undefined)
 
 
 _Row = dict[str, Any]
@@ -254,7 +225,7 @@ def _find(
 
 def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float]) -> _Row:
     """Write a value and its limits, which no further than the range go; not known is null."""
-    names = ("low", "high") if prefix == "value" else (f"{prefix}_low", f"{prefix}_high")
+    names = tuple(f"{prefix}_{end}".removeprefix("value_") for end in ("low", "high"))
     if found is None or not math.isfinite(found.value):
         return dict.fromkeys((prefix, *names))
     limits = [
@@ -269,16 +240,14 @@ def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
     if not defined:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
         return f"not defined: {why}"
-    value = found.value.value
-    unseen = ""
+    missing: list[str] = []
     if name in BLEU_NAMES:
-        order = BLEU_NAMES[name]
-        matches = sums.statistics.sum(axis=0)[2 : 2 + order]
-        missing = [str(number) for number in range(1, order + 1) if not matches[number - 1]]
-        few_words = f"no match of {', '.join(missing)} words: smoothed, no interval"
-        unseen = few_words if missing else ""
+        matches = sums.statistics.sum(axis=0)[2 : 2 + BLEU_NAMES[name]].tolist()
+        missing = [str(order) for order, count in enumerate(matches, 1) if not count]
+    unseen = f"no match of {', '.join(missing)} words: smoothed, no interval" if missing else ""
+    known = math.isfinite(found.value.value)
     return joined_facts(
-        "" if math.isfinite(value) else "the model finds a sentence impossible: no value",
+        "" if known else "the model finds a sentence impossible: no value",
         found.value.few_groups(),
         f"{sums.undefined:,} sentences have no value" if sums.undefined else "",
         "no unrelated sentences: no floor" if measure.floor and found.floor is None else "",
@@ -311,28 +280,6 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
     }
 
 
-def semantic_rows(
-    scores: Sequence[str | Path], predictions: Sequence[str | Path], resamples: int, seed: int
-) -> Iterator[_Row]:
-    """Measure a model: a row of ``semantics`` a split, evaluator, measure and kind.
-
-    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
-    were scored, for shares of unknown words.
-    """
-    unknown = unknown_shares(predictions)
-    for evaluator, (measures, files) in names_of(scores).items():
-        for name in measures:
-            for split, kinds in sum_groups_of(files, name).items():
-                target, predicted = unknown.get(split, (None, None))
-                given: _Row = {"split": split, "evaluator": evaluator}
-                given |= {"unknown_target": target, "unknown_predicted": predicted}
-                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
-                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
-                    told.append(PROPER)
-                for kind in told:
-                    yield given | _row(kinds, kind, name, resamples, seed)
-
-
 def summarize_scores(
     scores: Sequence[str | Path],
     predictions: Sequence[str | Path],
@@ -340,6 +287,20 @@ def summarize_scores(
     resamples: int,
     seed: int,
 ) -> pa.Table:
-    """Return the rows of `semantic_rows` as a table of schema ``semantics``."""
-    rows = [{"model": model, **row} for row in semantic_rows(scores, predictions, resamples, seed)]
+    """Measure a model: schema ``semantics``, a row a split, evaluator, measure and kind.
+
+    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
+    were scored, for shares of unknown words.
+    """
+    unknown, rows = unknown_shares(predictions), []
+    for evaluator, (measures, files) in names_of(scores).items():
+        for name in measures:
+            for split, kinds in sum_groups_of(files, name).items():
+                target, predicted = unknown.get(split, (None, None))
+                given: _Row = {"model": model, "split": split, "evaluator": evaluator}
+                given |= {"unknown_target": target, "unknown_predicted": predicted}
+                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
+                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
+                    told.append(PROPER)
+                rows += [given | _row(kinds, kind, name, resamples, seed) for kind in told]
     return pa.Table.from_pylist(rows, SEMANTICS)

@@ -111,8 +111,8 @@ def _pair(fields: list[str], names: list[str], column: int | None, place: str) -
             raise InputError(f"{place}: {name} is empty; give both texts")
     if column is None:
         return ScoredPair(fields[0], fields[1], math.nan)
-    gold = parse_number(fields[column])
-    if gold is None or not math.isfinite(gold):
+    gold = finite_number(fields[column])
+    if gold is None:
         raise InputError(
             f"{place}: {names[column]} is {fields[column]!r:.80}, expected a finite number"
         )
@@ -349,3 +349,9 @@ def parse_number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def finite_number(text: str) -> float | None:
+    """Return the finite number that a text is; None: it is none."""
+    number = parse_number(text)
+    return number if number is not None and math.isfinite(number) else None

@@ -41,7 +41,7 @@ from beyond_perplexity.auditing.rosetta import Speech
 from beyond_perplexity.auditing.scores import _WINDOWS as WINDOWS
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.commands.audit import main
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.commands.perplexity import main as score
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import audit
@@ -384,7 +384,7 @@ def uncased(tmp_path_factory):
 
 
 def test_a_sound_model_ends_well(counted, text, capsys):
-    main(["--model", str(counted), "--text", text])
+    run_function("audit", ["--model", str(counted), "--text", text])
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"no alarm in {len(CHECKS)} checks"
     assert [line[6:20].strip() for line in lines[:-1]] == list(CHECKS)
@@ -392,7 +392,10 @@ def test_a_sound_model_ends_well(counted, text, capsys):
 
 def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["--model", str(uncased), "--text", text, "--json", "--check", "round trip", "end"])
+        run_function(
+            "audit",
+            ["--model", str(uncased), "--text", text, "--json", "--check", "round trip", "end"],
+        )
     assert ended.value.code == 1
     found = json.loads(capsys.readouterr().out)
     assert found["summary"]["alarms"] == ["round trip"]
@@ -404,7 +407,9 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
 
 
 def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
-    main(["--model", str(counted), "--text", text, "--check", "numbers", "--rosetta"])
+    run_function(
+        "audit", ["--model", str(counted), "--text", text, "--check", "numbers", "--rosetta"]
+    )
     out = capsys.readouterr().out
     assert all(f"\n{name}: " in out for name in PROGRAMS)
 
@@ -420,7 +425,7 @@ def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
 )
 def test_what_cannot_be_used_is_said_in_a_line(flags, message, counted, text):
     with pytest.raises(InputError, match=r"colour|nowhere|documents") as raised:
-        main(["--model", str(counted), "--text", text, *flags])
+        run_function("audit", ["--model", str(counted), "--text", text, *flags])
     assert message in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -429,7 +434,7 @@ def test_an_empty_text_is_refused(counted, tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("\n \n")
     with pytest.raises(InputError, match="has no document to audit with"):
-        main(["--model", str(counted), "--text", str(path)])
+        run_function("audit", ["--model", str(counted), "--text", str(path)])
 
 
 def test_the_function_takes_texts_in_any_form(counted, text):

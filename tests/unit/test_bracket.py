@@ -20,7 +20,7 @@ import pyarrow.csv
 import pytest
 from scipy.stats import genpareto
 
-from beyond_perplexity.commands import estimate
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import LEAST_SHOWN, bounds, true_gaps
 from beyond_perplexity.figures.labels import Labels
@@ -368,7 +368,7 @@ def test_the_command_writes_a_bracket_unless_it_is_left_out(tmp_path, monkeypatc
 
     def rows(*more: str) -> list[dict[str, str]]:
         monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *more])
-        estimate.main()
+        run_function("estimate")
         with open(output, newline="") as file:
             return [row for row in csv.DictReader(file) if row["method"] == "bracket"]
 

@@ -22,12 +22,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.corpus.annotated import Span, merge_entities, outermost, renumber
-from beyond_perplexity.corpus.conll import Reader, parse_marks
+from beyond_perplexity.corpus.conll import Reader
+from beyond_perplexity.corpus.coreference import merge_entities, parse_marks, renumber
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.penn import leaves
-from beyond_perplexity.corpus.readers import Problems
+from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.small_corpora import put
 from tests.unit.test_linked import run_options

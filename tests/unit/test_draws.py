@@ -53,7 +53,7 @@ from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import (
     BIDIRECTIONAL,
     LOG_Q,

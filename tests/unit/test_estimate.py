@@ -19,7 +19,7 @@ import pytest
 from scipy.special import logsumexp
 
 import beyond_perplexity
-from beyond_perplexity.commands import estimate
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import ERRORS, k_hat_cell, sampling_error
@@ -37,7 +37,7 @@ FAST = ["--options", '{"subsets": 10, "bootstrap": 10}']
 
 def run(monkeypatch: pytest.MonkeyPatch, *flags: object) -> None:
     monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *FAST])
-    estimate.main()
+    run_function("estimate")
 
 
 def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:

@@ -30,7 +30,7 @@ from beyond_perplexity.corpus.formats import SplitOptions, hash_uniform
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.shallow_trees import sentences
-from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.corpus.tables import EXTRACTED as TABLES
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.schemas import corpora
@@ -40,12 +40,12 @@ from beyond_perplexity.storage.shards import check_schema, read_record
 from tests.unit.small_corpora import put
 from tests.unit.test_mediawiki import page_xml, write_dump
 
-TABLES = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
 RECORD = run_record("scripts/extract_corpus.py", {}, seed=1)
 
 
 def outputs(folder):
-    return Outputs(*(folder / f"{name}.parquet" for name in TABLES), folder / "extraction.json")
+    files = {name: folder / f"{name}.parquet" for name in TABLES}
+    return files | {"report": folder / "extraction.json"}
 
 
 def run(folder, paths, kind="mediawiki", *, workers=1, **sections):
@@ -326,7 +326,7 @@ def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     assert found[0]["documents"] == found[1]["documents"] == found[2]["documents"]
     assert len(found[0]["documents"]) == 30
     assert found[0]["raw"] == found[1]["raw"] == found[2]["raw"]
-    for name in TABLES[1:-1]:
+    for name in ("mentions", "knowledge_graph", "aliases", "trees"):
         assert found[0][name] == []
         assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(
             getattr(corpora, name.upper())

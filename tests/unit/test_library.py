@@ -34,9 +34,8 @@ from matplotlib.figure import Figure
 import beyond_perplexity
 from beyond_perplexity import errors
 from beyond_perplexity.auditing.checks import Finding
-from beyond_perplexity.commands import compare as compare_command
-from beyond_perplexity.commands import contrast as contrast_command
 from beyond_perplexity.commands import perplexity as perplexity_command
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.corpus.external import StrictProblems
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.audit import Audit
@@ -75,9 +74,8 @@ def test_the_command_and_every_way_to_give_texts_say_the_same(compared, tmp_path
     human.write_text("\n".join(HUMAN))
     generated.write_text("\n".join(json.dumps({"text": text}) for text in MODEL))
     out = tmp_path / "out"
-    compare_command.main(
-        ["--reference", str(human), "--samples", str(generated), "--out", str(out), *FLAGS]
-    )
+    flags = ["--reference", str(human), "--samples", str(generated), "--out", str(out), *FLAGS]
+    run_function("compare", flags)
     assert compared.text in capsys.readouterr().out
     written = pd.read_csv(out / "tendencies.csv")
     pd.testing.assert_frame_equal(
@@ -482,7 +480,7 @@ def test_sentences_in_memory_are_told_apart_as_those_of_a_file(folder, tmp_path,
     good, bad = ["a b", "b b", "a a b"], ["b a", "b b", "b b b"]
     lines = [f"{one}\t{two}" for one, two in zip(good, bad, strict=True)]
     pairs.write_text("\n".join(["good\tbad", *lines]))
-    contrast_command.main(["--model", str(folder), "--pairs", str(pairs), "--tokenized"])
+    run_function("contrast", ["--model", str(folder), "--pairs", str(pairs), "--tokenized"])
     said = capsys.readouterr().out
     found = beyond_perplexity.contrast(good, iter(bad), model=folder, **CPU)
     assert said.split(":", 1)[1] == f"{found.text}\n".split(":", 1)[1]

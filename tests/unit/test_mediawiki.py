@@ -22,7 +22,7 @@ import pytest
 
 from beyond_perplexity.corpus import markup as markup_limits
 from beyond_perplexity.corpus import readers
-from beyond_perplexity.corpus.annotated import merge_entities
+from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds

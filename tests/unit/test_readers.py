@@ -30,7 +30,6 @@ import pytest
 import yaml
 
 from beyond_perplexity.corpus import readers
-from beyond_perplexity.corpus.annotated import AnnotatedReader, document_name
 from beyond_perplexity.corpus.external import GroupField, check_file, read_cleaned, read_grouped
 from beyond_perplexity.corpus.extraction_options import AutomaticTreeOptions, SourceOptions
 from beyond_perplexity.corpus.formats import (
@@ -44,9 +43,11 @@ from beyond_perplexity.corpus.formats import (
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.readers import (
     LISTED,
+    AnnotatedReader,
     Problems,
     Record,
     Skips,
+    document_name,
     read_lines,
     resolve_path,
 )

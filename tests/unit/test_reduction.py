@@ -557,7 +557,7 @@ def test_no_code_asks_for_an_estimator_by_its_name():
     """Oracle: the syntax trees of all that sees estimates; decodings have a beam of their own."""
     asking = "a == 'smc' or b in ('beam', c) or d.isin(['mixture']) or e['jackknife'] is None"
     assert compared_texts(ast.parse(asking)) == {"smc", "beam", "mixture", None}
-    paths = [ROOT / "beyond_perplexity/commands/estimate.py", ROOT / "scripts/reduce_weights.py"]
+    paths = [ROOT / "beyond_perplexity/library/estimate.py", ROOT / "scripts/reduce_weights.py"]
     for folder in ("importance", "report", "figures", "planning"):
         paths += (ROOT / "beyond_perplexity" / folder).rglob("*.py")
     seen = 0

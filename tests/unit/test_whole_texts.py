@@ -28,16 +28,8 @@ import torch
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from beyond_perplexity.commands import (
-    audit,
-    compare_perplexity,
-    contrast,
-    estimate,
-    estimate_ngram,
-    perplexity,
-    similarity,
-    tokenize,
-)
+from beyond_perplexity.commands import estimate_ngram, perplexity, tokenize
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.contrastive import pairs, scores
 from beyond_perplexity.corpus import external
 from beyond_perplexity.corpus.external import GroupField, read_cleaned, read_grouped
@@ -45,7 +37,7 @@ from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
-from beyond_perplexity.corpus.tables import Outputs
+from beyond_perplexity.corpus.tables import EXTRACTED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
 from beyond_perplexity.models import likelihoods
@@ -270,9 +262,15 @@ def test_estimate_uses_the_last_row(table, tmp_path, said):
     columns = {"instance_id": rows // 1000, "sample_id": rows % 1000, "n_tokens": 1}
     frame = pd.DataFrame({**columns, "log_p": -1.0, "log_q": -1.0})
     quick = ["--no-bracket", "--options", '{"subsets": 2, "bootstrap": 2}']
-    estimate.main(["--weights", table("a", frame), *quick, "--output", str(tmp_path / "out_a.csv")])
+    run_function(
+        "estimate",
+        ["--weights", table("a", frame), *quick, "--output", str(tmp_path / "out_a.csv")],
+    )
     frame.loc[MANY - 1, "log_p"] = 5.0
-    estimate.main(["--weights", table("b", frame), *quick, "--output", str(tmp_path / "out_b.csv")])
+    run_function(
+        "estimate",
+        ["--weights", table("b", frame), *quick, "--output", str(tmp_path / "out_b.csv")],
+    )
     first, second = (pd.read_csv(tmp_path / f"out_{name}.csv") for name in "ab")
     assert (first["value"] != second["value"]).any()
     assert said() == ["20,000 rows read, all used"] * 2
@@ -283,7 +281,7 @@ def test_compare_perplexity_uses_the_last_row(table, capsys, said):
     paths = [table("a", frame)]
     frame.loc[MANY - 1, "log_likelihood"] = -8.0 - MANY
     paths.append(table("b", frame))
-    compare_perplexity.main([*paths, "--flips", "9"])
+    run_function("compare_perplexity", [*paths, "--flips", "9"])
     shown = capsys.readouterr()
     assert "0.1603" in shown.out  # bits per byte: 20,000 nats; an end is a byte
     assert shown.err.count("20,000 rows read, all used") == 2
@@ -296,7 +294,7 @@ def test_similarity_scores_the_last_pair(tmp_path, capsys, suffix):
     (tmp_path / f"p{suffix}").write_text("\n".join(pair_lines))
     (tmp_path / "v.txt").write_text("a 1 0\nb 0 1\n")
     flags = ["--evaluator", str(tmp_path / "v.txt"), "--pairs", str(tmp_path / f"p{suffix}")]
-    similarity.main([*flags, "--tokenized"])
+    run_function("similarity", [*flags, "--tokenized"])
     shown = capsys.readouterr()
     assert [float(line) for line in shown.out.split()] == pytest.approx([1.0] * MANY + [0.0])
     assert "20,002 lines read, 20,001 used; left out: 1 (line of names)" in shown.err
@@ -331,7 +329,7 @@ def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys)
 
     def numbers(path, *more):
         flags = ["--model", str(models / "counted"), "--text", str(path), "--device", "cpu"]
-        audit.main([*flags, "--json", *more])
+        run_function("audit", [*flags, "--json", *more])
         shown = capsys.readouterr()
         assert counts(FEW, "without a token") in shown.err
         found = json.loads(shown.out)
@@ -344,7 +342,7 @@ def test_audits_look_at_the_last_document(files, models, form, tmp_path, capsys)
 @pytest.mark.usefixtures("small_batches")
 def test_an_audit_says_how_many_documents_it_drew(files, models, said):
     flags = ["--model", str(models / "counted"), "--text", str(files["text", FEW])]
-    audit.main([*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
+    run_function("audit", [*flags, "--documents", "3", "--check", "end", "--device", "cpu"])
     drawn = "11 documents read, 3 used; left out: 7 (not drawn for the checks), 1 (without a token)"
     assert said() == [drawn]
 
@@ -373,7 +371,7 @@ def test_contrast_scores_the_last_pair(models, tmp_path, capsys, suffix):
         rows = ["\t".join(row) for row in (names, *sides)]
     (tmp_path / f"p{suffix}").write_text("\n".join(rows))
     flags = ["--model", str(models / "counted"), "--pairs", str(tmp_path / f"p{suffix}")]
-    contrast.main([*flags, "--tokenized", "--device", "cpu"])
+    run_function("contrast", [*flags, "--tokenized", "--device", "cpu"])
     shown = capsys.readouterr()
     assert "last: 1 pairs" in shown.out
     line = "12 lines read, 11 used; left out: 1 (line of names)"
@@ -390,8 +388,8 @@ def corpus(tmp_path_factory):
     path = put(folder / "texts.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     source = {"format": "jsonl", "paths": [str(path)]}
     shares = {"train": 0.5, "valid": 0.2, "test": 0.3}
-    names = ("documents", "mentions", "knowledge_graph", "aliases", "trees", "raw")
-    outputs = Outputs(*(folder / f"{name}.parquet" for name in names), folder / "extraction.json")
+    outputs = {name: folder / f"{name}.parquet" for name in EXTRACTED}
+    outputs["report"] = folder / "extraction.json"
     options = ExtractionOptions.from_config({"source": source, "split": shares})
     extract(options, outputs, {}, seed=1, workers=1)
     return folder

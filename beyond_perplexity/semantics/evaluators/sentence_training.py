@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,14 +138,10 @@ def fit_skipthought(job: EvaluatorJob) -> None:
         found = ordered_sentences(documents, split, vocabulary, training, keep_unknown=True)
         return Neighbours(InstanceStore.write(folder, split, found), training.batch_tokens)
 
-    architecture = job.options.get("architecture", {})
+    make = partial(SkipThoughtNetwork, vocabulary.size, job.options.get("architecture", {}))
     sources = (source("train"), source("valid"))
     vocabulary.save(job.output / VOCABULARY)
     about = {"title": "SkipThought", "vocabulary_sha256": vocabulary.hash}
-
-    def make() -> SkipThoughtNetwork:
-        return SkipThoughtNetwork(vocabulary.size, architecture)
-
     train_network(job, make, sources, training, folder, about)
 
 

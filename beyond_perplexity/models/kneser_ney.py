@@ -20,8 +20,15 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
-from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
-from beyond_perplexity.ngrams.kneser_ney import BackoffModel, check_pruning, estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    WORD_BITS,
+    BackoffModel,
+    check_pruning,
+    count_parts,
+    estimate_backoff,
+    extend_words,
+    join_sentences,
+)
 from beyond_perplexity.options import Limit, Limited
 from beyond_perplexity.vocabulary import BOS, UNK
 

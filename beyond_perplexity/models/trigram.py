@@ -16,7 +16,12 @@ from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
-from beyond_perplexity.ngrams.counts import count_parts, join_sentences, last_words, prefix_places
+from beyond_perplexity.ngrams.kneser_ney import (
+    count_parts,
+    join_sentences,
+    last_words,
+    prefix_places,
+)
 from beyond_perplexity.vocabulary import BOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
@@ -75,7 +80,7 @@ class Trigram(CountedModel):
         counted, size = count_parts(join_sentences(batches), 3), self.vocabulary_size
         if counted is None:
             return False
-        _, pairs, triples = counted.levels
+        _, pairs, triples = counted
         # The first words of documents, after two <s>, are those of pairs that begin with <s>.
         first = int(np.searchsorted(prefix_places(pairs.keys), BOS, side="right"))
         before = pairs.keys[prefix_places(triples.keys)]

@@ -66,8 +66,7 @@ Triple = tuple[str, str, str]
 Item = RawPage | Record | Annotated
 
 
-@dataclass(frozen=True)
-class ItemBatch:
+class ItemBatch(NamedTuple):
     """Consecutive pages or records of one file."""
 
     first: int  # number of the first item in the whole corpus

@@ -411,19 +411,17 @@ Finished jobid: 2 (Rule: generate)
 """
 
 
-def test_jobs_are_counted_by_rule() -> None:
-    found = read_progress(LOG)
-    assert found.planned == {"train": 1, "generate": 4, "all": 1}
-    assert found.finished == {"train": 1, "generate": 1}
-    assert found.failed == {"generate": 1}
-
-
-def test_the_end_is_estimated_from_what_jobs_take() -> None:
+def test_jobs_are_counted_by_rule_and_the_end_is_estimated_from_what_they_take() -> None:
     """Of 600 + 4 × 300 + 450 seconds of work 900 took 20 minutes; 1350 are left."""
     found = read_progress(LOG)
+    assert found.planned == {"train": 1, "generate": 4, "all": 1}
+    assert (found.finished, found.failed) == ({"train": 1, "generate": 1}, {"generate": 1})
     assert found.end({"train": 600, "generate": 300}) == datetime(2026, 11, 22, 10, 50)
     assert found.end({}) == datetime(2026, 11, 22, 11, 0)  # 2 of 6 jobs in 20 minutes
     assert read_progress("\n".join(LOG.splitlines()[:10])).end({}) is None
+    done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
+    done += "Finished jobid: 0 (Rule: all)\n"
+    assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
 def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None:
@@ -451,12 +449,6 @@ def test_the_command_reads_the_newest_log(tmp_path, monkeypatch, capsys) -> None
     for name, said in ((report, "no log of a run with jobs"), ("none", "no such file")):
         with pytest.raises(InputError, match=said):
             progress.main([f"--log={name}"])
-
-
-def test_a_run_that_is_done_has_no_end_to_come() -> None:
-    done = LOG + "".join(f"Finished jobid: {k} (Rule: generate)\n" for k in (1, 4, 5))
-    done += "Finished jobid: 0 (Rule: all)\n"
-    assert describe_progress(read_progress(done), {}).endswith("6 of 6 jobs done (100%)")
 
 
 # ---- what the rules look up, by counting by hand ----
@@ -501,22 +493,17 @@ def test_blocks_of_shards_are_counted_together_and_hold_each_once(config, per_co
     assert [grown.block_files("lstm", "beam", b) for b in blocks[:n_full]] == held[:n_full]
 
 
-def test_a_body_of_text_that_one_job_counts_is_not_merged(config):
+def test_bodies_are_models_by_decodings_and_what_was_brought_and_small_ones_are_not_merged(config):
     samples = Run(config).samples
+    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
+    assert samples.sources() == [*expected, "external/mine"]
+    assert samples.sources("another") == []
     for names in (("lstm", "beam"), ("external", "mine")):
         file = samples.statistics_file(*names)
         assert [file] == samples.counted_files(*names)
         assert file.endswith("/00000.parquet")
+        assert samples.corpus_of(*names) == "wikipedia"
     assert len(samples.block_files("lstm", "beam", "00000")) == 2
-
-
-def test_sources_are_models_by_decodings_and_what_was_brought(config):
-    run = Run(config)
-    expected = ["lstm/ancestral", "lstm/beam", "trigram/ancestral", "trigram/beam"]
-    assert run.samples.sources() == [*expected, "external/mine"]
-    assert run.samples.sources("another") == []
-    corpora = {run.samples.corpus_of(*names) for names in [("external", "mine"), ("lstm", "beam")]}
-    assert corpora == {"wikipedia"}
 
 
 def test_an_address_has_a_place_among_the_downloads(config):
@@ -546,15 +533,11 @@ def test_figures_and_tables_are_made_of_what_they_show(config):
     assert group == "tendencies/wikipedia"
     assert others == [f"{paper}/wikipedia" for paper in ("contrastive", "semantics", "relations")]
     bodies = len(run.samples.sources("wikipedia"))
+    figures, tables = ("sample_size", "figure_7", "training"), ("table_4", "sensitivity")
+    named = [*((FIGURES, name) for name in figures), *((TABLES, name) for name in tables)]
     held = {
         (name, kind): len(files)
-        for rows, name in [
-            (FIGURES, "sample_size"),
-            (FIGURES, "figure_7"),
-            (FIGURES, "training"),
-            (TABLES, "table_4"),
-            (TABLES, "sensitivity"),
-        ]
+        for rows, name in named
         for kind, files in report.inputs(rows, group, name).items()
         if files
     }
@@ -587,9 +570,9 @@ def test_a_figure_that_has_nothing_to_show_is_left_out(config):
 
 
 def test_only_neural_models_ask_for_a_gpu(config):
-    run = Run(config)
-    assert [run.models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
-    assert all((ROOT / file).is_file() for file in run.models.code("lstm"))
+    models = Run(config).models
+    assert [models.gpus(name) for name in ("lstm", "trigram")] == [1, 0]
+    assert all((ROOT / file).is_file() for file in models.code("lstm"))
 
 
 def test_a_model_that_is_brought_depends_on_its_files_and_no_vocabulary(config, tmp_path):
@@ -618,16 +601,13 @@ def test_the_summary_adds_up(config):
         PlannedJob("plot", minutes=50),
     ]
     text = summarize_run(Run(config), jobs)
-    assert "240 (4 bodies of 60)" in text
-    assert "5: lstm, trigram, kn-3, rnn, sentence-rnn" in text
-    assert "3 to do" in text
-    assert "2  generate      75.0 min each\n" in text
-    assert "1  plot          50.0 min each  guessed\n" in text
-    assert "GPU-hours    2.5\n" in text
-    assert "CPU-hours    0.8 " in text
-    assert "75% of the time" in text
-    assert "5,000 MB in a job at most (generate)" in text
-    assert "3.0 GB" in text
+    for said in (
+        *("240 (4 bodies of 60)", "5: lstm, trigram, kn-3, rnn, sentence-rnn", "3 to do"),
+        *("2  generate      75.0 min each\n", "1  plot          50.0 min each  guessed\n"),
+        *("GPU-hours    2.5\n", "CPU-hours    0.8 ", "75% of the time", "3.0 GB"),
+        "5,000 MB in a job at most (generate)",
+    ):
+        assert said in text
     assert "missing" not in text
 
 

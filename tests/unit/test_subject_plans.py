@@ -105,25 +105,23 @@ def test_contrasts_are_those_of_the_models_of_each_corpus() -> None:
 
 
 def test_without_models_there_is_nothing() -> None:
-    held = contrasts(models=[])
+    held, asked = contrasts(models=[]), meaning(models=[])
     assert held.files() == held.corpora() == []
-    assert held.describe() == "none"
-    asked = meaning(models=[])
     assert asked.files() == asked.corpora() == asked.evaluators() == []
-    assert asked.describe() == "none"
+    assert held.describe() == asked.describe() == "none"
 
 
 @pytest.mark.parametrize(
     ("given", "document", "flag"),
     [(None, "tree", True), (None, "file", False), (False, "tree", False), (True, "file", True)],
 )
-def test_documents_of_a_treebank_may_be_sentences(
-    given: bool | None, document: str, flag: bool
-) -> None:
+def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None:
     source = {"format": "penn", "paths": ["trees.mrg"], "document": document}
     changes = {"corpora.wikipedia.source": source, "corpora.wikipedia.preprocessing": {}}
     held = run_of(SMOKE, changes, contrastive={"documents_are_sentences": given}).contrastive
     assert held.whole_flag("wikipedia") == ["--whole"] * flag
+    of_each = run_of("configs/paper-semantics.yaml").semantics
+    assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/paper-contrastive.yaml"])
@@ -253,13 +251,6 @@ def test_what_models_are_asked_is_what_the_command_reads() -> None:
     assert read_options(json.loads(meaning(continuation=None).prediction_options())).samples == 2
 
 
-def test_documents_may_be_sentences_of_one_corpus() -> None:
-    held = run_of("configs/paper-semantics.yaml").semantics
-    assert held.whole_flag("treebank") == ["--whole"]
-    assert held.whole_flag("wikitext") == []
-    assert meaning(documents_are_sentences=True).whole_flag("wikipedia") == ["--whole"]
-
-
 def test_files_of_people_are_local_wherever_they_are_from() -> None:
     place = {"url": "https://example.org/pairs.tsv", "sha256": "0" * 64}
     given = {"a": {"path": "mine.tsv"}, "b": {"path": place, "gold": "s"}}
@@ -329,39 +320,32 @@ def test_the_flags_say_what_is_measured() -> None:
 
 
 def test_what_the_report_has() -> None:
-    report = run_of().report
-    assert report.groups("semantics") == ["semantics/wikipedia"]
-    assert report.names(TABLES, "semantics/wikipedia") == [
-        *("findings", "table_1", "measures", "values", "differences", "probes")
-    ]
-    assert report.names(FIGURES, "semantics/wikipedia") == ["figure_1", "figure_2", "figure_3"]
-    assert report.names(TABLES, "relations/wikipedia") == ["findings", "measures", "orders"]
-    assert report.names(FIGURES, "relations/wikipedia") == ["figure_1"]
-    alone = run_of(semantics={"models": ["lstm"]}).report
-    assert alone.names(TABLES, "semantics/wikipedia") == [
-        "findings",
-        "table_1",
-        "measures",
-        "values",
-        "probes",
-    ]
-    assert alone.names(FIGURES, "semantics/wikipedia") == ["figure_3"]
+    human = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
+    run, alone, scored = (run_of(semantics=s) for s in ({}, {"models": ["lstm"]}, human))
+    assert run.report.groups("semantics") == ["semantics/wikipedia"]
 
+    def names(run: Run, paper: str) -> tuple[list[str], list[str]]:
+        rows = TABLES, FIGURES
+        return tuple(run.report.names(held, f"{paper}/wikipedia") for held in rows)
 
-def test_human_scores_have_a_table_where_there_are_any() -> None:
-    given = {"human_scores": {"sts": {"path": "pairs.tsv", "gold": "score"}}}
-    report = run_of(semantics=given).report
-    assert "human" in report.names(TABLES, "semantics/wikipedia")
-    files = report.inputs(TABLES, "semantics/wikipedia", "human")
+    tables = ["findings", "table_1", "measures", "values", "differences", "probes"]
+    assert names(run, "semantics") == (tables, ["figure_1", "figure_2", "figure_3"])
+    assert names(run, "relations") == (["findings", "measures", "orders"], ["figure_1"])
+    tables.remove("differences")
+    assert names(alone, "semantics") == (tables, ["figure_3"])
+    assert "human" in names(scored, "semantics")[0]
+    files = scored.report.inputs(TABLES, "semantics/wikipedia", "human")
     assert all("/human/" in path for path in files["human_correlations"])
 
 
 def test_evaluators_are_called_what_they_are() -> None:
-    labels = json.loads(run_of().report.labels("semantics/wikipedia"))
+    report = run_of().report
+    labels, across = (
+        json.loads(report.labels(f"{p}/wikipedia")) for p in ("semantics", "relations")
+    )
     assert "(next sentence)" in labels["names"]["evaluator/infersent"]
     assert labels["families"]["evaluator/word2vec"] == "word2vec"
     assert labels["families"]["lstm"] == "lstm"
-    across = json.loads(run_of().report.labels("relations/wikipedia"))
     assert across["names"]["evaluator/infersent"] == labels["names"]["evaluator/infersent"]
     assert across["decodings"] == ["ancestral", "beam"]
 
@@ -374,26 +358,24 @@ def embedded(**tendencies: Any) -> Run:
     return run_of(SMOKE, {"evaluators.minilm": minilm}, tendencies=tendencies)
 
 
+def shown(run: Run) -> tuple[list[str], list[str], list[str], bool]:
+    """Return what is read of embeddings, and whether they are shown."""
+    held, files = run.embeddings, run.report.files("tendencies")
+    measures, shifts = held.measures("wikipedia"), held.sensitivity("wikipedia")
+    return measures, shifts, run.report.sensitivities(), any("/embeddings.html" in f for f in files)
+
+
 def test_what_shows_measures_reads_those_with_embeddings() -> None:
-    run = embedded()
-    assert run.embeddings.measures("wikipedia") == [
-        "<results>/embeddings/wikipedia/measures.parquet"
-    ]
-    assert run.embeddings.sensitivity("wikipedia") == [
-        "<results>/embeddings/wikipedia/sensitivity.parquet"
-    ]
-    assert run.report.sensitivities() == ["<results>/embeddings/wikipedia/sensitivity.parquet"]
-    assert any("/embeddings.html" in file for file in run.report.files("tendencies"))
+    folder = "<results>/embeddings/wikipedia"
+    shifts = [f"{folder}/sensitivity.parquet"]
+    assert shown(embedded()) == ([f"{folder}/measures.parquet"], shifts, shifts, True)
 
 
 def test_without_an_encoder_all_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
+    shifts = ["<results>/references/wikipedia/sensitivity.parquet"]
     for run in (embedded(embedding=None), embedded(embedding={"encoder": "minilm"})):
-        assert run.embeddings.measures("wikipedia") == run.samples.measures("wikipedia")
-        assert run.embeddings.sensitivity("wikipedia") == [
-            "<results>/references/wikipedia/sensitivity.parquet"
-        ]
-        assert not any("/embeddings.html" in file for file in run.report.files("tendencies"))
+        assert shown(run) == (run.samples.measures("wikipedia"), shifts, shifts, False)
         assert run.embeddings.describe().startswith("none")
     assert "the package of 'minilm' is not installed" in run.embeddings.describe()
 

@@ -33,14 +33,12 @@ TOKENS_PER_BYTE, ASSUMED_TOKENS, EMBEDDED_TOKENS = 0.2, 100_000_000, 500_000
 
 
 class Corpora:
-    """The corpora of a run, and the other files from outside.
-
-    `downloads` by the SHA-256 of a content.
-    """
+    """The corpora of a run, and the other files from outside."""
 
     def __init__(self, config: Config, results: str) -> None:
         self.config, self.results = config, results
         found = [place for key, place in locations(config) if not key.startswith("pathvars.")]
+        # By the SHA-256 of their content.
         self.downloads = {place["sha256"]: place for place in found if isinstance(place, dict)}
         self._local = [place for place in found if isinstance(place, str)]
         self.tokens = cache(self._count_tokens)
@@ -117,10 +115,7 @@ class Corpora:
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
-        """List the modules that a row names to read a corpus, which its jobs depend on.
-
-        The row of the parser is among them, as its words stand in the report of the extraction.
-        """
+        """List what is looked up by name to read a corpus: modules, and the row of a parser."""
         options = self.config["corpora"][corpus]
         code = [_file(FORMATS[options["source"]["format"]].module)]
         trees = options.get("trees", {}).get("kind")

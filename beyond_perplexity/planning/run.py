@@ -95,10 +95,7 @@ class RelationPlan:
 
 
 class Run:
-    """A validated configuration, seen as the jobs and files it stands for.
-
-    One attribute a stage.
-    """
+    """A validated configuration, seen as the jobs and files it stands for, a stage an attribute."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -144,10 +141,7 @@ class Run:
 
 
 def prepare_environment(folder: str | Path) -> None:
-    """Let jobs find this Python first, and the scripts from whatever folder they run in.
-
-    A folder ``scripts`` there is not taken for ours.
-    """
+    """Let jobs find this Python first, and our scripts from whatever folder they run in."""
     for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
         entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]
         os.environ[name] = os.pathsep.join([entry, *(part for part in entries if part != entry)])

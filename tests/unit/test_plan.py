@@ -64,12 +64,12 @@ def paper() -> JobCosts:
 # ---- what jobs ask for ----
 
 
-@pytest.mark.parametrize("rule", ["train", "generate", "measure_perplexity", "count_samples"])
-def test_both_double_with_every_attempt(paper, rule) -> None:
-    wildcards = {**SHARD, "block": "00000"}
-    for found in (paper.megabytes, paper.minutes):
-        first, second, third = (found(rule, wildcards, attempt) for attempt in (1, 2, 3))
-        assert (second, third) == (2 * first, 4 * first)
+def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most(paper) -> None:
+    for rule in ("train", "generate", "measure_perplexity", "count_samples"):
+        for found in (paper.megabytes, paper.minutes):
+            asked = [found(rule, {**SHARD, "block": "00000"}, attempt) for attempt in (1, 2, 3)]
+            assert asked == [asked[0], 2 * asked[0], 4 * asked[0]]
+    assert paper.minutes("train", {"model": "transformer"}) == DAY
 
 
 def test_a_model_asks_for_the_weights_of_its_file_or_of_its_vocabulary(tmp_path) -> None:
@@ -144,11 +144,6 @@ def test_units_are_what_the_time_of_a_job_grows_with(paper) -> None:
     share = short.config["corpora"]["wikipedia"]["split"]["train"]
     assert short.units("train", {"model": "trigram"}) == tokens * share
     assert short.units("extract_corpus", {"corpus": "wikipedia"}) == tokens
-
-
-def test_a_training_asks_for_a_day_at_first_at_most(paper) -> None:
-    assert paper.minutes("train", {"model": "transformer"}) == DAY
-    assert paper.minutes("train", {"model": "transformer"}, attempt=3) == 4 * DAY
 
 
 def test_counts_ask_for_what_their_corpus_holds_and_a_limit(tmp_path) -> None:
@@ -351,27 +346,23 @@ def test_a_shard_of_half_an_hour_follows_from_start_and_rate(tmp_path) -> None:
     assert [round_size(number) for number in (7.4, 99.6, 1234, 98_765)] == [7, 100, 1200, 99_000]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--documents", "0"], "--documents: "),
-        (["--configfile", "{folder}/away.yaml"], "away.yaml: "),
-        (["--configfile", "{folder}/bad.yaml"], "bad.yaml: cannot be read as YAML"),
-        (["--configfile", "{folder}/list.yaml"], "list.yaml: is no configuration"),
-        (["--configfile", "{folder}/odd.yaml"], "config: "),
-    ],
-)
-def test_what_cannot_be_planned_is_said_before_anything_runs(
-    given, said, tmp_path, monkeypatch
-) -> None:
-    (tmp_path / "bad.yaml").write_text("{")
-    (tmp_path / "list.yaml").write_text("[1]")
-    (tmp_path / "odd.yaml").write_text("sead: 1")
-    options = [word.format(folder=tmp_path) for word in given]
-    monkeypatch.setattr("sys.argv", ["plan", *options])
+REFUSED = {
+    "--documents 0": "--documents: ",
+    "--configfile {folder}/away.yaml": "away.yaml: ",
+    "--configfile {folder}/bad.yaml": "bad.yaml: cannot be read as YAML",
+    "--configfile {folder}/list.yaml": "list.yaml: is no configuration",
+    "--configfile {folder}/odd.yaml": "config: ",
+}
+
+
+def test_what_cannot_be_planned_is_said_before_anything_runs(tmp_path, monkeypatch) -> None:
+    for name, text in (("bad", "{"), ("list", "[1]"), ("odd", "sead: 1")):
+        (tmp_path / f"{name}.yaml").write_text(text)
     monkeypatch.setattr(subprocess, "run", None)
-    with pytest.raises(InputError, match=said):
-        plan.main()
+    for given, said in REFUSED.items():
+        monkeypatch.setattr("sys.argv", ["plan", *given.format(folder=tmp_path).split()])
+        with pytest.raises(InputError, match=said):
+            plan.main()
 
 
 # ---- how far a run is ----
@@ -506,25 +497,20 @@ def test_bodies_are_models_by_decodings_and_what_was_brought_and_small_ones_are_
     assert len(samples.block_files("lstm", "beam", "00000")) == 2
 
 
-def test_an_address_has_a_place_among_the_downloads(config):
-    run = Run(config)
-    place = run.corpora.local_path(config["external_samples"]["mine"]["path"])
+def test_files_are_local_embedded_text_is_none_and_missing_ones_can_be_planned(config, tmp_path):
+    corpora = Run(config).corpora
+    place = corpora.local_path(config["external_samples"]["mine"]["path"])
     assert place == f"results/downloads/{SHA}/t.txt"
-    assert run.corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
-    assert run.corpora.members(SHA) == []
-
-
-def test_embedded_text_is_no_input_and_missing_files_can_be_planned(config, tmp_path):
-    assert Run(config).corpora.source_files("wikipedia") == []
+    assert corpora.downloads[SHA]["url"] == "http://x.org/a/t.txt?b=1"
+    assert corpora.members(SHA) == corpora.source_files("wikipedia") == []
     there = tmp_path / "there.xml"
     there.write_text("x")
     paths = [str(there), "missing.xml", {"url": "http://x.org/b.xml", "sha256": SHA}]
     config["corpora"]["wikipedia"]["source"]["paths"] = paths
-    run = Run(config)
-    download = f"results/downloads/{SHA}/b.xml"
-    assert run.corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
-    assert run.corpora.present(run.corpora.source_files("wikipedia")) == [str(there), download]
-    assert json.loads(run.corpora.options("wikipedia"))["source"]["paths"][2] == download
+    corpora, download = Run(config).corpora, f"results/downloads/{SHA}/b.xml"
+    assert corpora.source_files("wikipedia") == [str(there), "missing.xml", download]
+    assert corpora.present(corpora.source_files("wikipedia")) == [str(there), download]
+    assert json.loads(corpora.options("wikipedia"))["source"]["paths"][2] == download
 
 
 def test_figures_and_tables_are_made_of_what_they_show(config):

@@ -164,24 +164,22 @@ def location_name(location: str | Mapping[str, str]) -> str:
 
 
 def check_text_formats(config: Config) -> None:
-    """Check that files of texts are of the formats that the configuration gives them."""
+    """Refuse to read as text what another format has by its name, and fields of what has none."""
     for name, corpus in config["corpora"].items():
-        key, source = f"corpora.{name}.source", corpus["source"]
-        for place, location in source_locations(key, source):
+        key, form = f"corpora.{name}.source", corpus["source"]["format"]
+        for place, location in source_locations(key, corpus["source"]):
             if place.startswith(f"{key}.paths"):
-                _check_is_text(key, source["format"], location)
+                _check_is_text(key, form, PurePosixPath(location_name(location)), location)
     for name, external in config["external_samples"].items():
         key, path = f"external_samples.{name}", PurePosixPath(location_name(external["path"]))
-        _check_is_text(key, external["format"], external["path"])
+        _check_is_text(key, external["format"], path, external["path"])
         try:
             check_field(path, external["field"], external["format"])
         except InputError as error:
             raise InputError(f"config: {key}.field: {error}") from error
 
 
-def _check_is_text(key: str, given: str, location: str | Mapping[str, str]) -> None:
-    """Refuse to read as text what another format has by its name."""
-    path = PurePosixPath(location_name(location))
+def _check_is_text(key: str, given: str, path: PurePosixPath, location: object) -> None:
     if given != "text" or str(location).startswith(EMBEDDED):
         return
     try:

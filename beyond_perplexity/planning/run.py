@@ -36,12 +36,10 @@ class RelationPlan:
 
     def models(self, corpus: str) -> list[str]:
         """List the models of a corpus that have a perplexity and another measure."""
-        found = [
-            *self._models.scored(corpus),
-            *(m for m in self._contrastive.normalized() if self._models.corpus(m) == corpus),
-            *self._semantics.models(corpus),
-        ]
-        return list(dict.fromkeys(found))
+        normalized = self._contrastive.normalized()
+        contrasted = [name for name in self._contrastive.models(corpus) if name in normalized]
+        scored = [*self._models.scored(corpus), *contrasted, *self._semantics.models(corpus)]
+        return list(dict.fromkeys(scored))
 
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""

@@ -34,8 +34,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose values are checked before any work: a wrong one is an `InputError`.
 
     Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
-
-    `ends`: what the exit status means; the help ends with it.
+    The help ends with `ends`: what the exit status means.
     """
 
     ends = ENDS
@@ -59,8 +58,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; see `argparse.ArgumentParser.parse_args`.
 
-        Raises InputError when a value cannot be used, two outputs are one file, or an output is a
-        file that the command reads.
+        Raises InputError where two outputs are one file, or an output is a file that the command
+        reads.
         """
         for text in sys.argv[1:] if args is None else args:
             if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
@@ -102,12 +101,7 @@ def _program() -> str | None:
 
 
 def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:
-    """Make the ``type`` of an argument that is a whole number within bounds.
-
-    `minimum`, `maximum`: both may be given.
-
-    Returns turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a whole number within bounds, both included."""
 
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text) or text.endswith("_") or "__" in text:
@@ -124,12 +118,7 @@ def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], in
 def real(
     *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
 ) -> Callable[[str], float]:
-    """Make the ``type`` of an argument that is a finite number within bounds.
-
-    `above`, `below`: these are too small and too large themselves; `minimum`: may be given itself.
-
-    Returns turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a finite number; it may be `minimum` itself."""
     limits = {"above": above, "below": below, "at least": minimum}
     bounds = {word: limit for word, limit in limits.items() if math.isfinite(limit)}
     words = " and ".join(f"{word} {limit:g}" for word, limit in bounds.items())
@@ -155,10 +144,7 @@ COUNT = whole(1, MOST_COUNT)
 
 
 def output_file(text: str) -> str:
-    """Check the path of a file to write; use it as the ``type`` of an argument.
-
-    Raises InputError when it cannot be written; see `storage.outputs.check_output`.
-    """
+    """Check the path of a file to write; use it as the ``type`` of an argument."""
     check_output(text)
     return text
 
@@ -169,10 +155,7 @@ def output_path(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Check the path of a folder to write to; use it as the ``type`` of an argument.
-
-    Raises InputError when nothing can be written to it; see `storage.outputs.check_output_folder`.
-    """
+    """Check the path of a folder to write to; use it as the ``type`` of an argument."""
     check_output_folder(text)
     return Path(text)
 

@@ -316,17 +316,12 @@ def reached_parts(references: list[str]) -> set[Part]:
 
 @cache
 def fingerprint(script: str | Path, *others: str | Path) -> str:
-    """Hash a script together with all code of the package that it reaches.
+    """Hash a script together with all code of the package that it reaches; 16 hexadecimal digits.
 
     Comments, blank lines, docstrings and formatting do not count: editing them reruns nothing.
-
-    `script`: the script, relative to the repository; `*others`: what it uses without naming it in
-    an import, such as the model family of a config: files, or single definitions as
-    ``module:name``, or single rows as ``module:TABLE[key]``.
-
-    Returns 16 hexadecimal digits.
-
-    Raises FileNotFoundError when there is no such script, definition or row.
+    `script` is relative to the repository; `others` are what it uses without naming it in an
+    import, such as the model family of a config: files, or single definitions as ``module:name``,
+    or single rows as ``module:TABLE[key]``. Raises FileNotFoundError where there is none such.
     """
     reached = reached_parts([str(part) for part in (script, *others)])
     lines = sorted(_examine(part)[0] for part in reached)

@@ -86,9 +86,9 @@ def atomic_path(
     """Give a temporary path for `path`; on success fsync it and rename it, on failure remove it.
 
     Several processes may write the same file: the last one to finish is right, but for jobs of an
-    earlier run. What a killed one left of it is removed. The path is an empty file of the same
-    suffix, to be written to or replaced. Where the content decides on the final path, `name` gives
-    it by the temporary one. Errors name `path`, whichever library was writing.
+    earlier run. The path is an empty file of the same suffix, to be written to or replaced. Where
+    the content decides on the final path, `name` gives it. Errors name `path`, whichever library
+    wrote.
     """
     target = Path(path)
     check_output(target)
@@ -115,8 +115,7 @@ def atomic_path(
 def scratch_path(target: Path) -> Iterator[Path]:
     """Make a file for the time being in a folder beside `target`; both are removed at the end.
 
-    The folder is locked while its writer lives, whoever replaces the file in it, so that what a
-    killed writer left is known and removed.
+    The folder is locked while its writer lives, so that what a killed writer left is removed.
     """
     name = target.name
     if len(os.fsencode(name)) > _LONGEST_NAME // 2:

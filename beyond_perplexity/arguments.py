@@ -68,29 +68,27 @@ class CommandParser(argparse.ArgumentParser):
                 )
         given = super().parse_args(args, namespace)
         outputs: dict[str, str] = {}
-        for flag, path in self._files(given, outputs=True):
+        for is_output, flag, path in sorted(self._files(given), key=lambda file: not file[0]):
             place = os.path.realpath(path)
-            if place in outputs:
+            if place in outputs and is_output:
                 raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
-            outputs[place] = flag
-        for flag, path in self._files(given, outputs=False):
-            if (place := os.path.realpath(path)) in outputs:
+            if place in outputs:
                 raise InputError(
                     f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
                     "another output"
                 )
+            if is_output:
+                outputs[place] = flag
         return given
 
-    def _files(self, given: argparse.Namespace, *, outputs: bool) -> Iterator[tuple[str, str]]:
-        """List the flags that name files with the files: those to write, or those that are read."""
+    def _files(self, given: argparse.Namespace) -> Iterator[tuple[bool, str, str]]:
+        """List the files that are to be written or are read, with the flags that name them."""
         for action in self._actions:
-            held = getattr(given, action.dest, None)
+            held, is_output = getattr(given, action.dest, None), action.type in _OUTPUT_TYPES
             flag = action.option_strings[-1] if action.option_strings else action.dest
             for value in held if isinstance(held, list) else [held]:
-                if (action.type in (output_file, output_path)) != outputs:
-                    continue
-                if isinstance(value, str | Path) and (outputs or os.path.isfile(value)):
-                    yield flag, str(value)
+                if isinstance(value, str | Path) and (is_output or os.path.isfile(value)):
+                    yield is_output, flag, str(value)
 
 
 def _program() -> str | None:
@@ -152,6 +150,9 @@ def output_file(text: str) -> str:
 def output_path(text: str) -> Path:
     """Do as `output_file` does, and return a path."""
     return Path(output_file(text))
+
+
+_OUTPUT_TYPES = (output_file, output_path)
 
 
 def output_folder(text: str) -> Path:

@@ -39,8 +39,8 @@ _OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
 
 def check_output(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where a file cannot be written; nothing is left of the check."""
-    target = Path(path)
-    try:
+    with _refused():
+        target = Path(path)
         if not target.name or target.is_dir():
             raise InputError(f"{path}: is a folder; name a file in it")
         folder = Path(os.path.realpath(target.parent))  # /dev/stdout may lead to a file
@@ -50,17 +50,20 @@ def check_output(path: str | os.PathLike[str]) -> None:
         if target.exists() and not target.is_file():
             raise InputError(f"{path}: is no regular file, and would be replaced; name a file")
         _check_folder(target.parent)
-    except OSError as error:
-        raise InputError(describe_os_error(error)) from error
 
 
 def check_output_folder(path: str | os.PathLike[str]) -> None:
     """Raise `InputError` where no files can be written to a folder; see `check_output`."""
-    folder = Path(path)
-    try:
-        if folder.exists() and not folder.is_dir():
+    with _refused():
+        if os.path.exists(path) and not os.path.isdir(path):
             raise InputError(f"{path}: is a file; name a folder")
-        _check_folder(folder)
+        _check_folder(Path(path))
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise InputError(describe_os_error(error)) from error
 

@@ -43,12 +43,8 @@ class NextWords(NamedTuple):
     log_prob: np.ndarray  # float64, (n,): of the true token, nats
 
 
-class _Part(NamedTuple):
-    """A window of a text: its number, the place of the first prediction that counts."""
-
-    text: int
-    first: int
-    window: ScoreWindow
+# A window, and the place in its text of the first prediction that counts.
+_Part = tuple[ScoreWindow, int]
 
 
 @torch.no_grad()
@@ -74,7 +70,7 @@ def predict_tokens(
         for window in cut_windows(text, ids, context, stride):
             width = padded_width(len(window.tokens) - 1)
             width = width if context is None else min(width, context)
-            waiting[width].append(_Part(text, first, window))
+            waiting[width].append((window, first))
             first += window.counted
             if len(waiting[width]) == rows_of_batch(width, batch_positions):
                 _run(model, waiting.pop(width), width, numbers, results)
@@ -91,29 +87,28 @@ def _run(
     results: Sequence[NextWords],
 ) -> None:
     """Predict the tokens of a batch, the last row repeated up to a whole number of quanta."""
-    inputs = np.full((-(-len(parts) // QUANTUM) * QUANTUM, width), EOS, np.int64)
-    flat: list[np.ndarray] = []  # the places of predictions that count in the batch
-    owners: list[tuple[int, slice]] = []  # and in the texts
-    for row, (text, first, window) in enumerate(parts):
-        size = len(window.tokens) - 1
+    inputs = np.full((len(parts), width), EOS, np.int64)
+    flat, targets, uniform = [], [], []  # of predictions that count: places, true tokens, numbers
+    owners: list[tuple[NextWords, slice]] = []  # and where they go
+    for row, (window, first) in enumerate(parts):
+        text, size = window.document, len(window.tokens) - 1
         inputs[row, :size] = window.tokens[:-1]
         count = min(window.counted, len(results[text].best) - first)  # not </s>
-        start = row * width + size - window.counted
+        own, start = slice(first, first + count), row * width + size - window.counted
         flat.append(np.arange(start, start + count))
-        owners.append((text, slice(first, first + count)))
-    inputs[len(parts) :] = inputs[len(parts) - 1]
+        targets.append(window.tokens[-window.counted :][:count])
+        uniform.append(numbers[text][own])
+        owners.append((results[text], own))
     places = np.concatenate(flat)
     if not len(places):
         return
-    true = [window.tokens[-window.counted :] for _, _, window in parts]
-    targets = np.concatenate([ids[: len(own)] for ids, own in zip(true, flat, strict=True)])
-    uniform = np.concatenate([numbers[text][own] for text, own in owners])
-    found = _choose_all(model, inputs, places, targets, uniform)
-    begin = 0
-    for text, part in owners:
-        own = slice(begin, begin := begin + part.stop - part.start)
-        for held, values in zip(results[text], found, strict=True):
-            held[part] = values[own]
+    inputs = np.pad(inputs, ((0, -len(parts) % QUANTUM), (0, 0)), mode="edge")
+    found = _choose_all(model, inputs, places, np.concatenate(targets), np.concatenate(uniform))
+    cuts = np.cumsum([len(part) for part in flat])[:-1]
+    parted = zip(*(np.split(column, cuts) for column in found), strict=True)
+    for (words, own), values in zip(owners, parted, strict=True):
+        for held, value in zip(words, values, strict=True):
+            held[own] = value
 
 
 def _choose_all(

@@ -146,10 +146,8 @@ def _settle(
         nothing = MEASURES[measure].nothing
         if not len(open_pairs) or nothing is None:
             continue
-        wanted = [
-            sentences[row.owner]["target"] if row.kind == SPREAD else row.other
-            for row in texts.iloc[open_pairs].itertuples()
-        ]
+        rows: Any = texts.iloc[open_pairs].itertuples()
+        wanted = [sentences[r.owner]["target"] if r.kind == SPREAD else r.other for r in rows]
         known = ~np.isnan(evaluator.score([(text, text) for text in wanted])[measure])
         values[open_pairs[known]] = nothing
 

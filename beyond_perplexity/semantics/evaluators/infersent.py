@@ -24,16 +24,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
-from beyond_perplexity.semantics.evaluators.networks import (
-    RecurrentReader,
-    WordReader,
-    check_width,
-    encode_rows,
-    load_network,
-)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
@@ -75,7 +69,7 @@ class InferSentNetwork(TrainedModel):
         options = parse_options(InferSentOptions, architecture, "architecture")
         self.options, self.width, self.classes = options, width, classes
         size = 2 * options.hidden_size
-        self.reader = RecurrentReader(options.cell, width, options.hidden_size, both=True)
+        self.reader = networks.RecurrentReader(options.cell, width, options.hidden_size, both=True)
         self.attention: nn.Sequential | None = None
         if options.pooling == "attention":
             self.attention = nn.Sequential(
@@ -146,7 +140,7 @@ _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
 
-class InferSentEncoder(WordReader):
+class InferSentEncoder(networks.WordReader):
     """Turns texts into vectors by an InferSent network over word vectors.
 
     Words without a vector are left out, as the official program does; a text without any has no
@@ -173,7 +167,9 @@ class InferSentEncoder(WordReader):
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
-        return encode_rows(rows, vectors, self.width, self._network.encode, self._network.device)
+        return networks.encode_rows(
+            rows, vectors, self.width, self._network.encode, self._network.device
+        )
 
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
@@ -256,7 +252,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
         ) from error
     trained = "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
-    check_width(path, inputs, width, f"; {trained}")
+    networks.check_width(path, inputs, width, f"; {trained}")
     return found
 
 
@@ -285,7 +281,7 @@ def load_infersent(
     """
     path = Path(str(options.get("path")))
     if path.is_dir():
-        network, held = load_network(path, InferSentNetwork, device)
+        network, held = networks.load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
         if table.sha256 != held["vectors_sha256"]:
             raise InputError(

@@ -23,10 +23,7 @@ _DEPTH = 3
 
 
 def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
-    """Choose the ids to score after prefixes, int64, rising: all, or the likeliest and some others.
-
-    `shares`, (..., V), is what the softmax of the logits says.
-    """
+    """Choose ids to score, rising, of shares (..., V): all, or the likeliest and some others."""
     size = shares.shape[-1]
     if size <= _ALL:
         return torch.arange(size)

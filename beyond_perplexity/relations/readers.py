@@ -83,10 +83,7 @@ class DocumentSums:
 
 
 def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each group is drawn in some resamples of all, float64, (r, G).
-
-    A resample has a random stream of its own, the same for all measures.
-    """
+    """Yield how often groups are drawn, float64 (r, G); each resample has a random stream."""
     for first in range(0, resamples, _BLOCK):
         rows = range(first, min(resamples, first + _BLOCK))
         rngs = (stream(seed, "relations/documents", row) for row in rows)
@@ -97,10 +94,7 @@ def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndar
 def resampled_values(
     held: Sequence[DocumentSums], resamples: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures in R resamples of the documents (or groups) of all of them: (R, M) by key.
-
-    A row is of the same documents in all measures.
-    """
+    """Compute measures in R resamples of the same documents or groups: (R, M) by key."""
     if not held:
         return {}
     union = np.unique(np.concatenate([one.groups for one in held]))

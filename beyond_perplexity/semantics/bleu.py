@@ -115,10 +115,7 @@ _Counts = NDArray[np.int64]
 
 
 def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> list[_Counts]:
-    """Sum statistics (G, C) over groups drawn with replacement, as many as there are.
-
-    Several statistics share their draws; resample k has a stream of its own. Each: (resamples, C).
-    """
+    """Sum statistics (G, C) over groups drawn with replacement, the same of all: (resamples, C)."""
     size, joined = len(statistics[0]), np.concatenate(statistics, axis=1)
     sums = np.empty((resamples, joined.shape[1]), np.int64)
     for number in range(resamples):

@@ -78,11 +78,7 @@ def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
-    """Add groups (G, ...) up to at most `FLIPPED` units.
-
-    Where models can be exchanged in each group, they can be in a unit of several. Groups are in the
-    order of hashes, which is a random one.
-    """
+    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to exchange."""
     if len(values) <= FLIPPED:
         return values
     units = np.zeros((FLIPPED, *values.shape[1:]))
@@ -246,10 +242,7 @@ def _over_sentences(held: pd.DataFrame) -> Iterator[_Row]:
 
 
 def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray) -> _Row:
-    """Give a mean of models' correlations an interval on Fisher's scale.
-
-    Given are the sums over these models, of all groups and without each block (B,).
-    """
+    """Give a mean of correlations an interval on Fisher's scale, by sums without blocks (B,)."""
     if not models:
         return {"value": None, "low": None, "high": None, "note": "a measure does not vary"}
     value, without = total / models, without / models

@@ -153,10 +153,7 @@ def _choose(
 
 
 def best_tokens(logits: Tensor) -> Tensor:
-    """Return the likeliest id of each row, (R,), of logits (R, V), ties by id.
-
-    Where nothing is possible ``<unk>`` becomes so, in place.
-    """
+    """Return the likeliest ids, (R,), of logits (R, V), the lowest of equals; of none ``<unk>``."""
     logits[logits.amax(1) == -torch.inf, UNK] = 0
     return logits.argmax(1)
 
@@ -189,30 +186,22 @@ def continue_prompts(
     possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
     for first in range(0, len(possible), _ROWS):
         places = possible[first : first + _ROWS]
-        # the last token that is written is not read again
-        held = [
-            np.concatenate([[BOS], prompts[k].ids]).astype(np.int64)[
-                0 if room is None else -(room - prompts[k].wanted + 1) :
-            ]
-            for k in places
-        ]
-        written = _write(model, held, [prompts[k] for k in places], sampled, seed)
+        written = _write(model, [prompts[k] for k in places], sampled, seed)
         for place, ids in zip(places, written, strict=True):
             found[place] = ids
     return found
 
 
 def _write(
-    model: LanguageModel,
-    starts: Sequence[np.ndarray],
-    prompts: Sequence[Prompt],
-    sampled: bool,
-    seed: int,
+    model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
 ) -> list[np.ndarray]:
     """Continue the rows of one batch, the last one repeated up to a whole number of quanta."""
-    missing = -len(starts) % QUANTUM
-    starts = [*starts, *[starts[-1]] * missing]
-    prompts = [*prompts, *[prompts[-1]] * missing]
+    real, room = len(prompts), model.context_length
+    prompts = [*prompts, *[prompts[-1]] * (-real % QUANTUM)]
+    # the last token that is written is not read again
+    starts = [
+        np.append(BOS, p.ids)[0 if room is None else -(room - p.wanted + 1) :] for p in prompts
+    ]
     lengths = np.array([len(ids) for ids in starts])
     ends = lengths + np.array([prompt.wanted for prompt in prompts])
     tokens = np.zeros((len(starts), ends.max()), np.int64)
@@ -228,8 +217,7 @@ def _write(
     for place in range(1, int(ends.max())):
         writing = torch.from_numpy((lengths <= place) & (place < ends)).to(device)  # (B,)
         if not bool(writing.any()):
-            nothing = held.new_empty(0)
-            _, state = model.step_some(held[:, place - 1], state, nothing)
+            _, state = model.step_some(held[:, place - 1], state, held.new_empty(0))
             continue
         logits, state = model.step(held[:, place - 1], state)  # (B, V)
         logits[:, EOS] = -torch.inf
@@ -237,9 +225,8 @@ def _write(
         if sampled:
             chosen = pick(unnormalized(logits), uniform[:, place])
         held[:, place] = torch.where(writing, chosen, held[:, place])
-    written = held.cpu().numpy()
-    real = zip(written, lengths.tolist(), ends.tolist(), strict=True)
-    return [row[start:end] for row, start, end in real][: len(starts) - missing]
+    written = zip(held.cpu().numpy(), lengths.tolist(), ends.tolist(), strict=True)
+    return [row[start:end] for row, start, end in written][:real]
 
 
 # ---- sentences of documents ----
@@ -346,10 +333,7 @@ def predict_sentences(
     seed: int,
     batch_positions: int = LOGIT_ROWS,
 ) -> dict[str, list[object]]:
-    """Predict the sentences of documents, in their order; models share random numbers.
-
-    Columns of schema ``predictions``, less split and partner.
-    """
+    """Predict the sentences of documents: columns of ``predictions``, less split and partner."""
     asked = options.continuation
     sentences = _cut_sentences(units, vocabulary, asked.prefix if asked else None)
     texts = list({sentence.document: sentence.ids for sentence in sentences}.values())

@@ -97,10 +97,7 @@ def _after(text: str, given: int) -> str:
 
 
 def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
-    """List kind, prediction and what it is compared with.
-
-    Of what is continued the words that were given are left out: they are true ones.
-    """
+    """List kind, prediction and what it is compared with, less the words that were given."""
     continued = row["continued"]
     told: dict[str, list[str]] = {
         PREDICTED: [row["predicted"]],

@@ -94,10 +94,7 @@ def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
 def _shifted(
     units: Vectors, first: TextIds, second: TextIds, shift: int, own: bool = False
 ) -> tuple[Floats, Ids]:
-    """Sum the cosines of word t with word t + shift over t, (N,); and how many there are, (N,).
-
-    `own`: both are the same texts, in which what is no word is like itself in its own place.
-    """
+    """Sum cosines of words t and t + shift over t, (N,), and count them; `own`: of one text."""
     begin = max(0, -shift)
     ends = np.minimum(first.lengths, second.lengths - shift)
     counts = np.maximum(0, ends - begin)
@@ -312,11 +309,7 @@ def exponential_scaling(values: ArrayLike) -> Floats:
 
 
 def movers_similarity(distances: ArrayLike, options: MeasureOptions) -> Floats:
-    """Turn Word Mover's Distances of vectors of length 1 (0 to 2) into similarities (1 to 0).
-
-    The paper does not say how it does. ``linear``: 1 − d/2; ``exponential``: exp(−d), 0.14 at
-    least.
-    """
+    """Turn distances of unit vectors (0 to 2) into similarities; the paper does not say how."""
     held = np.asarray(distances, np.float64)
     found: Floats = np.exp(-held) if options.movers == "exponential" else 1.0 - held / 2.0
     return found

@@ -110,10 +110,7 @@ class InferSentNetwork(TrainedModel):
         return logits
 
     def loss(self, batch: PairBatch, epoch: float = math.inf) -> Tensor:
-        """Return the cross entropy summed over pairs, nats, float32 scalar.
-
-        Of scores it is that of a coin with the score as its bias.
-        """
+        """Return the cross entropy of pairs, nats, float32; of scores that of a biased coin."""
         vectors = self.encode(batch.vectors, batch.lengths)  # (B, D)
         logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
         if self.classes > 1:
@@ -174,10 +171,7 @@ class InferSentEncoder(networks.WordReader):
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
     ) -> Floats:
-        """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
-
-        `place` is the class whose probability is wanted; None: the score.
-        """
+        """Return what the head gives pairs, two (N, D), in both orders, (N,): of a class or scores."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
         device = self._network.device
@@ -218,10 +212,7 @@ class InferSentEvaluator(SentenceEvaluator):
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> dict[str, Floats]:
-        """Score vectors: ``similarity`` and, where it was trained on labels, ``head``.
-
-        The head's score of a pair is the mean of that in both orders.
-        """
+        """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
@@ -231,10 +222,7 @@ class InferSentEvaluator(SentenceEvaluator):
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
-    """Read official weights (infersent1.pkl, infersent2.pkl): tensors of a recurrent layer.
-
-    Float32 by torch's names; `width` is E of the word vectors.
-    """
+    """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
@@ -259,10 +247,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 def official_network(
     path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
 ) -> InferSentNetwork:
-    """Make a network whose encoder has official weights, and whose classifier has none yet.
-
-    Of `architecture` cells and their number are those of the weights; `width` is E.
-    """
+    """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
     options = {**architecture, "cell": "lstm", "hidden_size": hidden}

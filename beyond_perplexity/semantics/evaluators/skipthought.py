@@ -144,11 +144,7 @@ _TOLERANCE = 8  # rows; the official program takes the shorter of a table and it
 
 
 class TrainedSkipThought(networks.WordReader):
-    """Turns texts into vectors by a network that was trained here.
-
-    A word that its vocabulary lacks is read as ``<unk>``; `words` are those of ids after special
-    ones.
-    """
+    """Turns texts into vectors by a network trained here; `words` have the ids after special ones."""
 
     def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
         self._network = network

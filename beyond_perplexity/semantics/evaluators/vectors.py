@@ -42,10 +42,7 @@ class VectorTable(ABC):
     width: int  # D
 
     def find(self, words: Sequence[str], exactly: bool = False) -> Vectors:
-        """Return the vectors of words, float32, (words, D); rows of NaN where there is none.
-
-        `exactly` as they are written, marks too.
-        """
+        """Return vectors, float32 (words, D), NaN where there is none; marks too if `exactly`."""
         found = np.full((len(words), self.width), np.nan, np.float32)
         for place, word in enumerate(words):
             if word in NO_WORDS and not exactly:
@@ -217,10 +214,7 @@ def _open_plain(path: Path) -> IO[bytes]:
 
 
 def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorTable:
-    """Open a file in the layout of GloVe, word2vec (text or binary) or fastText.
-
-    Of a `width`, where it is known, another one is an error.
-    """
+    """Open a file in the layout of GloVe, word2vec (text, binary) or fastText, of a known width."""
     inputs.refuse_foreign(path)
     start = inputs.beginning(path)
     table: VectorTable

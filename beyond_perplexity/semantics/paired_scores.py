@@ -124,7 +124,6 @@ class GroupSums:
 class PairedScores:
     """All that models are compared by."""
 
-    models: list[str]
     sums: dict[ScoreKey, GroupSums]
     # int64, (G,): keys of the groups of each split, in the order of all sums
     groups: dict[str, np.ndarray]
@@ -251,7 +250,6 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
                 values = _predicted(blocks, chosen)
                 kept[str(split)].setdefault(evaluator, []).append(values)
     return PairedScores(
-        list(dict.fromkeys(model for own in owners.values() for model in own)),
         {key: _sum_groups(key, *held, splits[key.split]) for key, held in sums.items()},
         {name: split.groups for name, split in splits.items()},
         {

@@ -210,15 +210,9 @@ def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64
     return found
 
 
-class GreedyScores(NamedTuple):
-    """Greedy alignments, each (N,); NaN where a text is empty."""
-
-    precision: Floats
-    recall: Floats
-    f1: Floats
-
-
-def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> GreedyScores:
+def greedy_alignments(
+    units: Vectors, predicted: TextIds, target: TextIds
+) -> tuple[Floats, Floats, Floats]:
     """Align texts greedily, as BERTScore does, without weights of words.
 
     Precision is the mean over words of the prediction of the greatest cosine with a word of the
@@ -232,6 +226,11 @@ def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> Gr
     predicted, target : TextIds
         N texts each.
 
+    Returns
+    -------
+    tuple of ndarray of float64, shape (N,)
+        Precision, recall and F1; NaN where a text is empty.
+
     References
     ----------
     Zhang et al. (2020). BERTScore: evaluating text generation with BERT, equations 1 and 2.
@@ -243,7 +242,7 @@ def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> Gr
         recall[pair] = cosines.max(axis=0).mean()
     p, r = np.maximum(precision, 0.0), np.maximum(recall, 0.0)
     f1 = np.divide(2 * p * r, p + r, out=np.where(np.isnan(p), np.nan, 0.0), where=p + r > 0)
-    return GreedyScores(precision, recall, f1)
+    return precision, recall, f1
 
 
 def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:

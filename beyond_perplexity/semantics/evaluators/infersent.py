@@ -171,7 +171,7 @@ class InferSentEncoder(networks.WordReader):
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
     ) -> Floats:
-        """Return what the head gives pairs, two (N, D), in both orders, (N,): of a class or scores."""
+        """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
         device = self._network.device

@@ -144,7 +144,7 @@ _TOLERANCE = 8  # rows; the official program takes the shorter of a table and it
 
 
 class TrainedSkipThought(networks.WordReader):
-    """Turns texts into vectors by a network trained here; `words` have the ids after special ones."""
+    """Turns texts into vectors by a network trained here; `words` are ids after special ones."""
 
     def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
         self._network = network

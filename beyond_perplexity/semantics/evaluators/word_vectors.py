@@ -44,7 +44,7 @@ def measure_vectors(
     """
     units = word_cosines.unit_rows(vectors)
     aligned = word_cosines.aligned_cosines(units, predicted, target)
-    greedy = word_cosines.greedy_alignments(units, predicted, target)
+    precision, recall, f1 = word_cosines.greedy_alignments(units, predicted, target)
     pairwise = word_cosines.pairwise_cosines(
         units, predicted, target, options.window, options.weighting
     )
@@ -55,9 +55,9 @@ def measure_vectors(
         word_cosines.scaled_cosine(aligned, options.temperature, options.bias),
         pairwise,
         word_cosines.movers_similarity(movers_distances(units, predicted, target), options),
-        greedy.f1,
-        greedy.precision,
-        greedy.recall,
+        f1,
+        precision,
+        recall,
         word_cosines.cosines(*means),
     )
     return dict(zip(VECTOR_MEASURES, found, strict=True))
@@ -67,7 +67,6 @@ class WordVectorEvaluator(Evaluator):
     """All measures that word vectors give."""
 
     measures = EVALUATORS["vectors"].measures
-    needs_words = True
 
     def __init__(
         self,

@@ -190,7 +190,6 @@ def option(
     in_command: Any = ...,
     least: int | None = None,
     most: int = LARGEST_NUMBER,
-    positional: bool = False,
     **flag: Any,
 ) -> Any:
     """Declare a field of an option set.
@@ -201,14 +200,14 @@ def option(
     `in_command` is its default where that is another than the function's. `least` and `most` bound
     a whole number, `most` for the flag alone; `flag` are further arguments of `add_argument`, of
     which ``choices`` and the ``type`` of an output hold for the function, too. The default of what
-    must be given is ``MISSING``; `positional` lets the function take it without its name, too.
+    must be given is ``MISSING``.
     """
     if least is not None:
         flag["type"] = whole(least, most)
     held: dict[str, Any] = {"words": words, "hint": hint, "more": more, "flag": flag}
     held |= {"called": called, "least": least}
     held["in_command"] = default if in_command is ... else in_command
-    return field(default=default, kw_only=not positional, metadata=held)
+    return field(default=default, metadata=held)
 
 
 def threads_option() -> Any:

@@ -44,11 +44,11 @@ _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 def _unused(given: ContrastOptions) -> Iterator[Unused]:
     if given.model is None:
-        yield Unused("without a model, on log scores", ("tokenized", "threads", "device"))
+        yield "without a model, on log scores", ("tokenized", "threads", "device")
         return
-    yield Unused("with a model, which counts words itself", ("words",))
+    yield "with a model, which counts words itself", ("words",)
     if isinstance(given.originals, str | os.PathLike):
-        yield Unused("on a file of pairs, which names them", ("phenomena",))
+        yield "on a file of pairs, which names them", ("phenomena",)
 
 
 @library_function(ContrastOptions, _unused)

@@ -23,26 +23,15 @@ _SHOWN_ROWS, _SHOWN_LINES = 20, 60  # in a notebook, of the table and of the tex
 class Result:
     """The result of a function of the library.
 
-    Parameters
-    ----------
-    name : str
-        The function.
-    table : pandas.DataFrame, pyarrow.Table, or callable
-        The main table; one of a callable is made when it is first asked for.
-    text : str or callable
-        The same in words or rounded, as the command prints it.
-    summary : dict, optional
-        Single numbers and what they are of; JSON-safe.
-    tables : dict of str to DataFrame, Table, or callable, optional
-        Further tables; one of a callable is made when it is first asked for.
-    figures : dict of str to callable, optional
-        Figures; each is drawn when it is asked for. No callable is a lambda or local: results go
-        from process to process.
+    Tables, of pandas or Arrow, and the text may be callables, which make them when they are first
+    asked for; figures are. None is a lambda or local: results go from process to process.
 
     Attributes
     ----------
-    name, summary
-        As above.
+    name : str
+        The function.
+    summary : dict
+        Single numbers and what they are of; JSON-safe.
     sound : bool
         Whether nothing sounds an alarm, as a check of `audit` may.
     files : list of dict
@@ -70,8 +59,8 @@ class Result:
 
     @cached_property
     def text(self) -> str:
-        """The main table in words or rounded."""
-        return self._text() if callable(self._text) else self._text
+        """The main table in words or rounded, as the command prints it."""
+        return str(_made(self._text))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -80,7 +69,7 @@ class Result:
 
     @cached_property
     def _frame(self) -> pd.DataFrame:
-        return frame_of(self._table() if callable(self._table) else self._table)
+        return frame_of(_made(self._table))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -101,8 +90,7 @@ class Result:
             When there is none of the name.
         """
         held = _named(self._tables, name, "table")
-        frame: pd.DataFrame = frame_of(held() if callable(held) else held)
-        self._tables[name] = frame
+        self._tables[name] = frame = frame_of(_made(held))
         return frame.copy()
 
     @property
@@ -170,6 +158,10 @@ class Result:
         more = len(self._frame) - len(head)
         rest = f"<p>and {more:,} rows more</p>" if more else ""
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _made(held: Any) -> Any:
+    return held() if callable(held) else held
 
 
 def _named(held: Mapping[str, Any], name: str, kind: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the rules look up for the relations of all measures: whose, and from which files."""
+"""A configuration as the jobs and files it stands for; here the relations of all measures, too."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import os
 import sys
 from pathlib import Path
 
+from beyond_perplexity.planning.configuration_file import Config
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
-from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config
-from beyond_perplexity.planning.report import Report
+from beyond_perplexity.planning.report import RELATION_FILES, Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
-from beyond_perplexity.planning.semantics import SemanticsPlan
+from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 
-_FOLDER = "<results>/relations"
-RELATIONS = ("measures", "correlations", "orders")
 _LEAST_MODELS = 2
 _LEVEL = 0.3  # where nothing is contrasted
 
@@ -89,12 +86,12 @@ class RelationPlan:
         return float(measurement.get("confidence", MeasurementOptions.confidence))
 
     def file(self, corpus: str, kind: str) -> str:
-        """Return a file of a corpus, of a kind of `RELATIONS`."""
-        return f"{_FOLDER}/{corpus}/{kind}.parquet"
+        """Return a file of a corpus, of a kind of `RELATION_FILES`."""
+        return f"<results>/relations/{corpus}/{kind}.parquet"
 
     def files(self) -> list[str]:
         """List all files."""
-        return [self.file(corpus, kind) for corpus in self.corpora() for kind in RELATIONS]
+        return [self.file(corpus, kind) for corpus in self.corpora() for kind in RELATION_FILES]
 
 
 class Run:
@@ -117,6 +114,33 @@ class Run:
         measured = (self.models, self.embeddings, self.contrastive, self.semantics)
         self.relations = RelationPlan(config, *measured)
         self.report = Report(self)
+
+    def describe(self) -> dict[str, str]:
+        """Say in words what the run is about, by the subject."""
+        generation, brought = self.config["generation"], self.config["external_samples"]
+        bodies, documents = len(self.samples.sources()) - len(brought), generation["documents"]
+        latent = self.importance.models()
+        others = [*generation["models"], *self.contrastive.models(), *self.semantics.models()]
+        models = list(dict.fromkeys([*others, *latent]))
+        words = f" ({len(latent)} of them with latent variables)" if latent else ""
+        return {
+            "corpora": ", ".join(self.config["corpora"]),
+            "models": f"{len(models)}{words}: {', '.join(models) or 'none'}",
+            "decodings": ", ".join(generation["decodings"]) or "none",
+            "documents": f"{bodies * documents:,} ({bodies} bodies of {documents:,})",
+            "brought": ", ".join(brought) or "none",
+            "embedded": self.embeddings.describe(),
+            "weighed": self.importance.describe(),
+            "contrasted": self.contrastive.describe(),
+            "understood": self.semantics.describe(),
+        }
+
+    def describe_missing(self) -> list[str]:
+        """Name, in lines, the local files that the run reads and that are not there."""
+        missing = self.corpora.missing_files()
+        lines = [f"  missing      {len(missing)} of the files that it reads"] if missing else []
+        lines += [f"    {file}" for file in missing[:20]]
+        return lines + ([f"    and {len(missing) - 20:,} more"] if len(missing) > 20 else [])
 
 
 def prepare_environment(folder: str | Path) -> None:

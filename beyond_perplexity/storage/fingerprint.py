@@ -234,8 +234,7 @@ class _Memory:
     def __init__(self) -> None:
         home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
         self._file = Path(home).expanduser() / "beyond-perplexity" / "found.json"
-        self._held, self._used = self._read(), dict[str, Any]()
-        self._is_new = False
+        self._held, self._is_new = self._read(), False
         atexit.register(self.save)
 
     def _read(self) -> dict[str, Any]:
@@ -248,15 +247,15 @@ class _Memory:
         """Return what is known under a key, as it is known or as it is found now."""
         if key not in self._held:
             self._held[key], self._is_new = find(), True
-        self._used[key] = self._held[key]
-        return self._used[key]
+        self._held[key] = self._held.pop(key)  # what was asked for last comes last
+        return self._held[key]
 
     def save(self) -> None:
         """Write what was found, behind what other processes have written meanwhile."""
         if not self._is_new:
             return
-        others = {key: held for key, held in self._read().items() if key not in self._used}
-        kept = dict([*others.items(), *self._used.items()][-REMEMBERED:])
+        others = {key: held for key, held in self._read().items() if key not in self._held}
+        kept = dict([*others.items(), *self._held.items()][-REMEMBERED:])
         with suppress(OSError):
             self._file.parent.mkdir(parents=True, exist_ok=True)
             beside = self._file.with_suffix(f".{os.getpid()}")  # not `outputs`: it comes later

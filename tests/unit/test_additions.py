@@ -52,15 +52,13 @@ def note(script, *others, what=""):
     functions = ("compare_perplexity", "contrast")
     folder = "beyond_perplexity/library" if script in functions else "scripts"
     codes[f"{script} {what}".strip()] = fingerprint(f"{folder}/{script}.py", *others)
-for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
-    note(script)
-for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
-    note(script)
-for script in ("compare_perplexity", "compare_contrast", "measure_semantics", "compare_semantics"):
+alone = "verify_download build_vocabulary embed_graph merge_statistics measure_tendencies "
+alone += "measure_sensitivity measure_contrast compare_perplexity compare_contrast "
+for script in f"{alone} measure_semantics compare_semantics".split():
     note(script)
 for evaluator in run.semantics.evaluators():
-    for script in ("score_semantics", "probe_evaluator"):
-        note(script, *run.semantics.evaluator_code(evaluator), what=evaluator)
+    note("score_semantics", *run.evaluators.code(evaluator), what=evaluator)
+    note("probe_evaluator", *run.evaluators.code(evaluator), what=evaluator)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
 note("import_samples", *run.corpora.external_code("own"))
@@ -68,12 +66,11 @@ for model in config["models"]:
     note("train", *run.models.training_code(model), what=model)
     if model in latent["models"]:
         continue
-    for script in ("score_contrast", "contrast"):
+    exact = run.models.row(model).kind != "unnormalized"
+    for script in ["score_contrast", "contrast"] + ["measure_perplexity", "predict_words"] * exact:
         note(script, *run.models.code(model), what=model)
-    if run.models.row(model).kind == "unnormalized":
+    if not exact:
         continue
-    note("measure_perplexity", *run.models.code(model), what=model)
-    note("predict_words", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
         code = run.samples.generating_code(model, decoding)
         note("generate", *code, what=f"{model}/{decoding}")
@@ -95,9 +92,9 @@ print(json.dumps(codes))
 SCHEMA = """
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas import columns, int32s
 
-TOYS = columns("toys", toy=pa.int32())
+TOYS = columns("toys", int32s("toy"))
 """
 
 
@@ -111,13 +108,10 @@ def make_copy(folder: Path) -> Path:
 def find_codes(tree: Path) -> dict[str, str]:
     """Return the fingerprint of every job by its script and what it is about."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
+    asked = {"cwd": tree, "env": environment, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], **asked)
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")

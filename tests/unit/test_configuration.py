@@ -31,8 +31,7 @@ from beyond_perplexity.models.latents.entitynlm import EntityNLMOptions
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration import Configuration
-from beyond_perplexity.planning.configuration_file import check_path, check_values
-from beyond_perplexity.planning.parameters import caps
+from beyond_perplexity.planning.configuration_file import caps, check_path, check_values
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining
@@ -102,7 +101,8 @@ importance: {smc: {particles: 0}} >> config: importance.smc.particles: is 0, exp
 importance: {smc: {particels: 9}} >> importance.smc.particels: unknown key; did you mean 'particles'
 corpora.wikipedia.split: {train: 0.5, valid: 0.1, test: 0.1}
     >> corpora.wikipedia.split: the shares .* sum to 0.7
-models.external: {family: trigram, corpus: wikipedia, vocabulary: words} >> models.external
+models.external: {family: trigram, corpus: wikipedia, vocabulary: words}
+    >> models: 'external' is a name that is kept
 models.mine: {family: huggingface, corpus: wikipedia, architecture: {path: x}, vocabulary: words}
     >> models.mine.vocabulary: .* its own tokenizer
 models.mine: {family: huggingface, corpus: wikipedia, architecture: {}}
@@ -114,9 +114,9 @@ models.mine: {family: huggingface, corpus: wikipedia, training: {epochs: 1}}
 models.mine: {family: lstm, corpus: wikipedia} >> models.mine: key 'vocabulary' is missing
 external_samples.x: {corpus: wikipedia, path: a, vocabulary: wrods}
     >> external_samples.x.vocabulary: no vocabulary .*wrods
-vocabularies.raw: {kind: closed} >> vocabularies.raw: this name is kept
+vocabularies.raw: {kind: closed} >> vocabularies: 'raw' is a name that is kept
 models.sentence-rnn.vocabulary: parts
-    >> sentence-rnn.vocabulary: 'parts' is of parts of words, but a sentence-rnn is trained on
+    >> sentence-rnn.vocabulary: 'parts' is bpe, but a sentence-rnn is trained on
 models.sentence-rnn.training: {distortion: 2}
     >> models.sentence-rnn.training.distortion: is 2, expected less than 1
 models.sentence-rnn.training: {substitution: 0.2}
@@ -144,7 +144,7 @@ contrastive.models: [lstm], models.lstm.vocabulary: parts, contrastive.vocabular
     >> contrastive.vocabulary: 'parts' has parts of words
 contrastive.models: [differences],
     models.differences: {family: lstm, corpus: wikipedia, vocabulary: words}
-    >> 'differences' is the name of a file
+    >> contrastive.models: 'differences' is a name that is kept
 contrastive.split: valid, corpora.wikipedia.split: {train: 0.6, valid: 0, test: 0.4}
     >> corpora.wikipedia.split.valid: is 0, but models.kn-3
 semantics.models: [lstn] >> semantics.models: no model is named 'lstn'
@@ -162,7 +162,7 @@ semantics.documents_are_sentences: {news: true}
     >> documents_are_sentences: no corpus is named 'news'
 semantics.models: [correlations],
     models.correlations: {family: lstm, corpus: wikipedia, vocabulary: words}
-    >> 'correlations' is the name of a file; rename
+    >> semantics.models: 'correlations' is a name that is kept
 semantics.splits: [valid], corpora.wikipedia.split: {train: 0.6, valid: 0, test: 0.4}
     >> corpora.wikipedia.split.valid: is 0, but models.lstm
 tendencies.embedding: {encoder: elmo} >> tendencies.embedding.encoder: .*'elmo'
@@ -170,7 +170,8 @@ tendencies.embedding: {encoder: word2vec}
     >> tendencies.embedding.encoder: 'word2vec' (word2vec) has no vectors of
 tendencies.embedding: {encoder: skipthought, documents: 4001}
     >> tendencies.embedding.documents: .*4000
-evaluators.words: {family: word2vec, corpus: wikipedia} >> evaluators.words: this name is kept
+evaluators.words: {family: word2vec, corpus: wikipedia}
+    >> evaluators: 'words' is a name that is kept
 evaluators.a: {family: word2vec, corpus: none} >> evaluators.a.corpus: no corpus is named
 evaluators.a: {family: infersent, vectors: none, corpus: wikipedia}
     >> evaluators.a.vectors: no evaluator is named
@@ -188,7 +189,7 @@ evaluators.a: {family: transformer, model: none} >> a.model: no model is named
 evaluators.a: {family: skipthought, corpus: wikipedia}
     >> a.vocabulary: is missing; corpus needs it
 evaluators.a: {family: skipthought, corpus: wikipedia, vocabulary: parts}
-    >> a.vocabulary: has parts of words; name a closed one
+    >> a.vocabulary: 'parts' has parts of words; name a closed one
 evaluators.a: {family: skipthought, uni: u.npz} >> a.uni_table: is missing; uni needs it
 evaluators.a: {family: infersent, corpus: wikipedia} >> evaluators.a: key 'vectors' is missing
 evaluators.a: {family: bert} >> evaluators.a.family: is 'bert', expected
@@ -201,7 +202,7 @@ proposals.mine: {model: rnng, family: joint}
     >> joint needs architecture.training: unsupervised in models.rnng
 proposals.mine: {model: rng, family: span-crf} >> proposals.mine.model: no model is named 'rng'
 importance.beside: [none] >> importance.beside: no model is named 'none'
-importance.beside: [kglm] >> importance.beside: 'kglm' (kglm) is latent; remove it
+importance.beside: [kglm] >> importance.beside: 'kglm' (kglm) is no model that scores the
 importance.beside: [transformer-bpe] >> no latent model has the corpus and the vocabulary of
 importance.choose: validation, importance.split: valid >> importance.choose: is validation, but
 contrastive.models: [rnng] >> contrastive.models: 'rnng' (rnng) has latent
@@ -313,7 +314,7 @@ def test_a_split_may_name_its_unit_alone_or_shares_alone(given, filled):
     config = checked(SMOKE, {"corpora.wikipedia.split": dict(given)})
     split = config["corpora"]["wikipedia"]["split"]
     assert split == {**given, **filled}
-    assert Run(config).models.split_unit("lstm") == split["unit"]
+    assert Run(config).corpora.split_unit("wikipedia") == split["unit"]
     assert json.loads(Run(config).corpora.options("wikipedia"))["split"] == split
 
 
@@ -326,7 +327,7 @@ def test_files_that_give_the_splits_keep_their_pages_whole():
     config = of_texts({split: [f"{split}.txt"] for split in ("train", "valid", "test")})
     del config["corpora"]["wikipedia"]["split"]
     validate(config)
-    assert Run(config).models.split_unit("lstm") == "page"
+    assert Run(config).corpora.split_unit("wikipedia") == "page"
 
 
 def test_patterns_of_paths_are_expanded_in_order(tmp_path, monkeypatch):

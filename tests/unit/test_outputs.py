@@ -26,14 +26,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
-from beyond_perplexity.corpus import latent_instances as instance_store
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceStore
-from beyond_perplexity.corpus.token_batches import TokenStore
+from beyond_perplexity.corpus.token_batches import TokenStore, save_array
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.models.registry import save_tensors
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.corpora import ALIASES, KNOWLEDGE_GRAPH
 from beyond_perplexity.schemas.draws import temperature_columns
 from beyond_perplexity.storage import outputs, shards
@@ -161,7 +160,7 @@ WRITERS = {
     "text": lambda path: outputs.write_text(path, "x" * 10_000),
     "parquet": write_parquet,
     "weights": lambda path: save_tensors(path, {"x": torch.zeros(1_000)}),
-    "numbers": lambda path: instance_store._save(path, np.zeros(1_000)),
+    "numbers": lambda path: save_array(path, np.zeros(1_000)),
     "arpa": lambda path: write_arpa(path, fit(draw_sentences(), 3), WORDS),
     "figure": lambda path: save(Figure(), [path]),
 }

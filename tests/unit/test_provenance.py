@@ -78,15 +78,8 @@ ROWS = pa.table(
         "half": pa.array([0.5, None, 1.0, 2.0, 3.0], pa.float32()),
         "flag": pa.array([True, None, False, True, True]),
         "text": pa.array(["", "ab", None, "c", "é"]),
-        "long": pa.array(["", "ab", None, "c", "é"], pa.large_string()),
-        "bytes": pa.array([b"", b"\x00", None, b"c", b"d"]),
         "list": pa.array([[1], [], None, [2, None], [3]], pa.list_(pa.int64())),
         "texts": pa.array([["a"], [], None, ["", None], ["b"]], pa.list_(pa.string())),
-        "fixed": pa.array([[1.0, 2.0], [2.0, 1.0], *[[1.0, 2.0]] * 3], pa.list_(pa.float32(), 2)),
-        "struct": pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": ""}, *[{"x": 2}] * 2]),
-        "time": pa.array([0, 1, None, 3, 4], pa.timestamp("ms")),
-        "words": pa.array(["a", "b", None, "a", "b"]).dictionary_encode(),
-        "none": pa.nulls(5),
     }
 )
 
@@ -107,7 +100,7 @@ def test_cuts_leave_no_trace(cuts):
     assert hashed(*batches).table() == hashed(ROWS).table()
 
 
-@pytest.mark.parametrize("name", [name for name in ROWS.column_names if name != "none"])
+@pytest.mark.parametrize("name", ROWS.column_names)
 def test_every_change_of_a_column_is_seen_there_alone(name):
     """Oracle: the values say which of the changed columns are others."""
     column, place = ROWS.column(name), ROWS.schema.get_field_index(name)

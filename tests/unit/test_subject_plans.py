@@ -18,11 +18,10 @@ from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning import evaluators as planning
+from beyond_perplexity.planning import semantics as planning
 from beyond_perplexity.planning.contrastive import ContrastivePlan
-from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.run import Run
-from beyond_perplexity.planning.semantics import SemanticsPlan
+from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES
@@ -124,7 +123,7 @@ def test_documents_of_a_treebank_may_be_sentences(
     source = {"format": "penn", "paths": ["trees.mrg"], "document": document}
     changes = {"corpora.wikipedia.source": source, "corpora.wikipedia.preprocessing": {}}
     held = run_of(SMOKE, changes, contrastive={"documents_are_sentences": given}).contrastive
-    assert held.whole_flag_of_model("lstm") == ["--whole"] * flag
+    assert held.whole_flag("wikipedia") == ["--whole"] * flag
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "configs/paper-contrastive.yaml"])
@@ -169,20 +168,20 @@ def test_its_partition_function_is_estimated_where_a_proposal_is_named() -> None
 
 def jobs(held: SemanticsPlan) -> dict[str, Any]:
     """Return what the command of every job is made of, by the file that it writes."""
-    shared = held.options["measures"], held.prediction_options()
+    shared, judges = (held.options["measures"], held.prediction_options()), held._evaluators
     found: dict[str, Any] = {}
     for model in held.models():
         for path in held.prediction_files(model):
             block = Path(path).stem
-            asked = held.whole_flag_of_model(model), held.sentence_range(block), held.limit(block)
+            asked = held.whole_flag("wikipedia"), held.sentence_range(block), held.limit(block)
             found[path] = *asked, shared[1]
         for path in held.score_files(model):
             name = Path(path).parts[-2]
-            found[path] = held.evaluator_options(name), held.evaluator_files(name), shared[0]
+            found[path] = judges.options(name), judges.files(name), shared[0]
     for corpus in held.corpora():
         for path in (file for file in held.files() if f"/{corpus}/probes/" in file):
             name = Path(path).stem
-            found[path] = held.evaluator_options(name), held.whole_flag(corpus), shared[0]
+            found[path] = judges.options(name), held.whole_flag(corpus), shared[0]
     return found
 
 
@@ -256,10 +255,9 @@ def test_what_models_are_asked_is_what_the_command_reads() -> None:
 
 def test_documents_may_be_sentences_of_one_corpus() -> None:
     held = run_of("configs/paper-semantics.yaml").semantics
-    assert held.whole_flag_of_model("lstm-treebank") == ["--whole"]
-    assert held.whole_flag_of_model("lstm-wikitext") == []
     assert held.whole_flag("treebank") == ["--whole"]
-    assert meaning(documents_are_sentences=True).whole_flag_of_model("lstm") == ["--whole"]
+    assert held.whole_flag("wikitext") == []
+    assert meaning(documents_are_sentences=True).whole_flag("wikipedia") == ["--whole"]
 
 
 def test_files_of_people_are_local_wherever_they_are_from() -> None:
@@ -454,7 +452,7 @@ def test_a_body_is_read_in_the_closed_vocabulary_of_its_model() -> None:
 
 def test_flags_follow_the_options() -> None:
     samples = read_in().samples
-    assert samples.compared_group_column("lstm", "beam") == []
+    assert samples.group_column("wikipedia") == []
     assert samples.maximum_tokens == []
     assert samples.training_split("lstm", "beam") == ["train"]
     assert samples.training_split("external", "mine") == []

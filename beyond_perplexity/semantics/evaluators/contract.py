@@ -182,7 +182,7 @@ def load_evaluator(
     Parameters
     ----------
     options : mapping
-        ``family`` and what its class reads, all paths local: as `planning.evaluators` gives it.
+        ``family`` and what its class reads, all paths local: as `planning.semantics` gives it.
     measures : mapping, optional
         Constants of the measures of word vectors: the fields of `MeasureOptions`.
     device : str

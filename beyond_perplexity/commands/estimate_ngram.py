@@ -11,8 +11,12 @@ from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    check_pruning,
+    count_parts,
+    estimate_backoff,
+    extend_words,
+)
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, WordIds, read_sentences
 from beyond_perplexity.storage.accounts import accounts_told
 

@@ -81,10 +81,10 @@ def perplexity(given: ScoringOptions) -> Result:
             scoring = load_scoring(
                 replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
             )
-        found = score_given(scoring)
-    tables = {"documents": found.documents} if found.documents is not None else {}
-    table, text = partial(perplexity_by_unit, found.summary), partial(_text, found.summary)
-    return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
+        summary, documents = score_given(scoring)
+    tables = {"documents": documents} if documents is not None else {}
+    table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
+    return Result("perplexity", table, text=text, summary=summary, tables=tables)
 
 
 def _text(summary: Mapping[str, Any]) -> str:

@@ -26,10 +26,9 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.model_pair import Pair, search, weigh
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, reduce_files
-from beyond_perplexity.importance.sample_draws import search, weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BeamOptions,
     ReductionOptions,

@@ -219,9 +219,9 @@ def draw_to_mass(
     `draw_whole` does the same from weight, limit and number of some rows, faster than with a
     score.
     """
-    if weight.device.type == "cpu":
-        return _in_parts(weight, score, limit, uniform, draw_whole)
-    return _draw_ranked(weight, score, limit, uniform, WIDTHS)
+    if weight.device.type != "cpu":
+        return _draw_ranked(weight, score, limit, uniform, WIDTHS)
+    return _in_parts(weight, score, limit, uniform, draw_whole)
 
 
 def draw_distinct(weights: Weights, uniforms: Tensor) -> tuple[Tensor, Tensor]:

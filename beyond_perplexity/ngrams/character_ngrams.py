@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.ngrams.kneser_ney import find_keys
 
 # BEGIN is only ever a context: no word yields it.
 BEGIN, END, ESCAPE = 0, 1, 2
@@ -59,10 +60,8 @@ class Alphabet:
 
     def symbols(self, points: np.ndarray) -> np.ndarray:
         """Turn code points into symbols, int64; those never seen are `ESCAPE`."""
-        if not len(self._points):
-            return np.full(len(points), ESCAPE)
-        place = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
-        return np.where(self._points[place] == points, place + N_MARKS, ESCAPE)
+        place = find_keys(self._points, points)
+        return np.where(place >= 0, place + N_MARKS, ESCAPE)
 
     def log_escape(self, points: np.ndarray) -> np.ndarray:
         """Return log p of each code point given that it was never seen, nats."""
@@ -73,7 +72,7 @@ class Alphabet:
 def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the code points of all characters, int64, and the number of each word's characters.
 
-    Raises `InputError` where something is no word: empty, with a blank, or no Unicode text.
+    An `InputError` says where something is no word: empty, with a blank, or no Unicode text.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
@@ -142,14 +141,6 @@ class _Level(NamedTuple):
     totals: np.ndarray  # once, continued, distinct: (3, contexts)
 
 
-def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the places of keys among sorted ones, −1 where they are not."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, -1)
-
-
 class NgramCounts:
     """Counts of the n-grams of types, each type once, up to an order."""
 
@@ -186,10 +177,10 @@ class NgramCounts:
             if level:
                 older = (events.depths >= level) & (contexts >= 0)
                 before = events.text[np.maximum(events.places - level, 0)]
-                place = _find(held.contexts, contexts * self._base + before)
+                place = find_keys(held.contexts, contexts * self._base + before)
                 contexts = np.where(older, place, -1)
             known = (contexts >= 0) & bool(len(held.contexts))
-            place = _find(held.grams, contexts * self._base + events.targets)
+            place = find_keys(held.grams, contexts * self._base + events.targets)
             counts = held.counts[:, place] * (known & (place >= 0)) if len(held.grams) else None
             once, continued = np.zeros((2, len(contexts))) if counts is None else counts
             totals = np.zeros((3, len(contexts)))
@@ -224,27 +215,18 @@ class _Step(NamedTuple):
     by_concentration: np.ndarray
 
 
-def _step(
-    held: LevelCounts, is_top: bool, discount: float, concentration: float, shorter: np.ndarray
-) -> _Step:
-    n, total = (held.once, held.total) if is_top else (held.continued, held.continued_total)
-    room = total + concentration
-    mass = (discount * held.distinct + concentration) / room
-    p = np.maximum(n - discount, 0) / room + mass * shorter
-    known = total > 0
-    return _Step(
-        np.where(known, p, shorter),
-        np.where(known, mass, 1.0),
-        known * (held.distinct * shorter - (n > discount)) / room,
-        known * (shorter - p) / room,
-    )
-
-
 def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> list[_Step]:
-    shorter, steps = np.full(len(levels[0].once), 1 / size), []
-    for level, (d, a) in enumerate(zip(*smoothing, strict=True)):
-        steps.append(_step(levels[level], level == smoothing.order - 1, d, a, shorter))
-        shorter = steps[-1].p
+    shorter, steps = np.full(len(levels[0].once), 1 / size), list[_Step]()
+    for held, discount, concentration in zip(levels, *smoothing, strict=False):
+        is_top = len(steps) == smoothing.order - 1
+        n, total = (held.once, held.total) if is_top else (held.continued, held.continued_total)
+        room, known = total + concentration, total > 0
+        mass = (discount * held.distinct + concentration) / room
+        p = np.maximum(n - discount, 0) / room + mass * shorter
+        by_discount = known * (held.distinct * shorter - (n > discount)) / room
+        backing, by_concentration = np.where(known, mass, 1.0), known * (shorter - p) / room
+        shorter = np.where(known, p, shorter)
+        steps.append(_Step(shorter, backing, by_discount, by_concentration))
     return steps
 
 
@@ -272,17 +254,18 @@ def _log_likelihood(
 
 
 def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoothing:
-    """Choose the weights that give held-out words the highest probability.
+    """Choose the weights that give held-out words, whose predictions have `levels`, the highest p.
 
-    `levels`: of the held-out words' predictions; at least `order` of them; `size`: number of
-    symbols.
-
-    Returns a local maximum, found by L-BFGS-B from one start; rounded to `DIGITS` decimals.
+    There are `order` levels at least, and `size` symbols. It is a local maximum, found by L-BFGS-B
+    from one start; rounded to `DIGITS` decimals.
     """
     from scipy.optimize import minimize
 
+    def weights(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return 1 / (1 + np.exp(-logits[:order])), np.exp(logits[order:])
+
     def loss(logits: np.ndarray) -> tuple[float, np.ndarray]:
-        d, a = 1 / (1 + np.exp(-logits[:order])), np.exp(logits[order:])
+        d, a = weights(logits)
         value, slope = _log_likelihood(levels, Smoothing(tuple(d), tuple(a)), size)
         scale = len(levels[0].once)
         return -value / scale, -slope * np.concatenate([d * (1 - d), a]) / scale
@@ -291,8 +274,5 @@ def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoot
     edge = np.log(DISCOUNTS[1] / DISCOUNTS[0])
     bounds = [(-edge, edge)] * order + [(low, high)] * order
     found = minimize(loss, np.zeros(2 * order), jac=True, method="L-BFGS-B", bounds=bounds).x
-    d, a = 1 / (1 + np.exp(-found[:order])), np.exp(found[order:])
-    return Smoothing(
-        tuple(np.round(np.clip(d, *DISCOUNTS), DIGITS).tolist()),
-        tuple(np.round(np.clip(a, *CONCENTRATIONS), DIGITS).tolist()),
-    )
+    kept = zip(weights(found), (DISCOUNTS, CONCENTRATIONS), strict=True)
+    return Smoothing(*(tuple(np.clip(one, *ends).round(DIGITS).tolist()) for one, ends in kept))

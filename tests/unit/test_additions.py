@@ -92,9 +92,9 @@ print(json.dumps(codes))
 SCHEMA = """
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas import columns, int32s
 
-TOYS = columns("toys", toy=pa.int32())
+TOYS = columns("toys", int32s("toy"))
 """
 
 

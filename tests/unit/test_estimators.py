@@ -19,14 +19,6 @@ from scipy.special import logsumexp
 from beyond_perplexity.importance import importance_sampling as subsets
 from beyond_perplexity.importance.beam_marginalization import beam_log_likelihood
 from beyond_perplexity.importance.beam_plus_tail import beam_plus_tail
-from beyond_perplexity.importance.importance_sampling import (
-    ImportanceSampling,
-    n_orders,
-    prefix_log_means,
-    random_orders,
-    rows_at_once,
-    subset_sizes,
-)
 from beyond_perplexity.importance.reduction import reduce_weights
 from beyond_perplexity.importance.temperature_mixture import mixture_log_weights
 from beyond_perplexity.importance.weight_files import WeightReader
@@ -64,9 +56,6 @@ def test_log_sum_exp_is_that_of_scipy(axis):
     kept = values.copy()
     np.testing.assert_allclose(log_sum_exp(values, axis), logsumexp(values, axis), rtol=1e-14)
     np.testing.assert_array_equal(values, kept)
-
-
-def test_log_sum_exp_of_nothing_or_of_zeros_is_minus_infinity():
     np.testing.assert_array_equal(log_sum_exp(np.empty((2, 0))), [-np.inf, -np.inf])
     assert log_mean_exp(np.full(3, -np.inf)) == -np.inf
 
@@ -83,21 +72,16 @@ def test_the_expected_logarithm_rises_with_samples_below_the_truth():
     assert means[0] + 0.01 < means[-1] < TRUE
 
 
-def test_a_proposal_that_misses_latents_still_gives_a_stochastic_bound():
+def test_a_proposal_that_misses_latents_gives_a_bound_and_the_posterior_the_truth():
     partial = np.where(np.arange(4) == int(P.argmax()), 0, Q)
     partial /= partial.sum()
     mean = expected([partial] * 2, lambda z: float(log_mean_exp(LOG_P[z] - np.log(partial[z]))))
     assert mean < TRUE
-
-
-def test_the_posterior_gives_the_truth_from_any_sample():
     log_weights = LOG_P - np.log(P / P.sum())
     for n in (1, 2, 5):
         drawn = np.random.default_rng(n).choice(log_weights, n)
         assert float(log_mean_exp(drawn)) == pytest.approx(TRUE, rel=1e-14)
-
-
-def test_an_impossible_latent_is_a_weight_of_zero():
+    # An impossible latent is a weight of zero.
     assert log_mean_exp(np.array([np.log(3.0), -np.inf, -np.inf])) == pytest.approx(0.0, abs=1e-15)
 
 
@@ -112,9 +96,7 @@ def test_the_mixture_is_unbiased_and_bounds_in_expectation():
     drawn = [taus[0], taus[0], taus[1]]
     np.testing.assert_allclose(expected(drawn, lambda z: np.exp(estimate(z))), P.sum(), rtol=1e-13)
     assert expected(drawn, estimate) < TRUE
-
-
-def test_the_mixture_of_one_proposal_is_importance_sampling():
+    # Of one proposal it is importance sampling.
     weights = mixture_log_weights(LOG_P, LOG_Q[:, None], np.array([4]))
     np.testing.assert_allclose(weights, LOG_P - LOG_Q, rtol=1e-14)
 
@@ -125,9 +107,7 @@ def test_the_beam_rises_to_the_truth_at_full_support():
     assert sums == sorted(sums)
     assert sums[-1] == pytest.approx(TRUE, rel=1e-14)
     assert sums[0] == LOG_P[order[0]]
-
-
-def test_the_beam_counts_a_latent_once_and_at_its_least():
+    # A latent counts once, and at its least.
     twice = beam_log_likelihood(np.log([0.2, 0.1, 0.2 + 1e-9]), np.array([5, -6, 5]))
     assert twice == pytest.approx(np.log(0.3), rel=1e-14)
 
@@ -158,12 +138,8 @@ def test_every_estimator_has_the_truth_as_mean_of_many_samples():
         [log_mean_exp(mixture_log_weights(LOG_P[row], grid[row], np.array([k, k]))) for row in both]
     )
     beam = np.argsort(-Q)[:1]
-    tail = np.array(
-        [
-            beam_plus_tail(LOG_P[beam[0]], (LOG_P - LOG_Q)[row], ~np.isin(row, beam))[0]
-            for row in z[1]
-        ]
-    )
+    inside, log_w = LOG_P[beam[0]], LOG_P - LOG_Q
+    tail = [beam_plus_tail(inside, log_w[row], ~np.isin(row, beam))[0] for row in z[1]]
     for estimates in (np.exp(plain), np.exp(mixed), np.exp(tail)):
         error = estimates.std(ddof=1) / np.sqrt(n)
         assert abs(estimates.mean() - P.sum()) < 4 * error
@@ -177,17 +153,13 @@ def test_the_jackknife_is_what_leaving_out_each_sample_gives():
     far = np.array([0.0, -800.0, -900.0])  # the largest left out, the others are still there
     without = [float(log_mean_exp(np.delete(far, k))) for k in range(3)]
     assert jackknife(far) == pytest.approx(3 * -np.log(3) - 2 * np.mean(without), rel=1e-12)
+    assert np.isnan([jackknife(np.array([1.0, *[-np.inf] * k])) for k in (0, 2)]).all()
 
 
 def test_the_jackknife_is_closer_to_the_truth_in_expectation():
     plain = expected([Q] * 4, log_estimate)
     debiased = expected([Q] * 4, lambda z: jackknife((LOG_P - LOG_Q)[z]))
     assert abs(debiased - TRUE) < 0.5 * abs(plain - TRUE)
-
-
-def test_the_jackknife_needs_two_positive_weights():
-    assert np.isnan(jackknife(np.array([1.0])))
-    assert np.isnan(jackknife(np.array([1.0, -np.inf, -np.inf])))
 
 
 def test_the_mean_over_all_pairings_is_the_product_of_the_instances():
@@ -222,7 +194,7 @@ def test_perplexity_and_its_infinities():
 
 def reduced(path):
     found = reduce_weights(WeightReader([path])).estimators
-    return next(one for _, one in found if type(one) is ImportanceSampling)
+    return next(one for _, one in found if type(one) is subsets.ImportanceSampling)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +203,10 @@ def reduced(path):
 )
 def test_orders_of_very_many_samples_are_fewer(wanted, n_samples, expected):
     """A million samples of one instance took 4.2 GB; no more than 2^25 weights are held now."""
-    assert n_orders(wanted, n_samples) == expected
-    assert rows_at_once(n_samples) * n_samples <= 2**22 or rows_at_once(n_samples) == 1
+    assert subsets.n_orders(wanted, n_samples) == expected
+    assert (
+        subsets.rows_at_once(n_samples) * n_samples <= 2**22 or subsets.rows_at_once(n_samples) == 1
+    )
 
 
 @pytest.mark.parametrize("values", [1, 700, 10**9])
@@ -250,24 +224,16 @@ def test_orders_held_at_once_change_no_number(tmp_path, monkeypatch, values):
     assert np.array_equal(whole.prefixes, again.prefixes)
 
 
-@pytest.mark.parametrize(
-    ("n_samples", "sizes"),
-    [
-        (1, [1]),
-        (2, [1, 2]),
-        (7, [1, 2, 5, 7]),
-        (10, [1, 2, 5, 10]),
-        (100, [1, 2, 5, 10, 20, 50, 100]),
-        (1100, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 1100]),
-    ],
-)
-def test_sizes_of_the_curves(n_samples, sizes):
-    assert subset_sizes(n_samples).tolist() == sizes
+@pytest.mark.parametrize("n_samples", [1, 2, 7, 10, 100, 1100])
+def test_sizes_of_the_curves(n_samples):
+    sizes = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
+    below = [size for size in sizes if size < n_samples]
+    assert subsets.subset_sizes(n_samples).tolist() == [*below, n_samples]
 
 
 def test_orders_are_permutations_and_all_alike_in_probability():
     values = np.array([3.0, -np.inf, 1.0])
-    orders = random_orders(values, 6000, np.random.default_rng(0))
+    orders = subsets.random_orders(values, 6000, np.random.default_rng(0))
     counts = Counter(map(tuple, orders.tolist()))
     assert len(counts) == 6
     assert all(abs(count - 1000) < 5 * np.sqrt(1000) for count in counts.values())
@@ -276,8 +242,8 @@ def test_orders_are_permutations_and_all_alike_in_probability():
 def test_prefixes_are_those_of_scipy():
     weights = np.random.default_rng(1).normal(0, 400, (4, 30))
     weights[0, :5] = -np.inf
-    sizes = subset_sizes(30)
-    found = prefix_log_means(weights, sizes)
+    sizes = subsets.subset_sizes(30)
+    found = subsets.prefix_log_means(weights, sizes)
     for column, size in enumerate(sizes):
         wanted = logsumexp(weights[:, :size], 1) - np.log(size)
         np.testing.assert_allclose(found[:, column], wanted, rtol=1e-13)
@@ -285,8 +251,8 @@ def test_prefixes_are_those_of_scipy():
 
 def test_the_mean_over_random_subsets_is_that_over_all_subsets():
     weights = np.random.default_rng(2).normal(0, 2, 6)
-    orders = random_orders(weights, 20_000, np.random.default_rng(3))
-    found = prefix_log_means(orders, np.array([2, 4]))
+    orders = subsets.random_orders(weights, 20_000, np.random.default_rng(3))
+    found = subsets.prefix_log_means(orders, np.array([2, 4]))
     for column, size in enumerate((2, 4)):
         every = [float(log_mean_exp(weights[list(c)])) for c in combinations(range(6), size)]
         error = found[:, column].std() / np.sqrt(len(found))

@@ -29,7 +29,6 @@ from torch.nn import functional
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from beyond_perplexity.commands import estimate_ngram, perplexity, tokenize
-from beyond_perplexity.commands import perplexity as score_file
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.contrastive import pairs, scores
 from beyond_perplexity.corpus import external
@@ -41,7 +40,7 @@ from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY
 from beyond_perplexity.corpus.tables import EXTRACTED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.compare import compare
-from beyond_perplexity.models import likelihoods as likelihoods
+from beyond_perplexity.models import likelihoods
 from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.models.sentence_rnn import SentenceRNN
@@ -52,7 +51,6 @@ from beyond_perplexity.ngrams.sentence_files import (
     read_sentence_texts,
 )
 from beyond_perplexity.perplexities import summary as documents
-from beyond_perplexity.perplexities import summary as documents_module
 from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
@@ -168,12 +166,9 @@ def test_packed_files_are_read_to_their_end(tmp_path, form, suffix):
     assert list(READERS["as they are"](path)) == texts_of(MANY)
 
 
-def test_a_reader_that_is_left_early_is_an_error(files):
+def test_a_reader_that_is_left_early_and_an_account_that_does_not_agree_are_errors(files):
     with pytest.raises(InputError, match="4,096 documents were read, but it has more"), accounts():
         assert next(read_cleaned(files["text", MANY], None))
-
-
-def test_an_account_that_does_not_agree_is_an_error():
     account = Account("a.txt", "documents")
     account.read = 8192
     with pytest.raises(InputError, match=r"a\.txt: 8,192 documents were read, but it has 20,000"):
@@ -185,14 +180,8 @@ def test_compare_reads_both_texts_and_the_training_text(files, form, tmp_path, s
     suffix = SUFFIXES[form]
     copied = " ".join(f"c{place}" for place in range(9))
     others = texts_of(MANY, last="a b")
-    plain, first, training = (
-        write(tmp_path / f"{name}{suffix}", texts)
-        for name, texts in (
-            ("plain", others),
-            ("first", [copied, *others]),
-            ("training", texts_of(MANY, copied)),
-        )
-    )
+    held = {"plain": others, "first": [copied, *others], "training": texts_of(MANY, copied)}
+    plain, first, training = (write(tmp_path / f"{k}{suffix}", held[k]) for k in held)
     quick = {"tokenized": True, "permutations": 0, "bootstrap": 0}
 
     def run(*texts, **options):
@@ -408,10 +397,9 @@ def corpus(tmp_path_factory):
 
 def fit(corpus, folder, config, vocabulary=None):
     """Train or bring a model; return its folder."""
-    documents, device = corpus / "documents.parquet", torch.device("cpu")
-    cleaning = {"language": "en"}
-    arguments = (folder / "m", folder / "checkpoints", cleaning)
-    fit_files(documents, vocabulary, config, 1, device, *arguments)
+    arguments = (folder / "m", folder / "checkpoints", {"language": "en"})
+    device = torch.device("cpu")
+    fit_files(corpus / "documents.parquet", vocabulary, config, 1, device, *arguments)
     return folder / "m"
 
 
@@ -512,16 +500,16 @@ def test_raw_text_may_be_cut_into_other_row_groups(corpus, tmp_path, monkeypatch
     with ShardWriter(tmp_path / "raw.parquet", RAW, {}) as writer:
         for first in range(0, len(held), 4):
             writer.write(held.slice(first, 4))
-    documents = str(corpus / "documents.parquet")
+    path = str(corpus / "documents.parquet")
     for rows in (3, 7, 1000):
-        monkeypatch.setattr(documents_module, "READ", rows)
-        found = texts_of_split(documents, "test", raw=str(tmp_path / "raw.parquet"))
+        monkeypatch.setattr(documents, "READ", rows)
+        found = texts_of_split(path, "test", raw=str(tmp_path / "raw.parquet"))
         assert [item.text for item in found] == texts_of_split_held(corpus, raw=True)
 
 
 def score_text(monkeypatch, capsys, *arguments):
     """Run the command that users call."""
-    run(monkeypatch, score_file, *arguments)
+    run(monkeypatch, perplexity, *arguments)
     printed: dict[str, Any] = json.loads(capsys.readouterr().out)
     return printed
 

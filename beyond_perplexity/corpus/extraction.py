@@ -250,8 +250,7 @@ def _items(
             for page in stream:
                 yield page, split, stream.namespaces
         elif reader:
-            for document in reader.read(path):
-                yield document, split, frozenset()
+            yield from ((document, split, frozenset()) for document in reader.read(path))
         else:
             named = {"field": options.source.field} if row.named_fields else {}
             own, account = Problems(problems.skip), Account(path, "documents")

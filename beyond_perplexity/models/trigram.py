@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import CountedModel, State, TensorState
+from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
 from beyond_perplexity.ngrams.kneser_ney import (
     count_parts,
     join_sentences,
@@ -125,9 +125,7 @@ class Trigram(CountedModel):
     def _dense(self, rows: Tensor, seen: Tensor) -> Tensor:
         """Return logits, float32, (R, V), of the contexts in rows (R,)."""
         sizes = torch.where(seen, self.offsets[rows + 1] - self.offsets[rows], 0)  # (R,)
-        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(sizes)  # (E,)
-        inside = torch.arange(len(owner), device=rows.device) - (sizes.cumsum(0) - sizes)[owner]
-        entries = self.offsets[rows[owner]] + inside  # (E,)
+        owner, entries = spread(self.offsets[rows], sizes)  # (E,), (E,)
         shape = (len(rows), self.vocabulary_size)
         logits = torch.full(shape, -torch.inf, device=rows.device)  # (R, V)
         log_probs = self._log_probs(entries, rows[owner]).float()  # (E,)

@@ -108,9 +108,7 @@ class RecurrentModel(TiedNetwork):
     def initial_state(self, batch_size: int, maximum_length: int) -> RecurrentState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
         shape = (self.options.layers, batch_size, self.options.hidden_size)
-        kind = self.embedding.weight.dtype
-        parts = (torch.zeros(shape, device=self.device, dtype=kind) for _ in range(self.memories))
-        return RecurrentState(tuple(parts))
+        return RecurrentState.empty(self.embedding.weight, *shape, parts=self.memories)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Advance B prefixes by the tokens (B,): features (B, E or H), and the new state."""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from os.path import commonprefix
 from pathlib import Path
 
 from beyond_perplexity.corpus.markup import Paragraph
@@ -227,10 +226,18 @@ def _cut(paragraph: Paragraph) -> list[str]:
     return [paragraph.text[a:b] for a, b in pairwise(edges)]
 
 
+def _agreement(first: str, second: str) -> int:
+    """Count the characters up to the first difference."""
+    if first == second:
+        return len(first)
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(first), len(second)))
+
+
 def _align(mentions: list[Mention], parts: list[str], tokens: list[str]) -> list[Mention]:
     joined, whole = "".join(parts), "".join(tokens)
-    from_start = len(commonprefix([joined, whole]))
-    from_end = len(commonprefix([joined[::-1], whole[::-1]]))
+    from_start = _agreement(joined, whole)
+    from_end = _agreement(joined[::-1], whole[::-1])
     shift = len(whole) - len(joined)
     edges = {0: 0}  # characters before a token -> tokens before it
     length = 0

@@ -18,13 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    EFFECTIVE_GROUPS,
-    Groups,
-    effective_groups,
-    group_sums,
-    scheme_of,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS, Groups
 from beyond_perplexity.random_streams import stream
 
 HUMAN_SPLITS = 199  # random splits of human text that a floor is the mean of
@@ -91,7 +86,7 @@ class Halving:
     @cached_property
     def _draws(self) -> bool:
         """Whether a random document of each group of the samples is taken."""
-        return scheme_of(self.groups) == "draws"
+        return exchanged_units.scheme_of(self.groups) == "draws"
 
     @cached_property
     def _n_groups(self) -> list[int | None]:
@@ -112,7 +107,8 @@ class Halving:
         if codes is not None:
             lengths = np.ones(len(codes)) if self.lengths is None else self.lengths
             share = self.groups_of_a_part / max(self._n_groups[0] or 0, 1)
-            if effective_groups(group_sums(codes, lengths)) * share < EFFECTIVE_GROUPS:
+            tokens = exchanged_units.group_sums(codes, lengths)
+            if exchanged_units.effective_groups(tokens) * share < EFFECTIVE_GROUPS:
                 return False
         return len(self.parts(0)[0][0]) >= 2
 
@@ -215,11 +211,9 @@ def half_baseline(
     >>> round(found.mean, 3), round(found.excess, 3)
     (0.097, 0.181)
     """
-    texts = reference, samples
-    for held, codes in zip(texts, groups, strict=True):
-        if codes is not None and len(codes) != len(held):
-            raise ValueError(f"{len(codes)} groups of {len(held)} documents; give one for each")
-    halving = Halving(groups, (len(reference), len(samples)), seed)
+    texts, sizes = (reference, samples), (len(reference), len(samples))
+    exchanged_units.check_groups(groups, sizes)
+    halving = Halving(groups, sizes, seed)
     if not halving.is_possible:
         return None
     human, against = [], []

@@ -21,12 +21,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from beyond_perplexity.inference.exchanged_units import (
-    HALVINGS,
-    Groups,
-    effective_groups,
-    group_sums,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import HALVINGS, Groups, effective_groups
 from beyond_perplexity.inference.p_values import student_quantile, student_tail
 from beyond_perplexity.random_streams import stream
 
@@ -179,7 +175,7 @@ def held_out_distance(
         halves = np.vstack([_halves(n_units, seed, name), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
-        tokens.append(group_sums(unit, documents.values(body)["length"])[:n_units])
+        tokens.append(exchanged_units.group_sums(unit, documents.values(body)["length"])[:n_units])
     inside = _tokens_inside(documents, codes, first, kept)
     found = [
         combine(
@@ -268,7 +264,5 @@ def held_out_total_variation(
         raise ValueError(
             f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
         )
-    for counts, codes in zip((reference, samples), groups, strict=True):
-        if codes is not None and len(codes) != len(counts):
-            raise ValueError(f"{len(codes)} groups of {len(counts)} documents; give one for each")
+    exchanged_units.check_groups(groups, (len(reference), len(samples)))
     return held_out_distance(_Matrices((reference, samples)), groups, seed)

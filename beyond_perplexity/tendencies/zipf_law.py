@@ -268,12 +268,12 @@ def law_p(
     observed = samples.distance(s)
     law = Law(samples, s, ranks)
     other = None if fitted is samples else Law(fitted, s, ranks)
-    drawn = np.empty(-(-n // BLOCK_DRAWS) * BLOCK_DRAWS)
-    for block in range(len(drawn) // BLOCK_DRAWS):
+    drawn = []
+    for block in range(-(-n // BLOCK_DRAWS)):
         rng = stream(seed, purpose, block)
         replicates, refitted = law.draw_fitted(rng, BLOCK_DRAWS)
         if other is not None:
             refitted = other.draw_fitted(rng, BLOCK_DRAWS)[1]
         distances = replicates.distances(refitted)
-        drawn[block * BLOCK_DRAWS :][:BLOCK_DRAWS] = np.where(np.isnan(distances), 1, distances)
-    return monte_carlo_p(observed, drawn[:n])
+        drawn.append(np.where(np.isnan(distances), 1, distances))
+    return monte_carlo_p(observed, np.concatenate(drawn)[:n])

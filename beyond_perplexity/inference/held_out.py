@@ -30,27 +30,22 @@ from beyond_perplexity.random_streams import stream
 Kept = tuple[np.ndarray | None, np.ndarray | None]
 
 
-class TypeCounts(Protocol):
+class _TypeCounts(Protocol):
     """Counts of V types in the documents of two texts: body 0 the reference, 1 the samples."""
 
-    def n_documents(self, body: int) -> int:
-        """Count the documents of a body."""
-
-    def values(self, body: int) -> Mapping[str, np.ndarray]:
-        """Return what is kept of every document of a body, ``length`` (tokens) among it: (D,)."""
-
-    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray:
-        """Add up the counts of a body, or of documents that are kept (D,): int64, shape (V,)."""
-
-    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Add up the counts of documents whose unit (codes, (D,)) has a label (U, w): (V, w)."""
-
-    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]:
-        """Sum counts times numbers of types (V, w): (D, w), some documents at a time."""
+    def n_documents(self, body: int) -> int: ...
+    # What is kept of every document, ``length`` (tokens) among it: (D,)
+    def values(self, body: int) -> Mapping[str, np.ndarray]: ...
+    # Sums of counts of all documents, or of those that are kept (D,): int64, (V,)
+    def totals(self, body: int, kept: np.ndarray | None = None) -> np.ndarray: ...
+    # Sums over documents whose unit (codes, (D,)) has a label (U, w): (V, w)
+    def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray: ...
+    # Sums of counts times numbers of types (V, w): (D, w), some documents at a time
+    def per_document(self, body: int, marks: np.ndarray) -> Iterator[np.ndarray]: ...
 
 
 class _Matrices(NamedTuple):
-    """`TypeCounts` of two arrays in memory, (D, V) each."""
+    """`_TypeCounts` of two arrays in memory, (D, V) each."""
 
     bodies: tuple[np.ndarray, np.ndarray]
 
@@ -147,21 +142,9 @@ def _halves(n: int, seed: int, name: str) -> np.ndarray:
 
 
 def held_out_distance(
-    documents: TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
+    documents: _TypeCounts, groups: Groups, seed: int, kept: Kept = (None, None)
 ) -> HeldOut:
-    """Compute the held-out distance of two texts; see the module.
-
-    Parameters
-    ----------
-    documents : TypeCounts
-        Counts of every document.
-    groups : tuple of two numpy.ndarray of int, shape (D,), or None
-        The unit of each document; None where each is one of its own.
-    seed : int
-        Seed of the halvings.
-    kept : tuple of two numpy.ndarray of bool, shape (D,), or None
-        Which documents are taken; None for all.
-    """
+    """Compute the held-out distance of two texts, of units or of those that are kept, (D,)."""
     codes, first, tokens = [], [], []
     for body, name in enumerate(("reference", "samples")):
         n = documents.n_documents(body)
@@ -191,7 +174,7 @@ def held_out_distance(
 
 
 def _tokens_inside(
-    documents: TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
+    documents: _TypeCounts, codes: list[np.ndarray], first: list[np.ndarray], kept: Kept
 ) -> list[np.ndarray]:
     """Count the tokens of each unit in the A of the other half: float64, shape (U + 1, H)."""
     halves = [documents.sums_of(body, first[body], codes[body]) for body in (0, 1)]  # (V, H)
@@ -211,7 +194,7 @@ def _tokens_inside(
 
 
 def sums_of_units(
-    documents: TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
+    documents: _TypeCounts, body: int, codes: np.ndarray, marks: np.ndarray, n: int
 ) -> np.ndarray:
     """Sum counts times numbers of types (V, w) over the documents of n units, (D,): (n, w)."""
     sums, start = np.zeros((n, marks.shape[1])), 0

@@ -231,9 +231,7 @@ def test_halves_of_a_law_are_drawn_as_if_every_type_were_counted():
 def test_fewer_draws_are_the_first_of_more():
     """A p-value of n draws counts the first n, wherever a block ends."""
     own = zipf_halves(np.random.default_rng(7), 1.2, 16_000)
-    by_n = {
-        n: zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1 for n in (31, 32, 33, 65)
-    }
-    above = [round(by_n[n]) for n in (31, 32, 33, 65)]
+    counts = (31, 32, 33, 65)
+    above = [round(zipf_law.law_p(own, own, n, 10_000, 0, "test") * (n + 1) - 1) for n in counts]
     assert above == sorted(above)
     assert (np.diff(above)[:2] <= 1).all()

@@ -124,10 +124,13 @@ def at_most(documents: list[list[str]], tokens: int, body: int, seed: int) -> li
     return taken
 
 
-def write_samples(path: Path, texts: Sequence[str]) -> str:
-    columns = {"doc_id": list(range(len(texts))), "text": list(texts)}
-    empty = [None] * len(texts)
-    arrays = [pa.array(columns.get(field.name, empty), field.type) for field in TEXT_SAMPLES]
+def write_samples(path: Path, texts: Sequence[str], first: int = 0, *, known: bool = False) -> str:
+    """Write samples, of a model whose probabilities are known or not; every fourth is cut off."""
+    n = len(texts)
+    columns = {"doc_id": list(range(first, first + n)), "text": list(texts)}
+    columns["finished"] = [number % 4 > 0 for number in columns["doc_id"]]
+    columns["log_prob"] = [-1.0 if known else None] * n
+    arrays = [pa.array(columns.get(field.name, [None] * n), field.type) for field in TEXT_SAMPLES]
     write_shard(path, TEXT_SAMPLES, pa.table(arrays, schema=TEXT_SAMPLES), {})
     return str(path)
 

@@ -74,7 +74,7 @@ def scheme_of(groups: Groups) -> Scheme:
 
 
 def alike_groups(groups: Groups, n_documents: tuple[int, int]) -> Groups:
-    """Take a text that nearly is for independent documents, beside larger groups; see the module."""
+    """Take a text that nearly is for independent documents, beside larger groups."""
     if not unlike_groups(groups, n_documents):
         return groups
     first, second = (None if held is None or _single(held) else held for held in groups)

@@ -138,7 +138,7 @@ def chosen_documents(
         shares = [min(1.0, most / max(n, 1)) for n in n_documents]
         share = max(shares)
         for body, codes in enumerate(groups):
-            if shares[body] < share:
+            if codes is not None and shares[body] < share:
                 names = np.unique(codes)
                 order = stream(seed, f"{_PURPOSE}/groups", body).permutation(len(names))
                 kept = max(1, round(shares[body] / share * len(names)))

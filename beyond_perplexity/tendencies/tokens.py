@@ -355,10 +355,7 @@ class TypeCounter:
     def sorted_counts(self) -> Iterator[pa.Table]:
         """Yield all types with their counts, sorted by type."""
         last = add_up(self._held)
-        if not self._runs:
-            yield last
-            return
-        yield from merge_runs([*map(_read_run, self._runs), [last]])
+        return merge_runs([*map(_read_run, self._runs), [last]]) if self._runs else iter([last])
 
 
 def _read_run(path: Path) -> Iterator[pa.Table]:

@@ -13,10 +13,8 @@ import numpy as np
 
 from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.held_out import Kept
-from beyond_perplexity.inference.histogram_draws import documents_within
 from beyond_perplexity.inference.intervals import INDEPENDENT, Spread, widest_spread
-from beyond_perplexity.random_streams import stream
-from beyond_perplexity.tendencies.pairs import BodyPair
+from beyond_perplexity.tendencies.pairs import BodyPair, within_tokens
 
 
 class EqualTokens(NamedTuple):
@@ -48,18 +46,13 @@ def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
     if pair.documents is None:
         return EqualTokens((None, None), pair.counts)
     tokens = min(int(body.n_tokens) for body in pair.bodies)
-    first, second = (
-        documents_within(lengths, tokens, stream(seed, "equal_tokens", body))
-        for body, lengths in enumerate(pair.document_lengths)
-    )
-    kept = first, second
+    kept = within_tokens(pair, tokens, seed, "equal_tokens")
     counts = np.stack([pair.documents.totals(body, kept[body]) for body in (0, 1)])
-    codes = [
+    first, second = (
         None if own is None else own[chosen] for own, chosen in zip(pair.groups, kept, strict=True)
-    ]
-    lengths = pair.document_lengths[0][first], pair.document_lengths[1][second]
-    spread = widest_spread((codes[0], codes[1]), lengths)
-    return EqualTokens(kept, counts, pair.groups, spread)
+    )
+    lengths = pair.document_lengths[0][kept[0]], pair.document_lengths[1][kept[1]]
+    return EqualTokens(kept, counts, pair.groups, widest_spread((first, second), lengths))
 
 
 _ROWS = 1_024  # types at a time in the reduction, which then stays in the cache

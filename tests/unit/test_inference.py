@@ -67,7 +67,7 @@ def test_permuted_groups_are_all_the_choices_of_groups():
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
         drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
-    assert (exchanged.scheme, pair.n_groups(0)) == ("groups", 4)
+    assert (exchanged.scheme, exchanged.n) == ("groups", (4, 3))
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
     exact = []

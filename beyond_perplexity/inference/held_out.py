@@ -16,7 +16,7 @@ e / sqrt(v_h + v_m) is compared with Student's t. The median over several halvin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -132,12 +132,11 @@ def combine(
     return float(e_h - e_m), float(np.sqrt(v_h + v_m)), float(df)
 
 
-def _halves(n: int, seed: int, name: str) -> np.ndarray:
-    """Draw for each halving which units are in the first half: bool, shape (n, H)."""
+def halvings(n: int, rngs: Iterable[np.random.Generator]) -> np.ndarray:
+    """Draw which units are in the first half, by a generator a halving: bool, shape (n, H)."""
     chosen = np.zeros((n, HALVINGS), bool)
-    for h in range(HALVINGS):
-        order = stream(seed, f"held_out/{name}", h).permutation(n)
-        chosen[order[: n // 2], h] = True
+    for h, rng in enumerate(rngs):
+        chosen[rng.permutation(n)[: n // 2], h] = True
     return chosen
 
 
@@ -155,7 +154,8 @@ def held_out_distance(
         n_units = len(numbers)
         unit = np.full(n, n_units)  # that of documents that are left out
         unit[chosen] = inverse
-        halves = np.vstack([_halves(n_units, seed, name), np.zeros((1, HALVINGS), bool)])
+        rngs = (stream(seed, f"held_out/{name}", h) for h in range(HALVINGS))
+        halves = np.vstack([halvings(n_units, rngs), np.zeros((1, HALVINGS), bool)])
         codes.append(unit)
         first.append(halves)
         tokens.append(exchanged_units.group_sums(unit, documents.values(body)["length"])[:n_units])

@@ -81,7 +81,7 @@ def unigram_distances(
     width = first.shape[1]
     shares, others = np.empty((2, _ROWS, width))
     scales = [np.tile(1 / side.sum(axis=0, dtype=float), (_ROWS, 1)) for side in (first, second)]
-    total, largest, known = np.zeros((3, _FOLD * width))
+    total, largest = np.zeros((2, _FOLD * width))
     for start in range(0, len(first), _ROWS):
         n = min(_ROWS, len(first) - start)
         for buffer, side, scale in zip((shares, others), (first, second), scales, strict=True):
@@ -92,17 +92,15 @@ def unigram_distances(
         np.abs(shares, out=shares)
         folded = shares.reshape(_ROWS // _FOLD, _FOLD * width)
         total += folded.sum(axis=0)
-        np.maximum(largest, folded.max(axis=0), out=largest)
         if without is not None and start <= without < start + n:
             shares[without - start] = 0
-        np.maximum(known, folded.max(axis=0), out=known)
-    found = {
-        "tvd": total.reshape(_FOLD, width).sum(axis=0) / 2,
-        "max_difference": largest.reshape(_FOLD, width).max(axis=0),
-    }
-    if without is not None:
-        found["max_difference_known"] = known.reshape(_FOLD, width).max(axis=0)
-    return found
+        np.maximum(largest, folded.max(axis=0), out=largest)
+    tvd = total.reshape(_FOLD, width).sum(axis=0) / 2
+    known = largest.reshape(_FOLD, width).max(axis=0)
+    if without is None:
+        return {"tvd": tvd, "max_difference": known}
+    own = np.abs(first[without] * scales[0][0] - second[without] * scales[1][0])
+    return {"tvd": tvd, "max_difference": np.maximum(known, own), "max_difference_known": known}
 
 
 def permuted_distances(
@@ -172,21 +170,20 @@ def largest_differences(
     total, n_first = float(pooled.sum()), _column_sums(first)
     smaller, product = np.minimum(n_first, total - n_first), n_first * (total - n_first)
     most = bounds_from(pooled)
-    largest, known = np.zeros((2, first.shape[1]))
-    step = 256
+    known, step = np.zeros(first.shape[1]), 256
     for start in range(0, len(first), step):
-        if np.all(most[start] / smaller <= (largest if without is None else known)):
+        if np.all(most[start] / smaller <= known):
             break
         side = np.multiply(first[start : start + step], total, dtype=float)
         side -= pooled[start : start + step, None] * n_first
         np.abs(side, out=side)
-        np.maximum(largest, side.max(axis=0) / product, out=largest)
         if without is not None and start <= without < start + step:
             side[without - start] = 0
         np.maximum(known, side.max(axis=0) / product, out=known)
     if without is None:
-        return {"max_difference": largest}
-    return {"max_difference": largest, "max_difference_known": known}
+        return {"max_difference": known}
+    own = np.abs(first[without].astype(float) * total - pooled[without] * n_first) / product
+    return {"max_difference": np.maximum(known, own), "max_difference_known": known}
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:

@@ -21,21 +21,16 @@ from beyond_perplexity.inference.exchanged_units import GROUP_DRAWS, GroupDraws
 from beyond_perplexity.inference.halves import Floor, Halving
 from beyond_perplexity.inference.intervals import Spread, spread_of, upper_limit
 from beyond_perplexity.inference.p_values import permutation_p
+from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies import document_measures, measures, power_laws
 from beyond_perplexity.tendencies.definitions import MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.measures import averaged_draws, measure_rows, null_draws
 from beyond_perplexity.tendencies.power_laws import fit_truncated_zipf, rank_order, split_fit
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
 from tests.unit.text_pairs import NO_LIMITS, pair_of, plain_measures, rows_of
+from tests.unit.text_pairs import draw_texts as draw
 
 TWO_SIDED = "mean_difference"
-
-
-def draw(seed: int, n: int, mean: float = 6) -> list[str]:
-    rng = np.random.default_rng(seed)
-    lengths = 1 + rng.poisson(mean, n)
-    drawn = (np.minimum(rng.zipf(1.5, length), 60) for length in lengths)
-    return [" ".join(f"w{k}" for k in document) for document in drawn]
 
 
 def measured(first: list[str], second: list[str]) -> dict[tuple[str, str], float]:
@@ -152,8 +147,10 @@ def test_the_held_out_distance_is_that_of_a_loop():
     codes = np.unique(codes, return_inverse=True)[1]
     with pair_of(first, second, (codes, None)) as pair:
         found = held_out.held_out_distance(pair.documents, pair.groups, 9)
-    groups = held_out._halves(codes.max() + 1, 9, "reference")
-    halves = held_out._halves(33, 9, "samples")
+    groups, halves = (
+        held_out.halvings(n, [stream(9, f"held_out/{name}", h) for h in range(7)])
+        for name, n in (("reference", codes.max() + 1), ("samples", 33))
+    )
     tokens = [text.split() for text in first], [text.split() for text in second]
     for h in range(7):
         expected = plain_held_out(tokens[0], codes, groups[codes, h], tokens[1], halves[:, h])
@@ -385,7 +382,7 @@ def test_the_interval_of_the_split_fit_leaves_documents_out():
     with pair_of(texts, texts) as pair:
         documents, types = pair.documents, pair.types.to_pylist()
         found = split_fit(documents, 0, np.arange(120), None, 0.95, 4)
-    rng = held_out.stream(4, "zipf/halves", 0)
+    rng = stream(4, "zipf/halves", 0)
     first = np.zeros(120, bool)
     first[rng.permutation(120)[:60]] = True
     X = np.array([[text.split().count(w) for w in types] for text in texts])

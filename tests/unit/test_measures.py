@@ -32,6 +32,7 @@ from tests.unit.text_pairs import (
     STOP,
     at_most,
     batched,
+    draw_texts,
     pair_of,
     plain_measures,
     run_script,
@@ -44,14 +45,7 @@ NOT_ESTIMATED = ("zipf_s", "zipf_s_reference", "zipf_ranks", "zipf_ranks_referen
 QUICK = MeasurementOptions(permutations=60, bootstrap=40, monte_carlo=50)
 
 
-def draw(seed: int, n: int, exponent: float, mean: float) -> list[str]:
-    rng = np.random.default_rng(seed)
-    lengths = rng.poisson(mean, n)
-    drawn = (np.minimum(rng.zipf(exponent, length), 400) for length in lengths)
-    return [" ".join(f"w{k}" for k in document) for document in drawn]
-
-
-REFERENCE, SAMPLES = draw(0, 150, 1.5, 12), draw(1, 120, 1.6, 10)
+REFERENCE, SAMPLES = draw_texts(0, 150, 12, 1.5, 400, 0), draw_texts(1, 120, 10, 1.6, 400, 0)
 
 
 @pytest.fixture(scope="module")

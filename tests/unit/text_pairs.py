@@ -31,6 +31,16 @@ STOP = StopWords("test", frozenset({"w1", "w3"}))
 NO_LIMITS = MeasurementOptions(permutations=400, bootstrap=0, monte_carlo=0, zipf_ranks=None)
 
 
+def draw_texts(
+    seed: int, n: int, mean: float = 6, exponent: float = 1.5, most: int = 60, least: int = 1
+) -> list[str]:
+    """Draw documents of a Zipf law, each of so many words at least."""
+    rng = np.random.default_rng(seed)
+    lengths = least + rng.poisson(mean, n)
+    drawn = (np.minimum(rng.zipf(exponent, length), most) for length in lengths)
+    return [" ".join(f"w{k}" for k in document) for document in drawn]
+
+
 def batched(texts: Sequence[str], size: int = 1000) -> list[pa.Array]:
     return [pa.array(texts[i : i + size], pa.string()) for i in range(0, len(texts), size)]
 

@@ -700,27 +700,34 @@ def lines_with(place: int, **change: object) -> str:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lines_with(0, g=...), r"x\.jsonl: line 1: field 'g', which names the group, is missing"),
-        (lines_with(4, g=...), r"x\.jsonl: line 5: field 'g', which names the group, is missing"),
-        (lines_with(4, g=None), r"x\.jsonl: line 5: .*'g', which names the group, is null"),
-        (lines_with(4, g=1.5), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g=True), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g=["a"]), r"x\.jsonl: line 5: .*no string and no integer"),
-        (lines_with(4, g="\ud800"), r"x\.jsonl: line 5: .*surrogate"),
-        ("\n".join([json.dumps(GROUPED[0])] * 4), r"x\.jsonl: field 'g' holds one single group"),
+        (lines_with(0, g=...), "line 1: field 'g', which names the group, is missing"),
+        (lines_with(4, g=...), "line 5: field 'g', which names the group, is missing"),
+        (lines_with(4, g=None), "line 5: .*'g', which names the group, is null"),
+        (lines_with(4, g=1.5), "line 5: .*no string and no integer"),
+        (lines_with(4, g=True), "line 5: .*no string and no integer"),
+        (lines_with(4, g=["a"]), "line 5: .*no string and no integer"),
+        (lines_with(4, g="\ud800"), "line 5: .*surrogate"),
+        ("\n".join([json.dumps(GROUPED[0])] * 4), "field 'g' holds one single group"),
+        ({"g": [1.5] * 8}, "column 'g', which names the group, is double"),
+        ({"g": [None, *"abcabca"]}, "row 1: .*'g', which names the group, is null"),
+        ({}, "row 1: field 'g', .* is missing"),
     ],
 )
 def test_wrong_groups_are_one_clear_error(content, message, both, tmp_path) -> None:
-    (tmp_path / "x.jsonl").write_text(content)
-    with pytest.raises(InputError, match=message) as caught:
-        read_both(str(tmp_path / "x.jsonl"), both[1], group_column="g")
+    """Of lines of JSON, or columns of Parquet beside the texts."""
+    path = tmp_path / ("x.jsonl" if isinstance(content, str) else "x.parquet")
+    if isinstance(content, str):
+        path.write_text(content)
+    else:
+        pq.write_table(pa.table({"text": ["a b"] * 8, **content}), path)
+    with pytest.raises(InputError, match=rf"{path.name}: {message}") as caught:
+        read_both(str(path), both[1], group_column="g")
     assert "\n" not in str(caught.value)
 
 
-def test_wrong_groups_of_samples_and_other_formats(both, tmp_path) -> None:
-    good = tmp_path / "good.jsonl"
+def test_wrong_groups_of_samples_and_of_plain_text(both, tmp_path) -> None:
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
     good.write_text("\n".join(map(json.dumps, GROUPED)))
-    bad = tmp_path / "bad.jsonl"
     for change, message in (
         (lines_with(4, g=...), r"bad\.jsonl: line 5: field 'g', .* is missing"),
         (lines_with(0, g=...), r"bad\.jsonl: line 2: field 'g', .* earlier documents lack"),
@@ -730,16 +737,6 @@ def test_wrong_groups_of_samples_and_other_formats(both, tmp_path) -> None:
             read_both(str(good), str(bad), group_column="g")
     with pytest.raises(InputError, match=r"a\.txt: plain text has no field 'g'"):
         read_both(*both, group_column="g")
-    for column, message in (
-        ([1.5] * 8, "column 'g', which names the group, is double"),
-        ([None, *"abcabca"], "row 1: .*'g', which names the group, is null"),
-    ):
-        pq.write_table(pa.table({"text": ["a b"] * 8, "g": column}), tmp_path / "x.parquet")
-        with pytest.raises(InputError, match=rf"x\.parquet: {message}"):
-            read_both(str(tmp_path / "x.parquet"), both[1], group_column="g")
-    pq.write_table(pa.table({"text": ["a b"] * 8}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match=r"x\.parquet: row 1: field 'g', .* is missing"):
-        read_both(str(tmp_path / "x.parquet"), both[1], group_column="g")
 
 
 @pytest.mark.parametrize(

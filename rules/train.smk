@@ -80,7 +80,7 @@ rule measure_perplexity:
         code=code_of("measure_perplexity", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
-        split_unit=of(RUN.models.split_unit, "model"),
+        split_unit=of_corpus(RUN.corpora.split_unit),
     shell:
         """
         python -m scripts.measure_perplexity \

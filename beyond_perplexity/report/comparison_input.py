@@ -112,7 +112,7 @@ def read_body(
     """
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
-    found = import_texts(
+    counts = import_texts(
         path,
         options.format,
         options.preprocessing(),
@@ -131,7 +131,6 @@ def read_body(
             counter.add(texts)
         counter.write(counted, record)
     statistics = read_statistics(counted)
-    counts = found.empty, found.short
     titles = fields.repeated(), fields.without_title
     return Body(
         Path(str(path)), documents, counted, statistics, *counts, codes, fields.grouped, *titles

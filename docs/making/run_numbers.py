@@ -7,23 +7,32 @@
 
 from __future__ import annotations
 
+import csv
+import importlib
 import json
 import os
+import pkgutil
 import platform
 import re
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jinja2
 import pandas as pd
+import pyarrow as pa
 
+from beyond_perplexity import schemas
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
+from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.shards import read_record
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = ROOT / "docs/templates"
 NUMBERS = ROOT / "docs/numbers.json"
+MEANINGS = ROOT / "docs/making/meanings.toml"
 # Pages that are not in docs/ itself, by the name of their template.
 ELSEWHERE = {"README.md": "README.md"}
 _MADE = "<!-- Made by `make numbers` from docs/templates/{name}; edit that. -->\n"
@@ -40,8 +49,28 @@ def render(template: Path, numbers: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined, keep_trailing_newline=True, trim_blocks=True
     )
     environment.filters |= {"fixed": fixed, "count": "{:,.0f}".format, "short": short}
-    text = environment.from_string(template.read_text(encoding="utf-8")).render(**numbers)
+    made = environment.from_string(template.read_text(encoding="utf-8"))
+    text = made.render(**numbers, columns=describe_columns)
     return text + "\n" + _MADE.format(name=template.name)
+
+
+def file_kinds() -> dict[str, list[str]]:
+    """Return the columns of every kind of Parquet file, by the name of the kind."""
+    found = {}
+    for module in pkgutil.iter_modules(schemas.__path__):
+        held = vars(importlib.import_module(f"{schemas.__name__}.{module.name}"))
+        kinds = (kind for kind in held.values() if isinstance(kind, pa.Schema))
+        found |= {schema_name(kind): kind.names for kind in kinds if schema_name(kind) != "file"}
+    return found
+
+
+def describe_columns(tables: dict[str, list[str]]) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each kind of file and each table with rows of column, meaning, unit, when empty."""
+    meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
+    for name, columns in {**file_kinds(), **tables}.items():
+        kind = name.rpartition("/")[2]
+        own = (meanings.get(f"{kind}.{column}") or meanings[column] for column in columns)
+        yield name, [[column, *held] for column, held in zip(columns, own, strict=True)]
 
 
 def fixed(value: float, digits: int = 1) -> str:
@@ -68,7 +97,18 @@ def collect(results: ResultsFolder) -> dict[str, Any]:
         "meaning": _meaning(results),
         "scheduled": _scheduled_sampling(results),
         "relations": _relations(results),
+        "tables": _tables(results),
     }
+
+
+def _tables(results: ResultsFolder) -> dict[str, list[str]]:
+    """Return the columns of every table that the run has written as CSV."""
+    found = {}
+    for path in sorted((results.folder / "tables").rglob("*.csv")):
+        place = path.relative_to(results.folder / "tables")
+        with path.open(encoding="utf-8", newline="") as file:
+            found[f"{place.parts[0]}/{path.stem}"] = next(csv.reader(file))
+    return found
 
 
 def _run(results: ResultsFolder) -> dict[str, Any]:

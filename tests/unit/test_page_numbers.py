@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "docs/making"))
-from run_numbers import NUMBERS, TEMPLATES, page_of, render  # noqa: E402
+from run_numbers import MEANINGS, NUMBERS, TEMPLATES, file_kinds, page_of, render  # noqa: E402
 
 PAGES = sorted(TEMPLATES.glob("*.md"))
 # What the authors of contrastive entropy print, some of which the run has too, rounded.
@@ -53,3 +54,14 @@ def test_a_number_that_is_missing_is_an_error(tmp_path):
     page.write_text("{{ perplexity.nobody.token }}")
     with pytest.raises(Exception, match="nobody"):
         render(page, {"perplexity": {}})
+
+
+def test_every_column_of_a_file_has_a_meaning_and_every_meaning_a_column():
+    meanings = tomllib.loads(MEANINGS.read_text(encoding="utf-8"))
+    tables = json.loads(NUMBERS.read_text(encoding="utf-8"))["tables"]
+    kinds = [*file_kinds().items(), *tables.items()]
+    own = {f"{kind.rpartition('/')[2]}.{name}" for kind, held in kinds for name in held}
+    names = {name.rpartition(".")[2] for name in own}
+    assert names <= meanings.keys()
+    assert meanings.keys() <= names | own
+    assert all(len(row) == 3 and row[0] for row in meanings.values())

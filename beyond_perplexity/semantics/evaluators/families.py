@@ -41,7 +41,7 @@ class EvaluatorFamily:
 
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
 WORD_EVALUATOR = f"{_EVALUATORS}.word_overlap:WordEvaluator"  # needs no options
-_SECTIONS = "beyond_perplexity.planning.evaluator_sections"
+_SECTIONS = "beyond_perplexity.planning.measurement_sections"
 _OF_WORDS = (
     *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
     *("greedy_precision", "greedy_recall", "greedy_f1", "average"),

@@ -1,9 +1,10 @@
-"""What tables and figures of contrastive entropy pick from its rows."""
+"""What tables and figures pick from their rows, and how they call measures."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,26 @@ LOGARITHMS = {"bits": math.log(2), "log10": math.log(10)}
 
 PAPER_LEVELS = (0.1, 0.3, 0.5)
 _FEW = 4  # levels that a table has room for
+
+
+def by_key(rows: pd.DataFrame, *names: str) -> dict[Any, dict[Any, Any]]:
+    """Return rows by what some columns hold (of one column that itself); of equal ones the last."""
+    records = rows.to_dict("records")
+    return dict(zip(map(itemgetter(*names), records), records, strict=True))
+
+
+def parts_by(rows: pd.DataFrame, *names: str) -> dict[Any, pd.DataFrame]:
+    """Return the rows of each value of some columns, in the order of first appearance."""
+    by: Any = names[0] if len(names) == 1 else list(names)
+    return dict(iter(rows.groupby(by, sort=False)))
+
+
+def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
+    """Put before differences of first less second those of the other direction."""
+    names = {"first": "second", "second": "first", "low": "high", "high": "low"}
+    turned = pairs.rename(columns=names)
+    turned[["value", "low", "high"]] *= -1
+    return pd.concat([turned, pairs])
 
 
 def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:

@@ -67,10 +67,12 @@ def shown_interval(low: float | None, high: float | None, digits: int = 3) -> st
     return f"≥ {bounds[0]}" if bounds[0] else f"≤ {bounds[1]}" if bounds[1] else ""
 
 
-def shown_range(values: Iterable[float], write: Callable[[float], str] = shown) -> str:
+def shown_range(
+    values: Iterable[float], write: Callable[[float], str] = shown, between: str = "–"
+) -> str:
     """Write the least and the most of numbers without NaN, or what all are shown as."""
     held = [value for value in values if not pd.isna(value)]
-    return "–".join(dict.fromkeys(write(pick(held)) for pick in (min, max))) if held else ""
+    return between.join(dict.fromkeys(write(pick(held)) for pick in (min, max))) if held else ""
 
 
 def shown_share(share: float | None) -> str:

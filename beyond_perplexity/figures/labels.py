@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import json_object, parse_options
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Style = str | tuple[int, tuple[float, ...]]
 
@@ -93,6 +96,13 @@ def _in_vocabulary(source: str) -> str:
 def short_proposal(model: str, proposal: str) -> str:
     """Name a proposal without its model."""
     return proposal.removeprefix(f"{model}-").replace("-", " ")
+
+
+def proposal_colours(table: pd.DataFrame) -> dict[str, str]:
+    """Give a colour to what each proposal of a table is called without its model."""
+    pairs = zip(table["model"], table["proposal"], strict=True)
+    names = dict.fromkeys(short_proposal(*pair) for pair in pairs)
+    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(names)}
 
 
 def _listed_first(names: Iterable[str], listed: Sequence[str]) -> list[str]:

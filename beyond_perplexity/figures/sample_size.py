@@ -24,10 +24,10 @@ from beyond_perplexity.figures.labels import (
 from beyond_perplexity.figures.numbers import STAR_LEVELS
 from beyond_perplexity.figures.style import (
     COLUMN_WIDTH,
-    PAGE_WIDTH,
     handle,
     legend_below,
     model_handles,
+    panel_grid,
     single_panel,
     styled,
 )
@@ -128,16 +128,10 @@ def _draw(
         raise NothingToShowError("the sample sizes have no measure to draw")
     sources = labels.sort_sources(defined["source"])
     looks = Looks(labels, sources)
-    lines = -(-len(shown) // PANEL_COLUMNS)
-    figure = Figure(figsize=(PAGE_WIDTH, HEIGHT * lines + 0.9), layout="constrained")
-    grid = figure.subplots(lines, PANEL_COLUMNS, sharex=True, squeeze=False)
-    axes, floors = list(grid.flat), False
-    for place, axis in enumerate(axes):
+    figure, axes = panel_grid(len(shown), PANEL_COLUMNS, HEIGHT, 0.9, sharex=True)
+    floors = False
+    for place, (axis, panel) in enumerate(zip(axes, shown, strict=True)):
         axis.set_xscale("log")
-        if place >= len(shown):
-            axis.set_visible(False)
-            continue
-        panel = shown[place]
         chosen = (defined["tendency"] == panel.tendency) & (defined["measure"] == panel.measure)
         if columns[0] == "value":
             floors |= _floor(axis, defined[chosen])
@@ -151,7 +145,7 @@ def _draw(
     axes[0].xaxis.set_major_formatter(FuncFormatter(short_number))
     axes[0].xaxis.set_minor_locator(NullLocator())
     legend_below(figure, _legend(sources, labels, looks, floors))
-    return figure, axes[: len(shown)]
+    return figure, axes
 
 
 @styled

@@ -139,6 +139,18 @@ def single_panel(width: float, height: float) -> tuple[Figure, Axes]:
     return figure, figure.subplots()
 
 
+def panel_grid(
+    count: int, columns: int, height: float, rest: float = 0.6, **shared: Any
+) -> tuple[Figure, list[Axes]]:
+    """Lay out panels over a page, so many a row, `height` inches each and the `rest` in all."""
+    rows = -(-count // columns)
+    figure = Figure(figsize=(PAGE_WIDTH, height * rows + rest), layout="constrained")
+    axes = list(figure.subplots(rows, columns, squeeze=False, **shared).flat)
+    for axis in axes[count:]:
+        axis.set_visible(False)
+    return figure, axes[:count]
+
+
 def row_of_panels(count: int, height: float, **shared: Any) -> tuple[Figure, list[Axes]]:
     """Lay out panels side by side, over a page or one column; `height` in inches."""
     width = PAGE_WIDTH if count > 1 else COLUMN_WIDTH * 1.25

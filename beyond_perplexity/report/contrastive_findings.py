@@ -101,9 +101,9 @@ def _unnormalized(given: ScoredModels, question: str) -> Iterator[Answer]:
         readings = given.readings("sentence", name)
         words = sorted(reading for other, reading in readings.items() if other in given.known)
         for word in dict.fromkeys(words or ["no reading"]):
-            counts = {"found": words.count(word), "of": len(words), "verdict": word}
-            quantity = f"{told} {shown_level(given.middle)}"
-            yield Answer(question, given.labels.model(name), quantity, **counts)
+            about, quantity = given.labels.model(name), f"{told} {shown_level(given.middle)}"
+            count, number = words.count(word), len(words)
+            yield Answer(question, about, quantity, found=count, of=number, verdict=word)
 
 
 def order_agreement(one: Sequence[float], other: Sequence[float]) -> tuple[float, int, int]:
@@ -209,12 +209,12 @@ def _by_margin(
         names = list(held)
         for level in given.levels if len({margins[name].margin for name in names}) > 1 else ():
             found = given.at("sentence", level)["value"]
-            values = found.loc[[name for name in names if name in found]]
-            steps = np.diff(values)
+            values = {name: float(found[name]) for name in names if name in found}
+            steps = np.diff([*values.values()])
             if not len(steps):
                 continue
             way = "rises" if (steps > 0).all() else "falls" if (steps < 0).all() else "neither"
-            for name, value in values.to_dict().items():
+            for name, value in values.items():
                 trained = shown_level(margins[name].margin)
                 quantity = f"H_C at {shown_level(level)}; size {size}, trained at {trained}"
                 yield Answer(question, given.labels.model(name), quantity, value, verdict=way)

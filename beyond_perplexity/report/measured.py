@@ -184,7 +184,7 @@ RAW_TABLE = Specification(
 # Columns that a quantity has besides its value: what else must be known to read it.
 RANKS_OF = {"zipf_s_split": "zipf_ranks"}
 
-_Found = Mapping[tuple[str, ...], dict[str, Any]]  # by source, tendency and measure
+_Found = Mapping[Any, dict[str, Any]]  # by source, tendency and measure
 _NAMES = {"Model": "model", "Decoding": "decoding", "Read in": "vocabulary"}
 
 

@@ -56,7 +56,9 @@ def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Tab
     for first, second in dict.fromkeys(zip(rows["first"], rows["second"], strict=True)):
         pair = f"{labels.model(first)} less {labels.model(second)}"
         for kind, title in ((PREDICTED, "value"), (EXCESS_KIND, "above the floor")):
-            cells = {n: _difference_cell(found.get((first, second, kind, *n))) for n in names}
+            cells: dict[Any, str] = {
+                n: _difference_cell(found.get((first, second, kind, *n))) for n in names
+            }
             if any(cells.values()):
                 lines.append({"models": pair * (kind == PREDICTED), "of": title, **cells})
     columns = text_columns("Models", "of")

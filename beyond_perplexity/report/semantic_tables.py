@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -264,7 +264,7 @@ def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
     rows = semantics[semantics["split"] == split]
     found = by_key(rows, "evaluator", "measure", "kind", "model")
     names = sort_measures(pick_predicted(semantics, split)["name"])
-    kinds = [
+    kinds: list[tuple[str, str, Callable[..., str]]] = [
         ("likeliest words", PREDICTED, _with_interval),
         ("floor", PREDICTED, lambda row: shown(row.get("floor"))),
         ("above the floor", PREDICTED, partial(_with_interval, name="excess")),

@@ -24,7 +24,6 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import pick_contrasts, table_levels, training_margins
-from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
@@ -32,8 +31,7 @@ from beyond_perplexity.report.contrastive_findings import order_agreement
 from beyond_perplexity.report.contrastive_pairs import ordered_readings, read_pair_contrasts
 from beyond_perplexity.report.contrastive_tables import published_contrasts
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
-from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.layout import Table, to_html_table
+from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.published import COLUMN, PUBLISHED_CONTRASTS
 from beyond_perplexity.schemas.contrastive import (
@@ -43,8 +41,6 @@ from beyond_perplexity.schemas.contrastive import (
 )
 from beyond_perplexity.storage.shards import write_shard
 from tests.unit.synthetic_tables import (
-    HOSTILE,
-    check_drawn_as_it_stands,
     make_contrast_differences,
     make_contrasts,
     make_margin_training,
@@ -576,30 +572,6 @@ def test_figure_3_has_a_panel_for_each_size() -> None:
     assert "s-75-50: trained at 50%" in names
     with pytest.raises(InputError, match="no model that is trained against distortion"):
         draw("figure_3", sentence_models={})
-
-
-@pytest.mark.parametrize("name", [n for n in FIGURES if n.startswith("contrastive/")])
-def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
-    labels = Labels(models=MODELS, names=dict.fromkeys(MODELS, HOSTILE))
-    figure = draw(name.split("/")[1], labels)
-    save(figure, [tmp_path / "f.svg"])
-    check = (tmp_path / "f.svg").read_text()
-    marked = [line for line in check.splitlines() if "$H_C$" in line]
-    assert marked
-    check_drawn_as_it_stands(
-        "\n".join(line for line in check.splitlines() if "$H_C$" not in line), at_least=2
-    )
-
-
-@pytest.mark.parametrize("name", [n for n in TABLES if n.startswith("contrastive/")])
-def test_names_are_no_markup(name: str) -> None:
-    wild = dict.fromkeys(MODELS, r"<b>$x_1$ & \alpha 50%</b>")
-    table = make(name.split("/")[1], Labels(models=MODELS, names=wild))
-    assert "<b>" not in to_html_table(table)
-    latex = to_latex(table)
-    assert "$x_1$" not in latex
-    assert latex.isascii()
-    assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
 # ---- planning ----

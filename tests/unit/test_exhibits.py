@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from html.parser import HTMLParser
 from importlib import import_module
 from inspect import signature
@@ -30,6 +30,7 @@ import beyond_perplexity.report
 from beyond_perplexity.errors import InputError, NothingToShowError
 from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles, without_titles
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.figures.style import save
 from beyond_perplexity.foreign_text import escape_rst, printable
 from beyond_perplexity.planning.report import PATTERNS
 from beyond_perplexity.planning.run import Run
@@ -58,7 +59,12 @@ from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from scripts import tabulate as command
 from tests.unit.exhibit_inputs import SOURCES, as_read, make_inputs
-from tests.unit.synthetic_tables import make_measures, make_training
+from tests.unit.synthetic_tables import (
+    HOSTILE,
+    check_drawn_as_it_stands,
+    make_measures,
+    make_training,
+)
 from tests.unit.test_tables import PERPLEXITIES
 
 ROOT = Path(__file__).parents[2]
@@ -384,6 +390,53 @@ def test_an_exhibit_is_made_or_says_what_it_lacks(name, figure, change, inputs) 
     else:
         bare = re.sub(r"<!--.*?-->", "", text)
         assert not re.findall(r".{0,40}(?:\bnan\b|[>+-]None\b|<NA>|\bNaT\b).{0,20}", bare)
+
+
+def named_by_users(given: dict[str, Any], text: str) -> tuple[dict[str, Any], Labels]:
+    """Put a text into every name: of models, proposals, decodings, evaluators and the test set."""
+
+    def held(kinds: Iterable[str], *columns: str) -> set[str]:
+        tables = [given[kind] for kind in kinds if isinstance(given[kind], pd.DataFrame)]
+        return {n for t in tables for name in columns if name in t for n in t[name].dropna()}
+
+    names = held(given, "model", "first", "second", "beside", "decoding") | set(given["models"])
+    names |= {part for source in SOURCES for part in source.split("/")}
+    names |= {f"evaluator/{name}" for name in held(given, "evaluator")}
+    latent = held(["estimates", "gaps", "costs", "posteriors"], "model", "proposal")
+    mention = {"start": 0, "end": 2, "entity": text, "kind": text}
+    other = {"start": 2, "end": 3, "entity": f"E {text}", "kind": "related"}
+    mentions = [mention, {**other, "relation": text, "parent": text}]
+    shown = {"title": "d", "tokens": [text, "$", "US$", "it"]}
+    tree = {"tree": f"({text.split()[0]} (PRP$ #0 #1 #2) ($x^$ #3))"}
+    latents = [{"model": text, **shown, **tree}, {"model": text, **shown, "mentions": mentions}]
+    titles, printed = ({name: f"{name} {text}" for name in some} for some in (latent, names))
+    labels = Labels(names=printed, titles=titles, reference=f"R {text}", published=True)
+    return {**given, "latents": latents}, labels
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figures_have_equal_bytes_and_draw_names_as_they_stand(name, inputs, tmp_path) -> None:
+    given, labels = named_by_users(inputs["known"], HOSTILE)
+    files = [[tmp_path / f"{turn}.{end}" for end in ("svg", "pdf")] for turn in "ab"]
+    for paths in files:
+        save(draw_figure(name, given, labels), paths)
+    for one, other in zip(*files, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+    check_drawn_as_it_stands(files[0][0].read_text(), at_least=1)
+    assert b"<dc:date>" not in files[0][0].read_bytes()
+    assert b"CreationDate" not in files[0][1].read_bytes()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_names_are_no_markup_in_tables(name, inputs) -> None:
+    wild = r"<b>$x_1$ & \alpha 50%</b>"
+    table = tabulate(name, *named_by_users(inputs["known"], wild))
+    html, latex = to_html_table(table), to_latex(table)
+    assert "<b>" not in html + latex
+    assert "$x_1$" not in latex
+    assert latex.isascii()
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert "&lt;b&gt;" in html
 
 
 @pytest.mark.parametrize("change", ["known", *CHANGES])

@@ -33,8 +33,6 @@ from beyond_perplexity.schemas.tendencies import CURVES
 from beyond_perplexity.storage.shards import write_shard
 from scripts import plot
 from tests.unit.synthetic_tables import (
-    HOSTILE,
-    check_drawn_as_it_stands,
     make_curves,
     make_differences,
     make_measures,
@@ -56,8 +54,6 @@ LARGE = sources_of(
 TENDENCIES = [key.split("/")[1] for key in FIGURES if key.startswith("tendencies/")]
 WITH_LEGEND = ["figure_1", "figure_3", "figure_4", "figure_6", "figure_7", "sample_size"]
 WITH_LEGEND += ["sample_size_p_values", "sensitivity", "training"]
-# Figures of models, and their columns with names of these.
-OF_MODELS = {"training": ("model",), "perplexity_differences": ("first", "second")}
 
 
 @cache
@@ -96,31 +92,6 @@ def test_legend_is_inside_the_figure_and_covers_no_panel(name: str, sources: lis
         assert box.x1 <= figure.bbox.x1
         for axis in figure.axes:
             assert not axis.get_visible() or not axis.get_tightbbox().overlaps(box)
-
-
-@pytest.mark.parametrize("name", TENDENCIES)
-def test_equal_tables_give_equal_bytes(name: str, tmp_path) -> None:
-    for turn in ("a", "b"):
-        save(make(name, SMALL), [tmp_path / f"{turn}.svg", tmp_path / f"{turn}.pdf"])
-    for suffix in ("svg", "pdf"):
-        first = (tmp_path / f"a.{suffix}").read_bytes()
-        assert first == (tmp_path / f"b.{suffix}").read_bytes()
-    assert b"<dc:date>" not in (tmp_path / "a.svg").read_bytes()
-    assert b"CreationDate" not in (tmp_path / "a.pdf").read_bytes()
-
-
-@pytest.mark.parametrize("name", TENDENCIES)
-def test_names_are_drawn_as_they_stand(name: str, tmp_path) -> None:
-    """Of the user's: models, decodings, brought samples, the name of the test set."""
-    sources = [*sources_of(["lstm", "gru"], ["beam", "mine"]), f"external/{HOSTILE}"]
-    (kind,) = FIGURES[f"tendencies/{name}"].inputs
-    frame = table(kind, tuple(sources))
-    frame = frame.replace({key: {"lstm": HOSTILE} for key in OF_MODELS.get(name, ())})
-    names = {"lstm": f"M {HOSTILE}", "beam": f"D {HOSTILE}"}
-    labels = Labels(names=names, reference=f"R {HOSTILE}")
-    paths = [tmp_path / f"figure.{suffix}" for suffix in ("svg", "pdf", "png")]
-    save(draw(name, frame, labels), paths)
-    check_drawn_as_it_stands(paths[0].read_text(), at_least=1)
 
 
 def test_model_keeps_its_colour_where_others_are_missing() -> None:

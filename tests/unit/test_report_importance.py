@@ -1,7 +1,7 @@
 """Tables and figures of importance sampling.
 
 Needs no data: small tables are written here. Oracles: the numbers that went in, the published
-numbers as the paper prints them, properties of the drawn axes, SciPy's density, NLTK's trees.
+numbers as the paper prints them, properties of the drawn axes, NLTK's trees.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from nltk.tree import Tree
-from scipy.stats import gaussian_kde
 from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch, document_of
@@ -29,12 +28,10 @@ from beyond_perplexity.figures.importance import (
     aggregation,
     densities,
     gap_by_cost,
-    kernel_density,
     perplexity_by_samples,
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
-from beyond_perplexity.figures.style import save
 from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.model_pair import Costs, clock_of
 from beyond_perplexity.importance.scores_beside import group_instances, score_beside
@@ -59,7 +56,6 @@ from beyond_perplexity.schemas.estimates import (
     IMPORTANCE_REPLICATES,
 )
 from beyond_perplexity.vocabulary import BOS
-from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 from tests.unit.toy_latent import ToyModel
 
 LABELS = Labels(
@@ -263,14 +259,6 @@ def test_densities_need_eight_replicates_and_skip_the_infinite():
         densities(many.iloc[:0], LABELS)
 
 
-@pytest.mark.parametrize("n", [8, 300])
-def test_the_density_is_that_of_scipy(n):
-    values = np.random.default_rng(n).gamma(3, 20, n)
-    at = np.linspace(values.min() - 30, values.max() + 30, 200)
-    found, expected = kernel_density(values, at), gaussian_kde(values)(at)
-    assert found / found.max() == pytest.approx(expected / expected.max(), rel=1e-12, abs=1e-300)
-
-
 @pytest.mark.parametrize("tree", ["(S #0)", "(S (X #0 #1) #2)", "(S (A #0 (B (C #1))) (D #2))"])
 def test_a_tree_has_the_room_of_its_height(tree):
     """The oracle is NLTK."""
@@ -343,7 +331,7 @@ def test_the_figure_of_bounds_shows_the_lowest_of_each_proposal():
         bounds(table.iloc[:0], None, LABELS)
 
 
-def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
+def test_latents_are_drawn_word_by_word():
     words = [
         "the",
         "old",
@@ -364,17 +352,12 @@ def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
         "was",
         "small",
     ]
+    again = {"entity": "Man", "kind": "related", "relation": "@@REFLEXIVE@@"}
     mentions = [
         {"start": 0, "end": 3, "entity": "Man", "kind": "new"},
-        {
-            "start": 4,
-            "end": 6,
-            "entity": "Dog",
-            "kind": "related",
-            "relation": "pet",
-            "parent": "Man",
-        },
-        {"start": 7, "end": 8, "entity": "Man", "kind": "related", "relation": "@@REFLEXIVE@@"},
+        {"start": 4, "end": 6, "entity": "Dog", "kind": "related"}
+        | {"relation": "pet", "parent": "Man"},
+        {"start": 7, "end": 8, **again},
     ]
     tree = {"model": "a", "title": "b", "tokens": words[:4], "tree": "(S (NP #0 #1 #2) (X #3))"}
     chain = {"model": "c", "title": "d", "tokens": words, "mentions": mentions}
@@ -383,39 +366,8 @@ def test_latents_are_drawn_word_by_word_and_give_the_same_bytes(tmp_path):
     assert first == ["the", "old", "man", "NP", "saw", "S"]
     assert second[: len(words)] == words
     assert second[len(words) :] == ["1 new", "2 pet of 1", "1 again", "1 Man   2 Dog"]
-    save(figure, [tmp_path / "one.svg"])
-    save(latent_states([tree, chain], LABELS), [tmp_path / "two.svg"])
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     (note,) = latent_states([], LABELS).texts
     assert "can be shown" in note.get_text()
-
-
-def hostile(table: pd.DataFrame) -> pd.DataFrame:
-    return table.replace({name: f"{name} {HOSTILE}" for name in ("mine", "mine-no-peeking")})
-
-
-def test_names_tokens_and_entities_are_drawn_as_they_stand(tmp_path):
-    words = [HOSTILE, "$", "US$", "it"]
-    other = {"entity": f"E {HOSTILE}", "kind": "related", "parent": HOSTILE}
-    mentions = [
-        {"start": 0, "end": 2, "entity": HOSTILE, "kind": HOSTILE},
-        {"start": 2, "end": 3, "relation": HOSTILE, **other},
-    ]
-    chain = {"model": HOSTILE, "title": "d", "tokens": words, "mentions": mentions}
-    tree = {"model": HOSTILE, "title": "b", "tokens": words}
-    tree["tree"] = "($ (PRP$ #0 #1 #2) ($x^$ #3))"
-    named = Labels(families={f"mine {HOSTILE}": "entitynlm"})
-    figures = {
-        "1": (latent_states([tree, chain], LABELS), 8),
-        "2": (perplexity_by_samples(hostile(curves()), LABELS), 2),
-        "3": (aggregation(hostile(curves()), named), 3),
-        "4": (densities(hostile(replicates()), LABELS), 2),
-        "bounds": (bounds(hostile(estimates()), None, LABELS), 2),
-    }
-    for name, (figure, at_least) in figures.items():
-        paths = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "pdf")]
-        save(figure, paths)
-        check_drawn_as_it_stands(paths[0].read_text(), at_least=at_least)
 
 
 TOKENS = 50
@@ -566,13 +518,6 @@ def test_the_figure_has_seconds_and_evaluations_side_by_side():
     assert line.get_ydata()[-1] == pytest.approx(0.2)
     assert line.get_ydata()[0] == pytest.approx(0.2 + math.log(1.99))
     assert "core" in left.get_xlabel()
-
-
-def test_text_of_users_is_drawn_as_it_stands(tmp_path):
-    table, line = costly_estimates(proposal=HOSTILE), costly_curves().assign(proposal=HOSTILE)
-    figure = gap_by_cost(table, line, costs(HOSTILE), Labels())
-    save(figure, [tmp_path / "costs.svg"])
-    check_drawn_as_it_stands((tmp_path / "costs.svg").read_text(), at_least=1)
 
 
 V = 11

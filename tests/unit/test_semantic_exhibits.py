@@ -21,7 +21,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import spearmanr
 
-from beyond_perplexity.figures import FIGURES, draw_figure
+from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.correlation_matrix import (
     ShownCorrelation,
     average_linkage,
@@ -30,14 +30,13 @@ from beyond_perplexity.figures.correlation_matrix import (
 )
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.measure_names import measure_title, sort_measures
-from beyond_perplexity.figures.style import save
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.relations.measures import correlate_ranks
 from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.findings import FIRST_PAGE, read_findings
 from beyond_perplexity.report.latex import to_latex
-from beyond_perplexity.report.layout import Table, to_html_table
+from beyond_perplexity.report.layout import Table
 from beyond_perplexity.report.overview import render_overview
 from beyond_perplexity.report.published import (
     PAPER_MEASURES,
@@ -69,7 +68,6 @@ from tests.unit.semantic_tables import (
     sentences,
     write_scores,
 )
-from tests.unit.synthetic_tables import HOSTILE, check_drawn_as_it_stands
 
 SKILLS = {"gru": -2.0, "gru-ss": 1.0, "lstm": 0.0, "lstm-ss": 0.2, "transformer": 2.0}
 TITLES = {"evaluator/infersent": "InferSent architecture (next sentence)"}
@@ -411,24 +409,6 @@ def test_measures_that_go_together_stand_together() -> None:
     assert order in ([0, 2, 1], [1, 0, 2])
 
 
-EXHIBITS = [name for name in FIGURES if name.split("/")[0] in ("semantics", "relations")]
-
-
-@pytest.mark.parametrize("name", EXHIBITS)
-def test_figures_are_drawn_and_names_are_no_markup(
-    name: str, tmp_path: Path, compared: dict[str, Any]
-) -> None:
-    hostile = {f"evaluator/{one}": HOSTILE for one in ("glove", "infersent")}
-    labels = Labels(models=list(SKILLS), names={**hostile, "gru": HOSTILE})
-    figure = draw_figure(name, given(**compared), labels)
-    path = tmp_path / "figure.svg"
-    save(figure, [path])
-    check_drawn_as_it_stands(path.read_text(encoding="utf-8"), at_least=1)
-    again = draw_figure(name, given(**compared), labels)
-    save(again, [tmp_path / "again.svg"])
-    assert path.read_bytes() == (tmp_path / "again.svg").read_bytes()
-
-
 def test_a_cell_is_coloured_where_its_interval_leaves_0_out(compared: dict[str, Any]) -> None:
     figure = draw_figure("semantics/figure_2", given(**compared), LABELS)
     for axis in figure.axes:
@@ -518,22 +498,7 @@ def test_titles_and_order_of_measures() -> None:
     assert measure_title(("infersent", "head"), LABELS).endswith("(next sentence): trained head")
 
 
-# ---- text of users, and the first page ----
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in TABLES if name.split("/")[0] in ("semantics", "relations")]
-)
-def test_names_are_no_markup_in_tables(name: str, compared: dict[str, Any]) -> None:
-    bad = "<b>&\\x_$"
-    hostile = {f"evaluator/{one}": bad for one in ("glove", "infersent")}
-    table = make(name, Labels(models=list(SKILLS), names={**hostile, "gru": bad}), **compared)
-    assert all(len(row) == len(table.columns) for row in table.rows)
-    assert "<b>" not in to_html_table(table)
-    assert "<b>" not in to_latex(table)
-    texts = [cell for row in table.rows for cell in row]
-    texts += [column.title + column.group for column in table.columns]
-    assert any(bad in text for text in [*texts, table.note])
+# ---- the first page ----
 
 
 def test_the_first_page_has_the_lines_of_both(tmp_path: Path, compared: dict[str, Any]) -> None:

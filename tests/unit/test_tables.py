@@ -52,7 +52,7 @@ from beyond_perplexity.report.measured import (
     table_5,
     table_6,
 )
-from beyond_perplexity.report.overview import render_overview
+from beyond_perplexity.report.overview import render_overview, resources_table
 from beyond_perplexity.report.published import (
     COLUMN,
     OWN,
@@ -61,7 +61,6 @@ from beyond_perplexity.report.published import (
     PUBLISHED_KINDS,
     published,
 )
-from beyond_perplexity.report.resources import resources_table
 from beyond_perplexity.report.sensitivity import reference_table
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.shards import write_shard

@@ -31,10 +31,7 @@ BRACKETS = {TWO_SIDED: "solid", TWO_SIDED_UNSURE: "dotted"}  # the lines of thos
 
 
 def _best(estimates: pd.DataFrame) -> pd.DataFrame:
-    """Keep the lowest bound of each model, proposal and row of the figure.
-
-    Columns are added: ``row``, the row's label, and ``chosen_from``, how many bounds it is of.
-    """
+    """Keep the lowest bound of each model, proposal and ``row``, and say how many it is of."""
     titles = {method: one.title for method, one in load_estimators().items()}
     instance = finite_bounds(estimates, MARKS)
     if instance.empty:
@@ -157,10 +154,9 @@ ROW_HEIGHT = 0.16
 
 @styled
 def true_gaps(gaps: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw from where to where the gap of each setting may be, a panel per model.
+    """Draw what each setting may lack of log p, nats per token, a panel per model.
 
-    What it may lack of log p, nats per token: a bar between what is known from either side, a point
-    where the two agree, an arrow where there is no most.
+    A bar between what is known from either side, a point where both agree, an arrow without a most.
     """
     held = gaps[gaps["forward"].notna()]
     if held.empty:

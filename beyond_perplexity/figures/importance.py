@@ -42,8 +42,9 @@ NOTE_HEIGHT = 0.1  # of the highest density
 class Settings:
     """The settings of a table with their labels, colours and marks.
 
-    The proposal of a model that has most temperatures (of several, the first in the table) goes by
-    its temperature alone; the others by their names. So settings of different models share colours.
+    The proposal of a model that has most temperatures (the first of several) goes by its
+    temperature alone, the others by their names, so that settings of different models share
+    colours.
     """
 
     def __init__(self, table: pd.DataFrame) -> None:
@@ -155,11 +156,7 @@ def _require(table: pd.DataFrame, what: str) -> None:
 
 @styled
 def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw instance-level perplexity against the number of samples (paper 000, Fig. 2).
-
-    The mean over random subsets of the samples; a panel per model, a line per proposal and
-    temperature.
-    """
+    """Draw perplexity, a mean over subsets, by the number of samples (paper 000, Fig. 2)."""
     instance = curves[curves["aggregation"] == "instance"]
     _require(instance[np.isfinite(instance["mean"])], "instance-level curves")
     title, models = "Perplexity (instance level)", parts_by(instance, "model")
@@ -168,10 +165,7 @@ def perplexity_by_samples(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw one model's curves at both levels with bands over subsets (paper 000, Fig. 3).
-
-    It is the model with the most proposals, which has most to compare; of several the first.
-    """
+    """Draw the curves of the model with most proposals at both levels (paper 000, Fig. 3)."""
     _require(curves[np.isfinite(curves["mean"])], "curves")
     model = curves.groupby("model", sort=False)["proposal"].nunique().idxmax()
     chosen = curves[curves["model"] == model]
@@ -182,10 +176,7 @@ def aggregation(curves: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def densities(replicates: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4).
-
-    A Gaussian kernel density where there are at least 8 replicates, and a tick for each of them.
-    """
+    """Draw the density of perplexities of disjoint blocks of samples (paper 000, Fig. 4)."""
     finite = np.isfinite(replicates["value"])
     chosen = replicates[(replicates["aggregation"] == "instance") & finite]
     _require(chosen, "replicates at instance level")

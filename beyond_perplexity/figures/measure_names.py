@@ -62,10 +62,7 @@ def normalized_models(contrasts: pd.DataFrame) -> set[str]:
 
 
 def table_levels(levels: Sequence[float], paper: Sequence[float] = PAPER_LEVELS) -> list[float]:
-    """Choose the levels that a table shows, without that of the text itself, 0.
-
-    All where they are few; of a curve those of the paper, or as many from end to end.
-    """
+    """Choose the levels of a table, without 0: all, or of a curve the paper's or as many."""
     found = sorted({float(level) for level in levels if level > 0})
     if len(found) <= _FEW:
         return found
@@ -82,10 +79,7 @@ class TrainedOn(NamedTuple):
 
 
 def training_margins(models: Mapping[str, Mapping[str, Any]]) -> dict[str, TrainedOn]:
-    """Return latent size and training distortion of the models that are trained against distortion.
-
-    Of other families (by ``model.json``) nothing is returned.
-    """
+    """Return latent size and training distortion of models (``model.json``) trained against it."""
     found = {}
     for name, model in models.items():
         row = FAMILIES.get(str(model.get("family")))

@@ -102,8 +102,8 @@ def _draw_matrix(axis: Axes, pairs: pd.DataFrame, order: list[str], labels: Labe
 def perplexity_differences(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw bits per byte with their intervals, and beside them the differences of all pairs.
 
-    For each text that models are scored on a panel of the models, the best on top, and one of the
-    pairs: blue where the model of the row is better, white where no difference was found.
+    A row for each text: blue where the model of the row is better, white where no difference is
+    found.
     """
     if table.empty:
         raise NothingToShowError("the differences have no model to draw")

@@ -92,10 +92,7 @@ def _lines(
 
 
 def _floor(axis: Axes, rows: pd.DataFrame) -> bool:
-    """Draw what two human texts of these sizes differ by, behind all; say whether there is one.
-
-    Floors of the sources differ in their tokens alone: the line is their mean, the band holds all.
-    """
+    """Draw what two human texts of these sizes differ by; say whether there is such a floor."""
     known = rows[rows["floor"].notna()]
     if known.empty:
         return False
@@ -150,11 +147,7 @@ def _draw(
 
 @styled
 def sample_size(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw every measure against the number of documents, with its band over subsets.
-
-    Colour by model, line style by decoding. Behind the distances a grey band and line: what two
-    human texts of these sizes differ by.
-    """
+    """Draw every measure against the number of documents, with its band over subsets."""
     return _draw(table, labels, ("value", "low", "high"))[0]
 
 
@@ -177,11 +170,7 @@ SOLID, DASH = "-", "--"
 
 @styled
 def sensitivity(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic.
-
-    Solid for the distance of whole distributions, dashed for the difference of means and the
-    largest difference.
-    """
+    """Draw the smallest detectable shift (``relative``) against documents, both logarithmic."""
     found = table[table["relative"].notna()]
     if found.empty:
         raise NothingToShowError("the sensitivity has no shift to draw")

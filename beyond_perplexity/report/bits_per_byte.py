@@ -1,7 +1,4 @@
-"""Models in bits per byte: Table 1 of the tendencies paper, and the differences of all pairs.
-
-The differences are a table of a run, and the text of the command.
-"""
+"""Models in bits per byte: Table 1 of the tendencies paper, and the differences of all pairs."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ BITS_NOTE = (
 
 
 class ByteBits(NamedTuple):
-    """Bits per byte of a model on a text, infinite when a document is impossible.
-
-    With the limits of the interval (None: not known), and the documents and bytes of the text.
-    """
+    """Bits per byte of a text, infinite when a document is impossible; its documents and bytes."""
 
     value: float
     low: float | None
@@ -92,10 +86,7 @@ def model_table(
     perplexities: Mapping[str, Mapping[str, Any]],
     labels: Labels,
 ) -> Table:
-    """Make Table 1: parameters and perplexity of every model.
-
-    Takes ``model.json`` and perplexity results by name; a perplexity of null is infinite.
-    """
+    """Make Table 1 of ``model.json`` and perplexity results: parameters and perplexity."""
     texts = [text for text in BITS_HEADINGS if _scored(perplexities, text)]
     records = [
         _model_record(name, models[name], perplexities.get(name))

@@ -59,9 +59,8 @@ _SHIFT_PAIRS = 100  # of samples, that the smallest shift is found by
 class Body:
     """A body of text, ready to be compared: its file, cleaned documents and statistics.
 
-    Left out are lines without a token, and `short` documents. Groups are an int32 array of shape
-    (D,), or None; `grouped` says that the file names them, be they of one document each. Titles are
-    counted that an earlier document has, and documents without one.
+    Groups are int32 of shape (D,), or None; `grouped` says that the file names them. Left out are
+    lines without a token; `repeated` titles are those that an earlier document has.
     """
 
     path: Path
@@ -85,10 +84,9 @@ class Body:
 class Comparison:
     """The result of `compare_bodies`: schemas ``tendencies`` and ``curves``.
 
-    `described` says how both texts were counted (the list of stop words, what a symbol is); `raw`
-    is of the raw texts where the measures are of a closed vocabulary; groups are counted (None:
-    documents are not grouped); `exchanged` says what the tests exchange, or why there are none,
-    `encoder` what documents were embedded by.
+    `raw` is of the raw texts where the measures are of a closed vocabulary; groups are counted,
+    where there are any; `exchanged` says what the tests exchange, `encoder` what documents are
+    embedded by.
     """
 
     reference: Body
@@ -133,10 +131,7 @@ def read_body(
     record: dict[str, object],
     field: str | None = None,
 ) -> Body:
-    """Read, clean and count a file (text, JSONL or Parquet; gzip and bz2 are recognized).
-
-    Working files, with their run record, go to an existing folder of its own.
-    """
+    """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
     found = import_texts(
@@ -304,10 +299,7 @@ def _measured(
     options: CompareOptions,
     others: Sequence[MeasureRow],
 ) -> tuple[dict[str, pd.DataFrame], str]:
-    """Measure the samples in every reading: a table each, and what the tests exchange.
-
-    `others` are further rows of the first reading.
-    """
+    """Measure the samples in every reading, with `others` in the first: a table each, units."""
     measurement, found, exchanged = options.measurement(), {}, ""
     files = reference.files, samples.files
     groups = reference.groups, samples.groups

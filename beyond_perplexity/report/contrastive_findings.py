@@ -35,9 +35,7 @@ ModelDescriptions = Mapping[str, Mapping[str, Any]]
 class ScoredModels:
     """What findings on contrastive entropy are made of.
 
-    Its rows (schema ``contrasts``), the models with a likelihood, the levels that are told of, the
-    pairs of `ordered_readings`, and by model ``model.json`` and the results of the perplexity
-    command.
+    `rows` have schema ``contrasts``; `known` have a likelihood; `pairs` are of `ordered_readings`.
     """
 
     rows: pd.DataFrame

@@ -214,11 +214,7 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
 
 
 def readings_table(differences: pd.DataFrame, labels: Labels) -> Table:
-    """Make Table 1: the reading of every ordered pair of models that share a unit.
-
-    A block of rows for each unit and level; a row has a model against all others. Without rows
-    where no pair of models has both a difference of H_C and one of H_CR.
-    """
+    """Make Table 1: the reading of every ordered pair of models, a block a unit and level."""
     pairs = ordered_readings(differences)
     models = labels.sort_models({*pairs["first"], *pairs["second"]})
     places = {name: str(place) for place, name in enumerate(models, start=1)}

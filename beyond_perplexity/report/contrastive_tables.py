@@ -54,10 +54,7 @@ Descriptions = Mapping[str, Mapping[str, Any]]
 
 
 def published_contrasts(models: Descriptions) -> dict[str, PublishedContrasts]:
-    """Find the rows of the paper that models (``model.json`` by name) are the counterparts of.
-
-    They are named by family and what the paper says of the model.
-    """
+    """Find the rows of the paper that models (``model.json`` by name) are the counterparts of."""
     margins, found = training_margins(models), {}
     for name, model in models.items():
         made = model.get("config", {}).get("architecture", {})
@@ -181,8 +178,7 @@ def entropy_table(
 ) -> Table:
     """Make Table 2: perplexity, and contrastive entropy at each level of distortion.
 
-    The descriptions say which row of the paper a model is the counterpart of; `given_lengths` is
-    what is known of the perplexity of a model without likelihood.
+    `given_lengths` is what is known of the perplexity of models without a likelihood.
     """
     papers, known = published_contrasts(models), normalized_models(contrasts)
     named = {(name, paper.unit): paper.title for name, paper in papers.items()}

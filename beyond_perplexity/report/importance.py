@@ -162,11 +162,7 @@ def sampling_table(estimates: pd.DataFrame, beside: pd.DataFrame | None, labels:
 
 
 def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
-    """Lay out the strict bounds of beam marginalization (paper 000, Table 2).
-
-    Of several proposals of a model the one with the lowest bound is shown, the others are in the
-    CSV.
-    """
+    """Lay out the strict bounds of beam marginalization, the lowest of a model (Table 2)."""
     strict = (estimates["bound"] == STRICT) & estimates["beam_size"].notna()
     chosen = estimates[strict & (estimates["measure"] == "perplexity")]
     _require(chosen, "beam marginalization")
@@ -193,10 +189,7 @@ def beam_table(estimates: pd.DataFrame, labels: Labels) -> Table:
 
 
 def trust_table(estimates: pd.DataFrame, gaps: pd.DataFrame | None, labels: Labels) -> Table:
-    """Lay out how far each instance-level estimate can be trusted.
-
-    Brackets that simulated documents (`gaps`) refute make no claim.
-    """
+    """Lay out how far instance-level estimates can be trusted, but brackets that `gaps` refute."""
     claimed = withdraw_claims(estimates, gaps)
     instance = claimed[claimed["aggregation"] != "corpus"]
     chosen = instance[instance["measure"] == "perplexity"]
@@ -284,10 +277,7 @@ def _drawn_size(row: Mapping[Any, Any]) -> str:
 
 
 def _value(row: Mapping[Any, Any], shown: Mapping[Any, Any]) -> str:
-    """Write an estimate, or the ends of a bracket with its bound where the shown row's is another.
-
-    `shown` is the estimate of the perplexity, which `row` may be or stand beside.
-    """
+    """Write an estimate, or a bracket, with its bound where that of the `shown` row differs."""
     if pd.isna(shown["basis"]):
         return shown_number(row.get("value"))
     if pd.isna(row.get("low")):

@@ -72,11 +72,7 @@ def by_estimate(rows: pd.DataFrame) -> dict[tuple[str, ...], dict[Any, Any]]:
 
 
 def without_choice(bounds: pd.DataFrame) -> pd.DataFrame:
-    """Keep the estimates of one setting alone: no temperature, no size was chosen for them.
-
-    These are the mixture over temperatures, sequential Monte Carlo, and plain samples of a proposal
-    with one temperature.
-    """
+    """Keep the estimates of one setting alone: no temperature, no size was chosen for them."""
     counts = bounds.groupby(_FREE_KEYS, dropna=False)["value"].transform("size")
     return bounds[counts == 1]
 
@@ -90,10 +86,8 @@ def _trusted(estimates: pd.DataFrame) -> pd.DataFrame:
 def choose_estimates(estimates: pd.DataFrame, choices: pd.DataFrame | None) -> pd.DataFrame:
     """Choose the estimate that speaks for each model, among those that say how far to trust them.
 
-    It is the setting that is lowest on the validation split (`choices`), which stays a bound in
-    expectation. Without, it is the lowest of those that need no choice of a temperature or a size:
-    of several it is chosen by its own numbers, and ``chosen_by`` says so. A model without a finite
-    stochastic bound, or none that was also estimated on validation, has no row.
+    The lowest on the validation split (`choices`), which keeps the bound; without, the lowest of
+    those that need no choice, and ``chosen_by`` says so. A model without a finite bound has no row.
     """
     bounds, found = _trusted(estimates), []
     known = None if choices is None else by_estimate(_trusted(choices))

@@ -225,8 +225,8 @@ def paired_instances(
 ) -> pd.DataFrame:
     """Put log p̂ of a latent model (``estimated``) beside log p of another, instance by instance.
 
-    Takes a row of ``estimates``, ``importance_diagnostics`` and ``instance_scores`` of one model;
-    refuses other instances or another T.
+    Takes a row of ``estimates``, and ``importance_diagnostics`` and ``instance_scores`` of its
+    model.
     """
     same = np.ones(len(instances), bool)
     for name in ("model", "proposal", "method", "temperature"):
@@ -251,11 +251,9 @@ def paired_instances(
 def compare_beside(
     row: dict[Any, Any], instances: pd.DataFrame, scores: pd.DataFrame, estimates: pd.DataFrame
 ) -> dict[str, Any]:
-    """Compare a latent model with another by pairs of instances, as `paired_instances` takes them.
+    """Compare a latent model with another by `paired_instances`: cross-entropy, nats a token.
 
-    The difference is cross-entropy of the former less that of the latter, nats a token, over
-    groups; penalized perplexities have ln U for each unknown word that is generated (NaN: not
-    known).
+    Penalized perplexities have ln U for each unknown word that is generated (NaN: not known).
     """
     joined = paired_instances(row, instances, scores)
     less = joined["log_likelihood"] - joined["estimated"]

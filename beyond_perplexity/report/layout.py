@@ -1,7 +1,4 @@
-"""A table for a reader, as HTML, plain text and CSV; `report.latex` has it as LaTeX.
-
-A column says what it shows of a row, so that a table is a list of columns and the rows.
-"""
+"""A table of rows, and of columns that show something of each, as HTML, plain text and CSV."""
 
 from __future__ import annotations
 

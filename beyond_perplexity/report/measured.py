@@ -95,8 +95,7 @@ class Measured(NamedTuple):
 class Specification(NamedTuple):
     """What a table shows: a row per model and decoding, a few columns per quantity.
 
-    `human` is what the first row has of a quantity: `FLOOR`, or the measure that is the human
-    text's own.
+    `human` is what the first row has of each: `FLOOR`, or the name of the human text's own measure.
     """
 
     name: str
@@ -287,12 +286,7 @@ def _withheld(found: _Found, columns: Sequence[Measured]) -> str:
 
 
 def measured_table(specification: Specification, measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make Table 2, 3, 5 or 6, or the one of raw text.
-
-    First the human text, a row for each vocabulary that it is read in, then a row per source: of
-    each quantity this run's value with stars of adjusted p-values, its excess over the floor, and
-    the published one; then shares of the text.
-    """
+    """Make Table 2, 3, 5 or 6, or the one of raw text, human text first, then a row per source."""
     name, columns = specification.name, specification.columns
     wanted = [column.key for column in columns]
     found = {

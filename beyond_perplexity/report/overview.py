@@ -1,7 +1,4 @@
-"""The first page of the report: what ran, main table and main figure, as reStructuredText.
-
-Beside it the resources of the jobs: a row a rule, from the benchmark files of a run.
-"""
+"""The first page of the report, as reStructuredText, and a table of what its jobs used."""
 
 from __future__ import annotations
 
@@ -267,10 +264,9 @@ def render_overview(
 ) -> str:
     """Write the first page, reStructuredText that needs no other file; a section a subject.
 
-    Takes by name of the corpus reports of extraction, by model perplexity results, the compared
-    corpora, kinds of the families of all compared models (``"external"`` for brought samples),
-    schema ``estimates``, the main figure of each corpus (SVG, embedded), and findings by paper and
-    corpus.
+    Takes reports of extraction and findings by corpus, perplexity results by model, kinds of
+    families (``"external"`` for brought samples), schema ``estimates``, and SVG figures, which are
+    embedded.
     """
     return render(
         "templates/overview.rst",
@@ -303,11 +299,7 @@ RESOURCES_NOTE = (
 
 
 def resources_table(folder: Path) -> Table:
-    """Lay out what the jobs of a run asked for and used, from its folder of benchmark files.
-
-    A row a rule, those with the most core hours first; numbers are missing where no file has them,
-    as what was asked for is only in those of ``--benchmark-extended``.
-    """
+    """Lay out what jobs asked for (if known) and used, by rule, most core hours first."""
     columns = [
         Column("rule", text=True, of="rule"),
         Column("jobs", of="jobs", form=",.0f"),

@@ -65,10 +65,7 @@ def _heads(measures: pd.DataFrame, labels: Labels) -> dict[str, tuple[str, str]]
 
 
 def relations_table(measures: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all measures: a row a model under a decoding, a column a measure.
-
-    What belongs to a model stands in all of its rows.
-    """
+    """Make the table of all measures: a row a model and decoding, a column a measure."""
     if measures.empty:
         raise NothingToShowError("there are no measures to relate")
     named = measures.assign(decoding=measures["decoding"].fillna(""))

@@ -44,10 +44,7 @@ def _difference_cell(row: Mapping[Any, Any] | None) -> str:
 
 
 def semantic_differences_table(differences: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of differences: a row a pair of models, a column a measure.
-
-    Of predictions, and of their excess over the floor, on the test split where there is one.
-    """
+    """Make the table of differences, and of their excess: a row a pair, a column a measure."""
     split = shown_split(differences["split"])
     rows = differences[differences["split"] == split]
     names = sort_measures(zip(rows["evaluator"], rows["measure"], strict=True))
@@ -118,10 +115,7 @@ def _average_of_vectors(rows: pd.DataFrame, labels: Labels) -> MeasureName | Non
 def beaten(
     human: pd.DataFrame, scores: pd.DataFrame, labels: Labels
 ) -> Iterator[tuple[str, MeasureName, str]]:
-    """Say of each measure how it stands to the average of word vectors, file by file.
-
-    By its Spearman correlation less that of the average of vectors on the same pairs.
-    """
+    """Say how the Spearman correlation of each measure stands to that of averaged word vectors."""
     for file, rows in parts_by(human, "file").items():
         base = _average_of_vectors(rows, labels)
         own = scores[scores["file"] == file].sort_values("pair", kind="stable")
@@ -141,10 +135,7 @@ def beaten(
 
 
 def human_table(human: pd.DataFrame, scores: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of correlations with scores that people gave.
-
-    The highest Spearman correlation first, file by file.
-    """
+    """Make the table of correlations with scores that people gave, the highest first."""
     verdicts = {(file, *name): said for file, name, said in beaten(human, scores, labels)}
     files = human.groupby("file", sort=False).ngroup()
     ordered = human.assign(at=files).sort_values(["at", "spearman"], ascending=[True, False])

@@ -106,10 +106,7 @@ def _in_paper(column: str, value: float) -> float:
 
 
 def paper_table(semantics: pd.DataFrame, models: _Models, labels: Labels) -> Table:
-    """Make Tables I and II: models by measures as the paper has them, its numbers below ours.
-
-    The paper's lines stand only where the data are the paper's.
-    """
+    """Make Tables I and II: our numbers, and the paper's below where the data are the paper's."""
     shown_split(semantics["split"])
     rows = semantics[semantics["kind"] == PREDICTED]
     names, splits = paper_names(rows, labels), sort_splits(rows["split"])
@@ -256,10 +253,7 @@ def measures_table(semantics: pd.DataFrame, labels: Labels) -> Table:
 
 
 def values_table(semantics: pd.DataFrame, labels: Labels) -> Table:
-    """Make the table of all values: each model's beside its floor.
-
-    A row a measure, of the test split where there is one; all are in the CSV.
-    """
+    """Make the table of all values, each model's beside its floor: a row a measure."""
     split = shown_split(semantics["split"])
     rows = semantics[semantics["split"] == split]
     found = by_key(rows, "evaluator", "measure", "kind", "model")

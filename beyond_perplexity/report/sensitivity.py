@@ -169,9 +169,7 @@ def reference_table(
 ) -> Table:
     """Make Table 4: the test set's parameters with their standard deviations over resamples.
 
-    Of measures of samples in raw text those ending in ``_reference`` are the test set's. Those of
-    words are of as many tokens as the samples have, so that the longest samples are taken. Without
-    at least two resamples of the training set there are no deviations.
+    Those of words are of as many tokens as the samples have, so that the longest samples are taken.
     """
     tokens = measures[(measures["tendency"] == "vocabulary") & (measures["measure"] == "tokens")]
     sizes = dict(zip(tokens["source"], tokens["value"], strict=True))

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable
-from html.parser import HTMLParser
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -307,19 +307,9 @@ KEYS = {
     *("level", "base_level", "length", "phenomenon", "split", "kind", "evaluator", "probe"),
     *("step", "epoch", "phase", "file", "pair", "direction", "structure", "seconds_of"),
     *("doc_id", "text", "alpha", "power", "over", "first_evaluator", "first_measure"),
-    *("second_evaluator", "second_measure"),
-    *(
-        "differs",
-        "resampled",
-        "spelled",
-        "scored_text",
-        "vocabulary",
-        "bound",
-        "replicate",
-        "stage",
-    ),
+    *("second_evaluator", "second_measure", "differs", "resampled", "spelled", "scored_text"),
+    *("vocabulary", "bound", "replicate", "stage"),
 }
-Blank = Callable[[pd.DataFrame, str], pd.DataFrame]
 
 
 def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
@@ -333,19 +323,12 @@ def unknown(table: pd.DataFrame, share: float) -> pd.DataFrame:
     return table.assign(**changed)
 
 
-def all_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, unknown(table, 1.0))
-
-
-def some_unknown(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, unknown(table, 0.4))
-
-
-def no_rows(table: pd.DataFrame, kind: str) -> pd.DataFrame:
-    return as_read(kind, table.iloc[:0])
-
-
-CHANGES: dict[str, Blank] = {"all": all_unknown, "some": some_unknown, "none": no_rows}
+CHANGES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "all": lambda table: unknown(table, 1.0),
+    "some": lambda table: unknown(table, 0.4),
+    "none": lambda table: table.iloc[:0],
+}
+READ_OTHERWISE = ("pair_contrasts", "example_samples", "example_documents")
 
 
 @pytest.fixture(scope="module")
@@ -353,13 +336,10 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     """Give what exhibits are made of as it should be, and with each change."""
     known = make_inputs(tmp_path_factory.mktemp("scores"))
     found = {"known": known}
+    tables = [kind for kind, row in INPUTS.items() if row.schema]
     for name, change in CHANGES.items():
-        changed = {kind: change(known[kind], kind) for kind, row in INPUTS.items() if row.schema}
-        found[name] = {**known, **changed}
-    for kind in ("pair_contrasts", "example_samples", "example_documents"):
-        found["none"][kind] = known[kind].iloc[:0]
-        for name in ("all", "some"):
-            found[name][kind] = unknown(known[kind], 1.0 if name == "all" else 0.4)
+        found[name] = known | {kind: as_read(kind, change(known[kind])) for kind in tables}
+        found[name] |= {kind: change(known[kind]) for kind in READ_OTHERWISE}
     return found
 
 
@@ -463,15 +443,10 @@ def test_a_table_of_nothing_is_written_and_its_findings_are_none(tmp_path, monke
     write_shard(source, CONTRASTS, CONTRASTS.empty_table(), {})
     outputs = [tmp_path / f"wikipedia/findings.{end}" for end in ("csv", "tex", "html")]
     flags = zip(("--csv", "--latex", "--html"), map(str, outputs), strict=True)
-    asked = [
-        "--table",
-        "contrastive/findings",
-        "--inputs",
-        json.dumps({"contrasts": [str(source)]}),
-    ]
-    monkeypatch.setattr(
-        "sys.argv", ["tabulate", *asked, *(word for pair in flags for word in pair)]
-    )
+    given = json.dumps({"contrasts": [str(source)]})
+    asked = ["--table", "contrastive/findings", "--inputs", given]
+    words = [word for pair in flags for word in pair]
+    monkeypatch.setattr("sys.argv", ["tabulate", *asked, *words])
     command.main()
     assert "warning: table contrastive/findings: the contrasts have no" in capsys.readouterr().err
     assert "the contrasts have no" in outputs[2].read_text()
@@ -543,29 +518,16 @@ def test_each_text_has_its_numbers(files) -> None:
     assert table.tidy["log_likelihood_a_token"][EXAMPLES] == pytest.approx(-6 / (words + 1))
 
 
-class Tags(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: set[str] = set()
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
-
-
 def test_texts_are_no_markup(files) -> None:
     table = examples_table(
         read_example_samples([files[0]]), read_example_documents([files[1]]), Labels()
     )
     page = to_html_table(table)
-    found = Tags(page)
+    found = ET.fromstring(page)
     tags = "div table caption strong span thead tr th tbody td"
-    assert found.tags == set(tags.split())
-    assert "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50%" in found.text
+    assert {element.tag for element in found.iter()} == set(tags.split())
+    text = "".join(found.itertext())
+    assert "<script>alert('x')</script> & \\input{/etc/passwd} $y_2^ 50%" in text
     assert not {"\x00", "\x1b", "\u202e"} & set(page)
     latex = to_latex(table)
     assert r"\input" not in latex

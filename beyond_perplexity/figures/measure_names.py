@@ -39,11 +39,11 @@ def parts_by(rows: pd.DataFrame, *names: str) -> dict[Any, pd.DataFrame]:
 
 
 def both_ways(pairs: pd.DataFrame) -> pd.DataFrame:
-    """Put before differences of first less second those of the other direction."""
+    """Add to differences of first less second those of the other direction."""
     names = {"first": "second", "second": "first", "low": "high", "high": "low"}
     turned = pairs.rename(columns=names)
     turned[["value", "low", "high"]] *= -1
-    return pd.concat([turned, pairs])
+    return pd.concat([pairs, turned])
 
 
 def pick_contrasts(contrasts: pd.DataFrame, measure: str) -> pd.DataFrame:

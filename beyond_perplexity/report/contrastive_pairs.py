@@ -197,7 +197,7 @@ def ordered_readings(differences: pd.DataFrame) -> pd.DataFrame:
     Takes schema ``contrast_differences``; returns the reading with the differences of H_C and H_CR,
     their intervals, and the p-values of the former.
     """
-    both = both_ways(differences).sort_index(kind="stable")
+    both = both_ways(differences).iloc[::-1].sort_index(kind="stable")
     entropies, ratios = (
         both[both["measure"] == name]
         .set_index(["unit", "level", "first", "second"])

@@ -4,7 +4,7 @@ TORCH := torch==2.13.0
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: run test long lint cluster docs lock clean
+.PHONY: run test long lint cluster docs numbers lock clean
 
 run: .venv/installed
 	$(BIN)/beyond-perplexity run
@@ -30,6 +30,10 @@ cluster: .venv/installed
 # The documentation, into site/; a warning is an error.
 docs: .venv/installed
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+# The numbers that pages give of the default run, from results/ (or RESULTS), and the pages.
+numbers: .venv/installed
+	$(BIN)/python docs/making/run_numbers.py
 
 .venv/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c "import sys; ok = (3, 11) <= sys.version_info < (3, 13); sys.exit(0 if ok else 'Python 3.11 or 3.12 is needed: make PYTHON=python3.12')"

@@ -22,8 +22,8 @@ import torch
 
 from beyond_perplexity.contrastive.scores import (
     PURPOSE,
-    DocumentScorer,
     Substitutes,
+    document_scorer,
     score_versions,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
@@ -106,7 +106,7 @@ def main() -> None:
             for place, words in enumerate(unit.sentences)
         ]
     candidates = vocabulary.describe()["words"]
-    scorer, substitutes = DocumentScorer(model, vocabulary), Substitutes(candidates, "vocabulary")
+    scorer, substitutes = document_scorer(model, vocabulary), Substitutes(candidates, "vocabulary")
     arguments = scorer, units, substitutes, dict.fromkeys(LEVELS, (0, DRAWS))
     score_versions(*arguments[:3], {0.5: (0, 1)}, DistortionOptions(), SEED)  # warm up
     began = time.perf_counter()

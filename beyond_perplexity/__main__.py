@@ -8,7 +8,8 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 
 from beyond_perplexity.errors import prepare_process, run_command
@@ -40,7 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _refuse(given)
     name, *options = given
     sys.argv[0] = f"{PROGRAM} {name}"  # what its usage calls it
-    import_module(f"beyond_perplexity.commands.{name.replace('-', '_')}").main(options)
+    main_of(name)(options)
+
+
+def main_of(subcommand: str) -> Callable[..., None]:
+    """Return what runs a subcommand with its options, or those of the process."""
+    from beyond_perplexity.commands.library_functions import OPTION_SETS, run_function
+
+    module = subcommand.replace("-", "_")
+    if module in OPTION_SETS:
+        return partial(run_function, module)
+    found: Callable[..., None] = import_module(f"beyond_perplexity.commands.{module}").main
+    return found
 
 
 def _refuse(given: list[str]) -> None:

@@ -1,4 +1,8 @@
-"""Arguments of commands: numbers within their bounds, outputs that can be written."""
+"""Arguments of commands: numbers within their bounds, outputs that can be written; option sets.
+
+An option set is a dataclass whose fields make the flags of a command and, of the function of the
+library that takes such an object, the signature, its documentation and checks.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,9 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, Field, field, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +34,7 @@ class CommandParser(argparse.ArgumentParser):
     """A parser whose values are checked before any work: a wrong one is an `InputError`.
 
     Only a wrong use (an unknown or missing flag, a choice that is none) is argparse's own error.
-
-    `ends`: what the exit status means; the help ends with it.
+    The help ends with `ends`: what the exit status means.
     """
 
     ends = ENDS
@@ -53,8 +58,8 @@ class CommandParser(argparse.ArgumentParser):
     def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the command line; see `argparse.ArgumentParser.parse_args`.
 
-        Raises InputError when a value cannot be used, two outputs are one file, or an output is a
-        file that the command reads.
+        Raises InputError where two outputs are one file, or an output is a file that the command
+        reads.
         """
         for text in sys.argv[1:] if args is None else args:
             if any("\ud800" <= mark <= "\udfff" for mark in text):  # of bytes that are no text
@@ -63,29 +68,27 @@ class CommandParser(argparse.ArgumentParser):
                 )
         given = super().parse_args(args, namespace)
         outputs: dict[str, str] = {}
-        for flag, path in self._files(given, outputs=True):
+        for is_output, flag, path in sorted(self._files(given), key=lambda file: not file[0]):
             place = os.path.realpath(path)
-            if place in outputs:
+            if place in outputs and is_output:
                 raise InputError(f"{outputs[place]} and {flag}: both write {path}; name two files")
-            outputs[place] = flag
-        for flag, path in self._files(given, outputs=False):
-            if (place := os.path.realpath(path)) in outputs:
+            if place in outputs:
                 raise InputError(
                     f"{outputs[place]} and {flag}: both name {path}, which would be replaced; name "
                     "another output"
                 )
+            if is_output:
+                outputs[place] = flag
         return given
 
-    def _files(self, given: argparse.Namespace, *, outputs: bool) -> Iterator[tuple[str, str]]:
-        """List the flags that name files with the files: those to write, or those that are read."""
+    def _files(self, given: argparse.Namespace) -> Iterator[tuple[bool, str, str]]:
+        """List the files that are to be written or are read, with the flags that name them."""
         for action in self._actions:
-            held = getattr(given, action.dest, None)
+            held, is_output = getattr(given, action.dest, None), action.type in _OUTPUT_TYPES
             flag = action.option_strings[-1] if action.option_strings else action.dest
             for value in held if isinstance(held, list) else [held]:
-                if (action.type in (output_file, output_path)) != outputs:
-                    continue
-                if isinstance(value, str | Path) and (outputs or os.path.isfile(value)):
-                    yield flag, str(value)
+                if isinstance(value, str | Path) and (is_output or os.path.isfile(value)):
+                    yield is_output, flag, str(value)
 
 
 def _program() -> str | None:
@@ -96,12 +99,7 @@ def _program() -> str | None:
 
 
 def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], int]:
-    """Make the ``type`` of an argument that is a whole number within bounds.
-
-    `minimum`, `maximum`: both may be given.
-
-    Returns turns text into an int; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a whole number within bounds, both included."""
 
     def read(text: str) -> int:
         if not _WHOLE.fullmatch(text) or text.endswith("_") or "__" in text:
@@ -118,12 +116,7 @@ def whole(minimum: int = 0, maximum: int = LARGEST_NUMBER) -> Callable[[str], in
 def real(
     *, above: float = -math.inf, below: float = math.inf, minimum: float = -math.inf
 ) -> Callable[[str], float]:
-    """Make the ``type`` of an argument that is a finite number within bounds.
-
-    `above`, `below`: these are too small and too large themselves; `minimum`: may be given itself.
-
-    Returns turns text into a float; raises `argparse.ArgumentTypeError` with the bounds.
-    """
+    """Make the ``type`` of an argument that is a finite number; it may be `minimum` itself."""
     limits = {"above": above, "below": below, "at least": minimum}
     bounds = {word: limit for word, limit in limits.items() if math.isfinite(limit)}
     words = " and ".join(f"{word} {limit:g}" for word, limit in bounds.items())
@@ -149,10 +142,7 @@ COUNT = whole(1, MOST_COUNT)
 
 
 def output_file(text: str) -> str:
-    """Check the path of a file to write; use it as the ``type`` of an argument.
-
-    Raises InputError when it cannot be written; see `storage.outputs.check_output`.
-    """
+    """Check the path of a file to write; use it as the ``type`` of an argument."""
     check_output(text)
     return text
 
@@ -162,10 +152,116 @@ def output_path(text: str) -> Path:
     return Path(output_file(text))
 
 
-def output_folder(text: str) -> Path:
-    """Check the path of a folder to write to; use it as the ``type`` of an argument.
+_OUTPUT_TYPES = (output_file, output_path)
 
-    Raises InputError when nothing can be written to it; see `storage.outputs.check_output_folder`.
-    """
+
+def output_folder(text: str) -> Path:
+    """Check the path of a folder to write to; use it as the ``type`` of an argument."""
     check_output_folder(text)
     return Path(text)
+
+
+# ---- option sets ----
+
+
+def option(
+    default: Any,
+    words: str,
+    hint: str = "",
+    *,
+    more: str = "",
+    called: str | None = None,
+    in_command: Any = ...,
+    least: int | None = None,
+    most: int = LARGEST_NUMBER,
+    **flag: Any,
+) -> Any:
+    """Declare a field of an option set.
+
+    `words` are for the help of the flag and the documentation of the function, `hint` (its type,
+    where that of the field does not say it) and `more` (further sentences) for the documentation
+    alone. `called` is the flag where it has not the name of the field, "" where it has none;
+    `in_command` is its default where that is another than the function's. `least` and `most` bound
+    a whole number, `most` for the flag alone; `flag` are further arguments of `add_argument`, of
+    which ``choices`` and the ``type`` of an output hold for the function, too. The default of what
+    must be given is ``MISSING``.
+    """
+    if least is not None:
+        flag["type"] = whole(least, most)
+    held: dict[str, Any] = {"words": words, "hint": hint, "more": more, "flag": flag}
+    held |= {"called": called, "least": least}
+    held["in_command"] = default if in_command is ... else in_command
+    return field(default=default, metadata=held)
+
+
+def threads_option() -> Any:
+    """Declare the CPU threads that torch computes in."""
+    more = "Default: as PyTorch has them."
+    return option(None, "CPU threads", more=more, in_command=1, least=1, most=MOST_THREADS)
+
+
+def add_flags(parser: argparse._ActionsContainer, options: type, *names: str) -> None:
+    """Give a parser the flags of some fields, in this order; without names those of all."""
+    declared = {one.name: one.metadata for one in fields(options)}
+    for name in names or declared:
+        about, default = declared[name], declared[name]["in_command"]
+        called = f"--{name.replace('_', '-')}" if about["called"] is None else about["called"]
+        words, flag = about["words"], dict(about["flag"])
+        if default is False:
+            flag["action"] = "store_true"
+        elif default is not MISSING:
+            flag["default"] = default
+            shown = default not in (None, "", ()) and "default" not in words
+            words += f" (default: {default})" if shown else ""
+        if called.startswith("--"):
+            flag |= {"dest": name, "required": default is MISSING}
+        if called:
+            parser.add_argument(called, help=words.replace("%", "%%"), **flag)
+
+
+def described(options: type) -> str:
+    """Return the sections of parameters of a docstring, with the indentation of a function's."""
+    lines = ["Parameters", "----------"]
+    for one in fields(options):
+        words, more = one.metadata["words"], one.metadata["more"]
+        lines.append(f"{one.name} : {one.metadata['hint'] or _hint(str(one.type))}")
+        lines.append(f"    {words[:1].upper()}{words[1:]}.{' ' * bool(more)}{more}")
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _hint(annotation: str) -> str:
+    """Say in the words of numpydoc what type a field has."""
+    return (
+        annotation.replace("Path", "path").replace(" | None", ", optional").replace(" | ", " or ")
+    )
+
+
+def check_options(options: Mapping[str, Any], declared: type) -> None:
+    """Refuse values that an option cannot have: no bool, no such number, choice or output."""
+    for one in fields(declared):
+        if one.name in options:
+            _check(one, options[one.name])
+
+
+def _check(one: Field[Any], value: Any) -> None:
+    least, flag = one.metadata["least"], one.metadata["flag"]
+    if str(one.type) == "bool" and not isinstance(value, bool):
+        raise InputError(f"{one.name}: is {value!r:.80}, expected True or False")
+    if value is None:
+        return
+    if least is not None:
+        check_number(one.name, value, least)
+    if value not in (choices := flag.get("choices", [value])):
+        raise InputError(f"{one.name}: is {value!r:.80}, expected one of {', '.join(choices)}")
+    if flag.get("type") in (output_path, output_folder) and not isinstance(value, bool):
+        if not isinstance(value, str | os.PathLike):
+            raise InputError(f"{one.name}: is of type {type(value).__name__}; give a path")
+        flag["type"](os.fspath(value))
+
+
+def check_number(name: str, number: Any, least: int) -> None:
+    """Refuse what is no whole number, also of NumPy, or below `least`."""
+    if isinstance(number, bool) or not isinstance(number, Integral):
+        raise InputError(f"{name}: is {number!r}, expected a whole number")
+    if not least <= int(number) <= LARGEST_NUMBER:
+        raise InputError(f"{name}: is {number}, expected at least {least}")

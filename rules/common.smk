@@ -14,7 +14,7 @@ from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.figures import FIGURES
 from beyond_perplexity.figures.labels import EXTERNAL, reference_in
 from beyond_perplexity.importance.ways_to_draw import DRAWS
-from beyond_perplexity.planning import parameters
+from beyond_perplexity.planning.configuration_file import as_json
 from beyond_perplexity.planning.importance import DRAW_FLAGS, REDUCED
 from beyond_perplexity.planning.job_costs import PLAN_FILE, JobCosts, expect, read_plan
 from beyond_perplexity.planning.run import Run, prepare_environment
@@ -28,8 +28,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
 )
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.errors import SHELL_PREFIX
+from beyond_perplexity.errors import SHELL_PREFIX, InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.shards import as_ranges
@@ -58,7 +57,7 @@ READING = {
 COMPARING = {
     **READING,
     "first": config["generation"]["documents"],
-    "options": parameters.as_json(config["tendencies"]["measurement"]),
+    "options": as_json(config["tendencies"]["measurement"]),
     "seed": config["seed"],
 }
 NAME = "[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -159,16 +158,16 @@ def option_of(section, name, *keys):
 
     def find(entry):
         held = config[section][entry]
-        return parameters.as_json(held[keys[0]] if keys else held)
+        return as_json(held[keys[0]] if keys else held)
 
     return of(find, name)
 
 
 def code_of(script, *finders):
-    """The fingerprint of a script, or command, with the modules that are found by wildcards."""
+    """The fingerprint of a script, or function of the library, with the modules that are found by wildcards."""
     path = f"scripts/{script}.py"
     if not (Path(workflow.basedir) / path).exists():
-        path = f"beyond_perplexity/commands/{script}.py"
+        path = f"beyond_perplexity/library/{script}.py"
     return lambda wildcards: fingerprint(
         path, *(file for find in finders for file in find(wildcards))
     )
@@ -195,12 +194,21 @@ def pair_code(wildcards):
     return PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw"))
 
 
-def stop_words_of(wildcards):
-    """The list of stop words of the language of a body of text."""
-    corpus = wildcards.get("corpus") or RUN.samples.corpus_of(
-        wildcards.model, wildcards.decoding
-    )
-    return RUN.corpora.stop_words(corpus)
+def proposed(wildcards):
+    """The modules of the model that words are drawn from for partition functions."""
+    return RUN.models.code(config["contrastive"]["partition"]["proposal"])
+
+
+def of_corpus(find):
+    """What a function returns for the corpus of a job, or for that of its model or body of text."""
+
+    def find_of_corpus(wildcards):
+        corpus, model = wildcards.get("corpus"), wildcards.get("model")
+        if corpus is None and "decoding" in wildcards.keys():
+            corpus = RUN.samples.corpus_of(model, wildcards.decoding)
+        return find(corpus or RUN.models.corpus(model))
+
+    return find_of_corpus
 
 
 def in_ranges(name=None):
@@ -221,13 +229,12 @@ def all_in_ranges(names):
 gpus = of(RUN.models.gpus, "model")
 beside_gpus = of(RUN.models.gpus, "beside")
 judge_gpus = of(JUDGES.gpus, "evaluator")
-evaluator_gpus = of(RUN.semantics.evaluator_gpus, "evaluator")
-encoder_gpus = of(RUN.embeddings.gpus)
+encoder_gpus = lambda _: JUDGES.gpus(RUN.embeddings.encoder)
 
 
 def files_by_kind(wildcards, input):
     """The input files by their kind, as JSON, in few words: there may be thousands."""
-    return parameters.as_json({kind: as_ranges(files) for kind, files in input.items()})
+    return as_json({kind: as_ranges(files) for kind, files in input.items()})
 
 
 def environment(asked):
@@ -244,7 +251,7 @@ def print_summary():
             if job.rule.name not in LOCAL_TARGETS:
                 known = to_do if workflow.dag.needrun(job) else done
                 known.append(COSTS.describe_job(job.rule.name, job))
-        jobs = expect(to_do, done, COSTS.planned)
+        jobs = list(expect(to_do, done, COSTS.planned))
         if path := os.environ.get(JOBS_VARIABLE):
             write_json(path, [job._asdict() for job in jobs])
         # Where Snakemake prints the plan, so that a pager or a file has it at the end.

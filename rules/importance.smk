@@ -35,7 +35,7 @@ rule embed_graph:
     params:
         code=fingerprint("scripts/embed_graph.py"),
         corpus=subpath(input.documents, parent=True),
-        options=parameters.as_json(config["importance"]["graph"]),
+        options=as_json(config["importance"]["graph"]),
         preprocessing=option_of("corpora", "corpus", "preprocessing"),
         seed=config["seed"],
     shell:
@@ -118,7 +118,7 @@ rule reduce_weights:
     params:
         **all_in_ranges(REDUCED),
         code=code_of("reduce_weights", of(PLAN.reduction_code, "proposal")),
-        options=parameters.as_json(config["importance"]["reduction"]),
+        options=as_json(config["importance"]["reduction"]),
         seed=config["seed"],
     shell:
         """
@@ -164,7 +164,7 @@ rule score_beside:
         beside=subpath(input.beside, parent=True),
         corpus=subpath(input.documents, parent=True),
         split=config["importance"]["split"],
-        split_unit=of(RUN.models.split_unit, "model"),
+        split_unit=of_corpus(RUN.corpora.split_unit),
         seed=config["seed"],
         instances=config["importance"]["instances"],
     shell:

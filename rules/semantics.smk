@@ -33,8 +33,8 @@ rule predict_words:
         code=code_of("predict_words", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         splits=config["semantics"]["splits"],
-        split_unit=of(RUN.models.split_unit, "model"),
-        whole=of(RUN.semantics.whole_flag_of_model, "model"),
+        split_unit=of_corpus(RUN.corpora.split_unit),
+        whole=of_corpus(RUN.semantics.whole_flag),
         sentences=of(RUN.semantics.sentence_range, "block"),
         limit=of(RUN.semantics.limit, "block"),
         options=RUN.semantics.prediction_options(),
@@ -57,7 +57,7 @@ rule score_semantics:
     """Score a block of predictions by one evaluator, against their targets and unrelated sentences."""
     input:
         predictions="<results>/predictions/{model}/{block}.parquet",
-        evaluator=present(RUN.semantics.evaluator_files, "evaluator"),
+        evaluator=present(JUDGES.files, "evaluator"),
     output:
         whole("<results>/semantics/{corpus}/scores/{model}/{evaluator}/{block}.parquet"),
     log:
@@ -65,15 +65,15 @@ rule score_semantics:
     benchmark:
         "<benchmarks>/score_semantics/{corpus}/{model}/{evaluator}/{block}.jsonl"
     conda:
-        environment(evaluator_gpus)
+        environment(judge_gpus)
     resources:
         mem_mb=memory("score_semantics"),
         runtime=minutes("score_semantics"),
-        gpu=evaluator_gpus,
+        gpu=judge_gpus,
     params:
-        code=code_of("score_semantics", of(RUN.semantics.evaluator_code, "evaluator")),
-        options=of(RUN.semantics.evaluator_options, "evaluator"),
-        measures=parameters.as_json(config["semantics"]["measures"]),
+        code=code_of("score_semantics", of(JUDGES.code, "evaluator")),
+        options=of(JUDGES.options, "evaluator"),
+        measures=as_json(config["semantics"]["measures"]),
     shell:
         """
         python -m scripts.score_semantics \
@@ -109,7 +109,7 @@ rule measure_semantics:
         code=fingerprint("scripts/measure_semantics.py"),
         scores=in_ranges("scores"),
         predictions=in_ranges("predictions"),
-        measures=parameters.as_json(config["semantics"]["measures"]),
+        measures=as_json(config["semantics"]["measures"]),
         seed=config["seed"],
     shell:
         """
@@ -156,7 +156,7 @@ rule probe_evaluator:
     """Say what an evaluator notices in sentences of a corpus, and how it agrees with people."""
     input:
         documents="<results>/corpora/{corpus}/documents.parquet",
-        evaluator=present(RUN.semantics.evaluator_files, "evaluator"),
+        evaluator=present(JUDGES.files, "evaluator"),
         human=present(RUN.semantics.human_files),
     output:
         probes=whole("<results>/semantics/{corpus}/probes/{evaluator}.parquet"),
@@ -167,19 +167,19 @@ rule probe_evaluator:
     benchmark:
         "<benchmarks>/probe_evaluator/{corpus}/{evaluator}.jsonl"
     conda:
-        environment(evaluator_gpus)
+        environment(judge_gpus)
     resources:
         mem_mb=doubling(3000),
         runtime=doubling(60),
-        gpu=evaluator_gpus,
+        gpu=judge_gpus,
     params:
-        code=code_of("probe_evaluator", of(RUN.semantics.evaluator_code, "evaluator")),
+        code=code_of("probe_evaluator", of(JUDGES.code, "evaluator")),
         split=config["semantics"]["splits"][-1],
-        split_unit=of(RUN.corpora.split_unit, "corpus"),
-        whole=of(RUN.semantics.whole_flag, "corpus"),
+        split_unit=of_corpus(RUN.corpora.split_unit),
+        whole=of_corpus(RUN.semantics.whole_flag),
         sentences=min(config["semantics"]["sentences"], PROBED),
-        options=of(RUN.semantics.evaluator_options, "evaluator"),
-        measures=parameters.as_json(config["semantics"]["measures"]),
+        options=of(JUDGES.options, "evaluator"),
+        measures=as_json(config["semantics"]["measures"]),
         human=RUN.semantics.human_scores(),
         seed=config["seed"],
     shell:

@@ -29,7 +29,7 @@ rule choose_words:
         runtime=doubling(60),
     params:
         code=fingerprint("scripts/choose_words.py"),
-        group_column=of(RUN.samples.group_column, "corpus"),
+        group_column=of_corpus(RUN.samples.group_column),
         minimum_tokens=config["tendencies"]["minimum_tokens"],
     shell:
         """
@@ -70,7 +70,7 @@ rule count_samples:
         as_large_as=[],
         seed=[],
         first=[],
-        stop_words=stop_words_of,
+        stop_words=of_corpus(RUN.corpora.stop_words),
     shell:
         """
         python -m scripts.count_statistics {params.symbols} \
@@ -109,7 +109,7 @@ use rule count_samples as count_reference with:
         as_large_as=[],
         seed=[],
         first=config["generation"]["documents"],
-        stop_words=stop_words_of,
+        stop_words=of_corpus(RUN.corpora.stop_words),
 
 
 use rule count_samples as count_resample with:
@@ -135,7 +135,7 @@ use rule count_samples as count_resample with:
         as_large_as="test",
         seed=config["seed"],
         first=config["generation"]["documents"],
-        stop_words=stop_words_of,
+        stop_words=of_corpus(RUN.corpora.stop_words),
 
 
 rule merge_statistics:
@@ -190,11 +190,11 @@ rule measure_tendencies:
         **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_tendencies.py"),
         documents=in_ranges("sample_documents"),
-        stop_words=stop_words_of,
-        group_column=of(RUN.samples.compared_group_column, "model", "decoding"),
+        stop_words=of_corpus(RUN.corpora.stop_words),
+        group_column=of_corpus(RUN.samples.group_column),
         training_split=of(RUN.samples.training_split, "model", "decoding"),
-        bodies=of(RUN.samples.compared_bodies, "model", "decoding"),
-        sizes=parameters.as_json(config["tendencies"]["sample_size"]),
+        bodies=of_corpus(RUN.samples.bodies),
+        sizes=as_json(config["tendencies"]["sample_size"]),
     shell:
         """
         python -m scripts.measure_tendencies {params.symbols} \
@@ -231,7 +231,7 @@ rule describe_reference:
     params:
         code=fingerprint("scripts/measure_tendencies.py"),
         source=of(reference_in, "vocabulary"),
-        options=parameters.as_json(config["tendencies"]["measurement"]),
+        options=as_json(config["tendencies"]["measurement"]),
     shell:
         """
         python -m scripts.measure_tendencies \
@@ -263,9 +263,9 @@ rule measure_sensitivity:
     params:
         **COMPARING,
         code=RUN.samples.counting_code("scripts/measure_sensitivity.py"),
-        sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
-        stop_words=stop_words_of,
-        group_column=of(RUN.samples.group_column, "corpus"),
+        sensitivity=as_json(config["tendencies"]["sensitivity"]),
+        stop_words=of_corpus(RUN.corpora.stop_words),
+        group_column=of_corpus(RUN.samples.group_column),
     shell:
         """
         python -m scripts.measure_sensitivity {params.symbols} \
@@ -319,7 +319,7 @@ rule embed:
         documents="<results>/corpora/{corpus}/documents.parquet",
         samples=of(RUN.embeddings.sample_files, "corpus"),
         vocabularies=of(RUN.embeddings.vocabulary_files, "corpus"),
-        encoder=RUN.embeddings.evaluator_files(),
+        encoder=JUDGES.files(RUN.embeddings.encoder),
     output:
         whole("<results>/embeddings/{corpus}/vectors.parquet"),
     log:
@@ -334,12 +334,12 @@ rule embed:
         gpu=encoder_gpus,
     params:
         **READING,
-        code=RUN.embeddings.code("scripts/embed.py"),
+        code=fingerprint("scripts/embed.py", *JUDGES.code(RUN.embeddings.encoder)),
         samples=in_ranges("samples"),
-        encoder=RUN.embeddings.encoder_options(),
+        encoder=JUDGES.options(RUN.embeddings.encoder),
         readings=of(RUN.embeddings.readings, "corpus"),
         documents=RUN.embeddings.documents,
-        group_column=of(RUN.samples.group_column, "corpus"),
+        group_column=of_corpus(RUN.samples.group_column),
         first=config["generation"]["documents"],
         seed=config["seed"],
     shell:
@@ -378,9 +378,9 @@ rule measure_embeddings:
         runtime=doubling(60),
     params:
         code=fingerprint("scripts/measure_embeddings.py"),
-        bodies=of(RUN.samples.bodies, "corpus"),
-        options=parameters.as_json(config["tendencies"]["measurement"]),
-        sensitivity=parameters.as_json(config["tendencies"]["sensitivity"]),
+        bodies=of_corpus(RUN.samples.bodies),
+        options=as_json(config["tendencies"]["measurement"]),
+        sensitivity=as_json(config["tendencies"]["sensitivity"]),
         seed=config["seed"],
     shell:
         """

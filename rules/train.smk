@@ -80,7 +80,7 @@ rule measure_perplexity:
         code=code_of("measure_perplexity", of(RUN.models.code, "model")),
         folder=subpath(input.model, parent=True),
         split=config["perplexity"]["split"],
-        split_unit=of(RUN.models.split_unit, "model"),
+        split_unit=of_corpus(RUN.corpora.split_unit),
     shell:
         """
         python -m scripts.measure_perplexity \
@@ -113,7 +113,7 @@ rule compare_perplexity:
         mem_mb=doubling(2000),
         runtime=doubling(30),
     params:
-        code=fingerprint("beyond_perplexity/commands/compare_perplexity.py"),
+        code=fingerprint("beyond_perplexity/library/compare_perplexity.py"),
         seed=config["seed"],
     shell:
         """

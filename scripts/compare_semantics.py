@@ -5,8 +5,7 @@ Shards lie in `{model}/{evaluator}/`; block n of each model and evaluator is of 
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.schemas.semantics import SEMANTIC_CORRELATIONS, SEMANTIC_DIFFERENCES
 from beyond_perplexity.semantics.differences import (
     CORRELATED_SENTENCES,
@@ -17,24 +16,24 @@ from beyond_perplexity.semantics.differences import (
 from beyond_perplexity.semantics.paired_scores import read_paired_scores
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, write_shard
+from scripts._job import Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("scores", nargs="+", action=FileRanges, help="shards of all models and evaluators")
-    add("--flips", type=COUNT, default=49_999, help="drawn sign-flips of each test (default 49999)")
-    add(
+@job(
+    flag("scores", "shards of all models and evaluators", nargs="+", action=FileRanges),
+    flag("--flips", "drawn sign-flips of each test (default 49999)", COUNT, default=49_999),
+    flag(
         "--correlated-sentences",
-        type=COUNT,
-        default=CORRELATED_SENTENCES,
-        help="sentences of each split that measures are correlated over, at most "
+        "sentences of each split that measures are correlated over, at most "
         f"(default {CORRELATED_SENTENCES})",
-    )
-    add("--seed", type=SEED, default=1, help="seed of the flips (default 1)")
-    add("--differences", type=output_file, required=True, help="Parquet file to write")
-    add("--correlations", type=output_file, required=True, help="Parquet file to write")
-    given = parser.parse_args()
+        COUNT,
+        default=CORRELATED_SENTENCES,
+    ),
+    flag("--seed", "seed of the flips (default 1)", SEED, default=1),
+    needed("--differences", "Parquet file to write", output_file),
+    needed("--correlations", "Parquet file to write", output_file),
+)
+def main(given: Given) -> None:
     paired = read_paired_scores(given.scores, given.correlated_sentences)
     tests = SemanticTests(given.flips, given.seed)
     record = run_record(
@@ -44,7 +43,3 @@ def main() -> None:
     )
     write_shard(given.differences, SEMANTIC_DIFFERENCES, compare_semantics(paired, tests), record)
     write_shard(given.correlations, SEMANTIC_CORRELATIONS, correlate_measures(paired), record)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.semantics.evaluators.contract import encoder_of, load_evaluator
@@ -27,37 +25,10 @@ from beyond_perplexity.tendencies.embedded_documents import (
     vectors_table,
 )
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
+from scripts._job import OF_REFERENCE, READING, Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--encoder", type=json_object, required=True, help="JSON object: an evaluator with vectors")
-    add("--reference-documents", nargs="+", required=True, help="Parquet files of the corpus")
-    add("--reference-split", default="test", help="split that is the reference")
-    add("--pool-split", default="train", help="split with further human documents, for floors")
-    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
-    add("--group-column", nargs="?", help="column of the reference with the group of a document")
-    files = "shards, {model}/{decoding}/{shard}.parquet"
-    add("--samples", nargs="+", required=True, action=FileRanges, help=files)
-    add("--readings", type=json_object, default={}, help="JSON: vocabulary by model/decoding")
-    add("--vocabularies", nargs="*", default=[], help="files {vocabulary}.txt, one word a line")
-    add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
-    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
-    add("--documents", type=COUNT, required=True, help="documents of each text, at most")
-    add("--seed", type=SEED, default=0, help="seed of the choice of documents")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", type=output_file, required=True, help="vectors to write")
-    given = parser.parse_args()
-    evaluator = load_evaluator(given.encoder, device=given.device)
-    record = run_record("scripts/embed.py", vars(given), seed=given.seed)
-    record["evaluator"] = evaluator.describe()
-    with ShardWriter(given.output, EMBEDDINGS, record) as writer:
-        for key, text in _texts(given, encoder_of(evaluator)):
-            writer.write(vectors_table(key, text))
-
-
-def _texts(given: Namespace, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
+def _texts(given: Given, encoder: TextEncoder) -> Iterator[tuple[TextKey, EmbeddedText]]:
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
     paths = {Path(path).stem: path for path in given.vocabularies}
     views = {name: replace(raw, words=vocabulary_words(path)) for name, path in paths.items()}
@@ -96,5 +67,25 @@ def _sources(shards: list[str]) -> dict[str, list[str]]:
     return found
 
 
-if __name__ == "__main__":
-    run_command(main)
+@job(
+    needed("--encoder", "JSON object: an evaluator with vectors", json_object),
+    needed("--reference-documents", "Parquet files of the corpus", nargs="+"),
+    flag("--reference-split", "split that is the reference", default="test"),
+    flag("--pool-split", "split with further human documents, for floors", default="train"),
+    *OF_REFERENCE,
+    needed("--samples", "shards, {model}/{decoding}/{shard}.parquet", nargs="+", action=FileRanges),
+    flag("--readings", "JSON: vocabulary by model/decoding", json_object, default={}),
+    flag("--vocabularies", "files {vocabulary}.txt, one word a line", nargs="*", default=[]),
+    *READING,
+    needed("--documents", "documents of each text, at most", COUNT),
+    flag("--seed", "seed of the choice of documents", SEED, default=0),
+    flag("--device", "auto, cpu or cuda", default="auto"),
+    needed("--output", "vectors to write", output_file),
+)
+def main(given: Given) -> None:
+    evaluator = load_evaluator(given.encoder, device=given.device)
+    record = run_record("scripts/embed.py", vars(given), seed=given.seed)
+    record["evaluator"] = evaluator.describe()
+    with ShardWriter(given.output, EMBEDDINGS, record) as writer:
+        for key, text in _texts(given, encoder_of(evaluator)):
+            writer.write(vectors_table(key, text))

@@ -6,24 +6,23 @@ from pathlib import Path
 
 import torch
 
-from beyond_perplexity.arguments import SEED, CommandParser, output_path
+from beyond_perplexity.arguments import SEED, output_path
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.latents.kglm_embedding import GraphOptions, embed_corpus_graph
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.storage.provenance import run_record
+from scripts._job import Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--corpus", type=Path, required=True, help="folder of the corpus' tables (Parquet)")
-    add("--options", type=json_object, default={}, help="JSON: dimension, epochs, cutoff, ...")
-    add("--preprocessing", type=json_object, default={}, help="JSON; aliases are cleaned so")
-    add("--seed", type=SEED, default=1, help="seed of vectors, order and negatives (default 1)")
-    add("--output", type=output_path, required=True, help="safetensors file to write")
-    arguments = parser.parse_args()
+@job(
+    needed("--corpus", "folder of the corpus' tables (Parquet)", Path),
+    flag("--options", "JSON: dimension, epochs, cutoff, ...", json_object, default={}),
+    flag("--preprocessing", "JSON; aliases are cleaned so", json_object, default={}),
+    flag("--seed", "seed of vectors, order and negatives (default 1)", SEED, default=1),
+    needed("--output", "safetensors file to write", output_path),
+)
+def main(arguments: Given) -> None:
     torch.set_num_threads(1)  # the steps are small
     options = parse_options(GraphOptions, arguments.options, "options")
     cleaning = Preprocessing.from_config(arguments.preprocessing)
@@ -31,7 +30,3 @@ def main() -> None:
     record = run_record("scripts/embed_graph.py", given, seed=arguments.seed)
     corpus = CorpusFiles.of(arguments.corpus)
     embed_corpus_graph(corpus, options, cleaning, arguments.seed, record, arguments.output)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -7,19 +7,19 @@ lower bound of the perplexity; standard error says how far the estimate is to be
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from beyond_perplexity.arguments import COUNT, SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
 from beyond_perplexity.contrastive import PartitionOptions
 from beyond_perplexity.contrastive.partition import (
     GivenLength,
@@ -29,53 +29,37 @@ from beyond_perplexity.contrastive.partition import (
     draw_log_partitions,
     endless_log_probs,
 )
-from beyond_perplexity.contrastive.scores import Scorer, SentenceScorer, score_texts
+from beyond_perplexity.contrastive.scores import Scorer, score_texts, sentence_scorer
 from beyond_perplexity.corpus.external import read_cleaned
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.sentences import CutDocument, cut_sentences
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark, say
 from beyond_perplexity.models.latent import UnnormalizedModel
-from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
+from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import PARTITIONS
 from beyond_perplexity.storage.accounts import NO_TOKEN, Account, accounts, accounts_told
 from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.provenance import finished, run_record
+from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import Vocabulary
-from scripts._sentences import add_split_unit, take_shard
+from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._sentences import SPLIT_UNIT, WHOLE, take_shard
 
 UNIFORM = "uniform"  # the name of a proposal that is no model
 AT_ONCE = 100_000  # sentences of a split that are held
-UNDETERMINING = ("output", "summary", "threads")  # flags that do not change a number
 
 
-def _parser() -> CommandParser:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--model", required=True, help="folder of the model of sentences")
-    add("--proposal", nargs="*", default=[], help="folder of a model; none: words are uniform")
+def one_text(parser: CommandParser) -> None:
+    """Declare the flags that say what is scored: one of them must be given."""
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--documents", help="documents file (Parquet)")
     source.add_argument("--text", help="text, JSONL or Parquet file, one document a line or row")
-    add("--split", default="test", help="split of the documents (default test)")
-    add_split_unit(parser)
-    add("--sentences", type=COUNT, default=500, help="at most so many of a split (default 500)")
-    add("--tokenized", action="store_true", help="the text is cleaned already")
-    add("--whole", action="store_true", help="every document is one sentence")
-    add("--options", type=json_object, default={}, help="JSON: samples, particles, uniform")
-    add("--name", default="model", help="what the table calls the model (default model)")
-    add("--seed", type=SEED, default=1, help="seed of the run (default 1)")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", type=output_file, help="Parquet file to write, one row a length")
-    add("--summary", type=output_file, help="JSON file to write (default: to standard output)")
-    return parser
 
 
 def _load_scored(
-    given: argparse.Namespace,
+    given: Given,
 ) -> tuple[UnnormalizedModel, Vocabulary, Mapping[str, Any]]:
     model, vocabulary, description = load_any(given.model, given.device)
     if not isinstance(model, UnnormalizedModel):
@@ -87,9 +71,7 @@ def _load_scored(
     return model, vocabulary, description
 
 
-def _load_proposal(
-    given: argparse.Namespace, options: PartitionOptions, vocabulary: Vocabulary
-) -> WordProposal:
+def _load_proposal(given: Given, options: PartitionOptions, vocabulary: Vocabulary) -> WordProposal:
     if not given.proposal:
         return WordProposal(None, vocabulary.size, 1.0, UNIFORM)
     if len(given.proposal) > 1:
@@ -103,15 +85,12 @@ def _load_proposal(
     return WordProposal(model, vocabulary.size, options.uniform, given.proposal[0])
 
 
-def _units(given: argparse.Namespace, description: Mapping[str, Any]) -> Iterable[CutDocument]:
+def _units(given: Given, description: Mapping[str, Any]) -> Iterable[CutDocument]:
     if given.documents:
-        return (
-            unit
-            for first in range(0, given.sentences, AT_ONCE)
-            for unit in take_shard(
-                given, given.split, (first, min(AT_ONCE, given.sentences - first)), given.sentences
-            )
-        )
+        total = given.sentences
+        shards = ((n, min(AT_ONCE, total - n)) for n in range(0, total, AT_ONCE))
+        taken = (take_shard(given, given.split, shard, total) for shard in shards)
+        return chain.from_iterable(taken)
     cleaning = WHITE_SPACE_ONLY
     if not given.tokenized:
         cleaning = Preprocessing.from_config(description.get("preprocessing", {}))
@@ -162,28 +141,35 @@ def _perplexity_of_proposal(
     return math.exp(-total / words) if total > -700 * words else None
 
 
-def main() -> None:
-    given = _parser().parse_args()
+@job(
+    needed("--model", "folder of the model of sentences"),
+    flag("--proposal", "folder of a model; none: words are uniform", nargs="*", default=[]),
+    one_text,
+    flag("--split", "split of the documents (default test)", default="test"),
+    SPLIT_UNIT,
+    flag("--sentences", "at most so many of a split (default 500)", COUNT, default=500),
+    flag("--tokenized", "the text is cleaned already", action="store_true"),
+    WHOLE,
+    flag("--options", "JSON: samples, particles, uniform", json_object, default={}),
+    flag("--name", "what the table calls the model (default model)", default="model"),
+    flag("--seed", "seed of the run (default 1)", SEED, default=1),
+    on_device,
+    flag("--output", "Parquet file to write, one row a length", output_file),
+    flag("--summary", "JSON file to write (default: to standard output)", output_file),
+)
+def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
     options = parse_options(PartitionOptions, given.options, "options")
     model, vocabulary, description = _load_scored(given)
     proposal = _load_proposal(given, options, vocabulary)
     with accounts_told() as read:
-        held = _score(SentenceScorer(model, vocabulary), _units(given, description))
+        held = _score(sentence_scorer(model, vocabulary), _units(given, description))
     name = Path(given.proposal[0]).name if given.proposal else UNIFORM
     purpose = f"contrastive/partition/{given.name}/{name}"
     wanted = np.unique(held.lengths)
     weights = draw_log_partitions(model, proposal, wanted, options, given.seed, purpose)
     found = GivenLength(held, weights, given.seed, purpose)
-    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
-    checkpoint = f"{given.model}/{WEIGHTS}"
-    record = run_record(
-        "scripts/estimate_partition.py",
-        flags,
-        seed=given.seed,
-        device=str(model.device),
-        checkpoint=checkpoint,
-    )
+    record = model_record("estimate_partition", given, model)
     if given.output:
         write_shard(given.output, PARTITIONS, found.columns(given.name, name), record)
     summary = found.summary()
@@ -201,7 +187,3 @@ def main() -> None:
     else:
         json.dump(summary, sys.stdout, indent=2, sort_keys=True)
         say()
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import argparse
-
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_path
+from beyond_perplexity.arguments import SEED, THREADS, output_path
 from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
-from beyond_perplexity.corpus.tables import Outputs
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.corpus.tables import EXTRACTED
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.provenance import run_record
+from scripts._job import Given, flag, job, needed
+
+TABLES = (f"--{name.replace('_', '-')}" for name in EXTRACTED)
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--config", required=True, type=json_object, help="options of the corpus")
-    add("--paths", nargs="+", help="files to read instead of source.paths")
-    add("--seed", type=SEED, required=True, help="seed of the shuffle")
-    add("--workers", type=THREADS, default=1, help="processes (default: 1)")
-    for name in ("documents", "mentions", "knowledge-graph", "aliases", "trees", "raw"):
-        add(f"--{name}", type=output_path, required=True, help="Parquet file to write")
-    add("--report", type=output_path, required=True, help="JSON file of counts and skips")
-    return parser.parse_args()
-
-
-def main() -> None:
-    arguments = parse_arguments()
-    config = arguments.config
-    if arguments.paths and isinstance(config.get("source"), dict):
-        config["source"]["paths"] = arguments.paths
+@job(
+    needed("--config", "options of the corpus", json_object),
+    flag("--paths", "files to read instead of source.paths", nargs="+"),
+    needed("--seed", "seed of the shuffle", SEED),
+    flag("--workers", "processes (default: 1)", THREADS, default=1),
+    *(needed(name, "Parquet file to write", output_path) for name in TABLES),
+    needed("--report", "JSON file of counts and skips", output_path),
+)
+def main(given: Given) -> None:
+    config = given.config
+    if given.paths and isinstance(config.get("source"), dict):
+        config["source"]["paths"] = given.paths
     options = ExtractionOptions.from_config(config)
-    outputs = Outputs(
-        arguments.documents,
-        arguments.mentions,
-        arguments.knowledge_graph,
-        arguments.aliases,
-        arguments.trees,
-        arguments.raw,
-        arguments.report,
-    )
-    record = run_record("scripts/extract_corpus.py", config, seed=arguments.seed)
-    extract(options, outputs, record, seed=arguments.seed, workers=arguments.workers)
-
-
-if __name__ == "__main__":
-    run_command(main)
+    outputs = {name: getattr(given, name) for name in (*EXTRACTED, "report")}
+    record = run_record("scripts/extract_corpus.py", config, seed=given.seed)
+    extract(options, outputs, record, seed=given.seed, workers=given.workers)

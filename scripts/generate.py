@@ -8,47 +8,40 @@ sampling is all that it can, and log p of its words alone is not known (null).
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import COUNT, ITEM, SEED, output_file
 from beyond_perplexity.decoding.generation import (
     generate,
     set_precision,
     simulate_texts,
-    to_simulated_table,
-    to_table,
     write_samples,
 )
 from beyond_perplexity.decoding.options import parse_decoding
-from beyond_perplexity.errors import run_command
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.latent import LatentModel
-from beyond_perplexity.models.registry import WEIGHTS, load_any, load_model
+from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.options import json_object
-from beyond_perplexity.storage.provenance import run_record
+from scripts._job import Given, flag, job, model_record, needed, on_device
 
 FULL = "float32"  # latents are drawn in full precision
 
 
-def main() -> None:
-    parser = CommandParser(prog="python -m scripts.generate", description=__doc__)
-    add = parser.add_argument
-    add("--model", required=True, help="folder of the trained model")
-    add("--decoding", required=True, type=json_object, help='{"kind": ..., ...}')
-    add("--name", required=True, help="MODEL/DECODING: keys the random streams")
-    add("--seed", type=SEED, required=True, help="seed of the run")
-    add("--first", type=ITEM, default=0, help="id of the first document")
-    add("--count", type=ITEM, required=True, help="number of documents")
-    add("--maximum-length", type=COUNT, required=True, help="tokens at most")
-    add("--batch-size", default="auto", help="rows; auto: what the memory holds")
-    add("--memory-mb", type=COUNT, help="of the job, for auto on a CPU")
-    add("--precision", default="auto", help="auto, float32 or bfloat16 (weights)")
-    add("--threads", type=THREADS, default=1, help="CPU threads")
-    add("--device", default="auto", help="auto, cpu or cuda")
-    add("--output", type=output_file, required=True, help="Parquet shard to write")
-    given = parser.parse_args()
+@job(
+    needed("--model", "folder of the trained model"),
+    needed("--decoding", '{"kind": ..., ...}', json_object),
+    needed("--name", "MODEL/DECODING: keys the random streams"),
+    needed("--seed", "seed of the run", SEED),
+    flag("--first", "id of the first document", ITEM, default=0),
+    needed("--count", "number of documents", ITEM),
+    needed("--maximum-length", "tokens at most", COUNT),
+    flag("--batch-size", "rows; auto: what the memory holds", default="auto"),
+    flag("--memory-mb", "of the job, for auto on a CPU", COUNT),
+    flag("--precision", "auto, float32 or bfloat16 (weights)", default="auto"),
+    on_device,
+    needed("--output", "Parquet shard to write", output_file),
+)
+def main(given: Given) -> None:
     torch.set_num_threads(max(given.threads, 1))
     options = parse_decoding(given.decoding, "--decoding")
     numbers = {key: getattr(given, key) for key in ("seed", "first", "count", "maximum_length")}
@@ -56,25 +49,15 @@ def main() -> None:
     if not isinstance(model, LatentModel | LanguageModel):
         model = load_model(given.model)[0]  # which says why there is nothing to draw from
     precision = set_precision(model, given.precision) if isinstance(model, LanguageModel) else FULL
-    record = run_record(
-        "scripts/generate.py",
-        {"decoding": options.given(), "name": given.name, "precision": precision, **numbers},
-        seed=given.seed,
-        device=str(model.device),
-        checkpoint=f"{given.model}/{WEIGHTS}",
-    )
+    asked = {"decoding": options.given(), "name": given.name, "precision": precision, **numbers}
+    record = model_record("generate", given, model, asked)
     record |= {"precision": precision}  # that of the log probabilities, too
     purpose = f"generate/{given.name}"
     if isinstance(model, LatentModel):
         simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
-        write_samples(given.output, simulated, given.count, to_simulated_table, record)
+        write_samples(given.output, simulated, given.count, vocabulary, record)
         return
     memory = given.memory_mb and given.memory_mb * 10**6
     arguments = {"batch_size": given.batch_size, "memory": memory, **numbers}
     documents = generate(model, options, purpose=purpose, **arguments)
-    table = partial(to_table, vocabulary=vocabulary)
-    write_samples(given.output, documents, given.count, table, record)
-
-
-if __name__ == "__main__":
-    run_command(main)
+    write_samples(given.output, documents, given.count, vocabulary, record)

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from beyond_perplexity.arguments import CommandParser, output_file
+from beyond_perplexity.arguments import output_file
 from beyond_perplexity.corpus.external import import_texts
 from beyond_perplexity.corpus.formats import TEXT_FORMATS
 from beyond_perplexity.corpus.normalization import Preprocessing
-from beyond_perplexity.errors import run_command
 from beyond_perplexity.options import json_object
 from beyond_perplexity.storage.accounts import accounts_told
 from beyond_perplexity.storage.provenance import content_hash, run_record
+from scripts._job import Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--input", required=True, help="file with one document a line")
-    add("--format", required=True, choices=TEXT_FORMATS)
-    add("--field", nargs="*", default=[], help="field or column of the texts (default: text)")
-    add("--preprocessing", type=json_object, default={}, help="options of the cleaning steps, JSON")
-    add("--output", type=output_file, required=True, help="shard of samples to write")
-    options = parser.parse_args()
+@job(
+    needed("--input", "file with one document a line"),
+    needed("--format", "", choices=TEXT_FORMATS),
+    flag("--field", "field or column of the texts (default: text)", nargs="*", default=[]),
+    flag("--preprocessing", "options of the cleaning steps, JSON", json_object, default={}),
+    needed("--output", "shard of samples to write", output_file),
+)
+def main(options: Given) -> None:
     preprocessing = Preprocessing.from_config(options.preprocessing)
     record = run_record(
         "scripts/import_samples.py", {**vars(options), "sha256": content_hash(options.input)}
@@ -31,7 +30,3 @@ def main() -> None:
     field = options.field[0] if options.field else None
     with accounts_told():
         import_texts(source, options.format, preprocessing, output, record, field=field)
-
-
-if __name__ == "__main__":
-    run_command(main)

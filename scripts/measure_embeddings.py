@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
 
-from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY, TENDENCY_MEASURES
 from beyond_perplexity.storage.provenance import run_record
@@ -37,32 +35,7 @@ from beyond_perplexity.tendencies.embedding_measures import (
     without_vectors,
 )
 from beyond_perplexity.tendencies.sensitivity import shift_table
-
-
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--embeddings", required=True, help="vectors of all bodies of text of a corpus")
-    add("--measures", nargs="+", required=True, help="measures of these bodies")
-    add("--sensitivity", help="smallest shifts of the other tendencies of the corpus")
-    add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
-    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
-    add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=SEED, default=0, help="seed of all draws")
-    add("--output", type=output_file, required=True, help="all measures, with these")
-    add("--output-sensitivity", type=output_file, help="smallest shifts, with those of embeddings")
-    given = parser.parse_args()
-    record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
-    tables = _read(given.measures, TENDENCY_MEASURES)
-    measured = _Comparisons(given)
-    joined = [
-        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
-    ]
-    write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
-    if given.output_sensitivity:
-        found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []
-        table = pa.concat_tables([*found, measured.sensitivity()])
-        write_shard(given.output_sensitivity, SENSITIVITY, table, record)
+from scripts._job import Given, flag, job, needed
 
 
 def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
@@ -72,7 +45,7 @@ def _read(paths: list[str], schema: pa.Schema) -> pa.Table:
 class _Comparisons:
     """The comparisons of a file of vectors."""
 
-    def __init__(self, given: Namespace) -> None:
+    def __init__(self, given: Given) -> None:
         self._texts = read_embeddings(given.embeddings)
         self._seed, self._bodies = given.seed, given.bodies
         self._options = MeasurementOptions.from_config(given.options)
@@ -85,13 +58,10 @@ class _Comparisons:
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a body to its measures."""
         first = table.slice(0, 1).to_pylist()[0]
-        key = str(first["source"]), str(first["vocabulary"])
-        texts = [
-            self._texts.get(one) for one in (key, *((own, key[1]) for own in (HUMAN, FURTHER)))
-        ]
-        rows = [without_vectors()]
-        if all(text is not None and len(text) >= 2 for text in texts):
-            rows = self._rows(first, *(text for text in texts if text is not None))
+        names = str(first["source"]), HUMAN, FURTHER
+        texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
+        held = [text for text in texts if text is not None and len(text) >= 2]
+        rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
         return joined_measures(table, rows, self._options.permutations, self._bodies)
 
     def _rows(
@@ -123,5 +93,26 @@ class _Comparisons:
         return shift_table([shift], self._how, self._seed, HUMAN, grouped=grouped)
 
 
-if __name__ == "__main__":
-    run_command(main)
+@job(
+    needed("--embeddings", "vectors of all bodies of text of a corpus"),
+    needed("--measures", "measures of these bodies", nargs="+"),
+    flag("--sensitivity", "smallest shifts of the other tendencies of the corpus"),
+    flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
+    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
+    flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
+    flag("--seed", "seed of all draws", SEED, default=0),
+    needed("--output", "all measures, with these", output_file),
+    flag("--output-sensitivity", "smallest shifts, with those of embeddings", output_file),
+)
+def main(given: Given) -> None:
+    record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
+    tables = _read(given.measures, TENDENCY_MEASURES)
+    measured = _Comparisons(given)
+    joined = [
+        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
+    ]
+    write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
+    if given.output_sensitivity:
+        found = [_read([given.sensitivity], SENSITIVITY)] if given.sensitivity else []
+        table = pa.concat_tables([*found, measured.sensitivity()])
+        write_shard(given.output_sensitivity, SENSITIVITY, table, record)

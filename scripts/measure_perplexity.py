@@ -7,41 +7,35 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import THREADS, CommandParser, output_file
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.registry import WEIGHTS, load_model
+from beyond_perplexity.arguments import output_file
+from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.ngrams.spelling_model import load_speller
 from beyond_perplexity.perplexities.summary import measure, texts_of_split
 from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.storage.outputs import write_json
-from beyond_perplexity.storage.provenance import finished, run_record
+from beyond_perplexity.storage.provenance import finished
 from beyond_perplexity.storage.shards import ShardWriter
-from scripts._sentences import add_split_unit
+from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._sentences import SPLIT_UNIT
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--model", required=True, help="model folder")
-    add("--documents", required=True, help="documents file (Parquet)")
-    add("--raw", nargs="*", default=[], help="texts before cleaning: scored first")
-    add("--split", default="test", help="split to score (default test)")
-    add_split_unit(parser)
-    add("--speller", nargs="*", default=[], help="speller of a closed vocabulary (JSON)")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", type=output_file, required=True, help="JSON file to write")
-    add("--per-document", type=output_file, required=True, help="Parquet file, by document")
-    options = parser.parse_args()
+@job(
+    needed("--model", "model folder"),
+    needed("--documents", "documents file (Parquet)"),
+    flag("--raw", "texts before cleaning: scored first", nargs="*", default=[]),
+    flag("--split", "split to score (default test)", default="test"),
+    SPLIT_UNIT,
+    flag("--speller", "speller of a closed vocabulary (JSON)", nargs="*", default=[]),
+    on_device,
+    needed("--output", "JSON file to write", output_file),
+    needed("--per-document", "Parquet file, by document", output_file),
+)
+def main(options: Given) -> None:
     torch.set_num_threads(options.threads)
     model, vocabulary, _ = load_model(options.model, options.device)
     spellers = [load_speller(path, vocabulary) for path in options.speller[:1]]
-    record = run_record(
-        "scripts/measure_perplexity.py",
-        {"split": options.split, "split_unit": options.split_unit},
-        device=str(model.device),
-        checkpoint=f"{options.model}/{WEIGHTS}",
-    )
+    asked = {"split": options.split, "split_unit": options.split_unit}
+    record = model_record("measure_perplexity", options, model, asked)
     grouped = options.split_unit == "page"
     summary: dict[str, Any] = {}
     with ShardWriter(options.per_document, DOCUMENT_SCORES, record) as writer:
@@ -57,7 +51,3 @@ def main() -> None:
             )
             summary = {**summary, "cleaned": found} if summary else found
     write_json(options.output, {**summary, "split": options.split, "record": finished(record)})
-
-
-if __name__ == "__main__":
-    run_command(main)

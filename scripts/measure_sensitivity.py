@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import SEED, output_file
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
@@ -17,26 +14,23 @@ from beyond_perplexity.tendencies.sensitivity import draw_groups, smallest_shift
 from beyond_perplexity.tendencies.statistics import read_statistics
 from beyond_perplexity.tendencies.tokens import TextView
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words
+from scripts._job import COUNTED_WORDS, OF_REFERENCE, READING, Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--statistics", required=True, help="statistics of the reference")
-    add("--documents", nargs="+", required=True, help="Parquet files of the reference")
-    add("--split", help="split of the reference's documents")
-    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
-    add("--group-column", nargs="?", help="column of the reference with the group of a document")
-    add("--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file")
-    add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
-    add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
-    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
-    add("--source", default="reference", help="name of the reference in the table")
-    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
-    add("--sensitivity-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=SEED, default=0, help="seed of all draws")
-    add("--output", type=output_file, required=True, help="table to write")
-    given = parser.parse_args()
+@job(
+    needed("--statistics", "statistics of the reference"),
+    needed("--documents", "Parquet files of the reference", nargs="+"),
+    flag("--split", "split of the reference's documents"),
+    *OF_REFERENCE,
+    *COUNTED_WORDS,
+    *READING,
+    flag("--source", "name of the reference in the table", default="reference"),
+    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
+    flag("--sensitivity-options", "JSON object; likewise", json_object, default={}),
+    flag("--seed", "seed of all draws", SEED, default=0),
+    needed("--output", "table to write", output_file),
+)
+def main(given: Given) -> None:
     options = MeasurementOptions.from_config(given.options)
     how = SensitivityOptions.from_config(given.sensitivity_options)
     record = run_record("scripts/measure_sensitivity.py", vars(given), seed=given.seed)
@@ -57,7 +51,3 @@ def main() -> None:
             reference, texts, options, how, seed, given.source, view.batch, groups[chosen], classes
         )
     write_shard(given.output, SENSITIVITY, table, record)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 
-from beyond_perplexity.arguments import COUNT, ITEM, SEED, CommandParser, output_file
-from beyond_perplexity.errors import InputError, run_command
+from beyond_perplexity.arguments import COUNT, SEED, output_file
+from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE, TENDENCY_MEASURES
@@ -28,56 +26,10 @@ from beyond_perplexity.tendencies.statistics import check_comparable, read_stati
 from beyond_perplexity.tendencies.text_comparison import Bodies, TextComparison, count_texts
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import ClassOptions, load_stop_words, without_blanks
+from scripts._job import COUNTED_WORDS, OF_REFERENCE, READING, Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--reference-statistics", required=True, help="statistics of the reference")
-    add("--raw-reference-statistics", help="statistics of the reference without a vocabulary")
-    add("--sample-statistics", help="statistics; without: curves of the reference")
-    add("--reference-documents", nargs="+", default=[], help="Parquet files of the reference")
-    add("--reference-split", help="split of the reference's documents")
-    add("--pool-split", help="split of the same files with further human documents, for floors")
-    add("--training-split", nargs="?", help="split of the same files that the model was trained on")
-    add("--first", type=ITEM, help="documents of the reference: so many, the first ones")
-    add("--group-column", nargs="?", help="column of the reference with the group of a document")
-    files = "Parquet files of the samples"
-    add("--sample-documents", nargs="+", default=[], action=FileRanges, help=files)
-    add("--sample-split", help="split of the samples, if they are documents")
-    add("--vocabulary", nargs="?", help="closed vocabulary that both are read in")
-    add("--maximum-tokens", nargs="?", type=COUNT, help="tokens that are read of a document")
-    add("--minimum-tokens", type=ITEM, default=0, help="of a document to be read")
-    add("--stop-words", default="gensim", help="gensim, nltk, language:CODE, or a file")
-    add("--count-s-symbols", action=argparse.BooleanOptionalAction, default=True)
-    add("--source", required=True, help="name of the samples in the tables")
-    add("--bodies", type=COUNT, default=1, help="bodies of text that share one family of tests")
-    add("--options", type=json_object, default={}, help="JSON; see tendencies/definitions.py")
-    add("--sample-size-options", type=json_object, default={}, help="JSON object; likewise")
-    add("--seed", type=SEED, default=0, help="seed of all draws")
-    add("--measures", type=output_file, help="table of measures to write")
-    add("--raw", type=output_file, help="table of measures without a vocabulary to write")
-    add(
-        "--sample-size", type=output_file, help="table of random subsets to write; needs --measures"
-    )
-    add("--curves", type=output_file, help="table of curves to write")
-    given = parser.parse_args()
-    options = MeasurementOptions.from_config(given.options)
-    check_inputs(given, options)
-    record = run_record("scripts/measure_tendencies.py", vars(given), seed=given.seed)
-    paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
-    check_comparable(*paths)
-    reference, body = map(read_statistics, paths)
-    if found := without_blanks(body.types, body.counts):
-        remark(f"warning: {paths[1]}: {found}")
-    if given.measures:
-        _measure(given, (reference, body), options, record)
-    if given.curves:
-        other = reference if given.sample_statistics else None
-        write_shard(given.curves, CURVES, curves(body, options, given.source, other), record)
-
-
-def _comparison(given: Namespace) -> TextComparison:
+def _comparison(given: Given) -> TextComparison:
     """Say where the texts are and how they are read; with --raw, a second time as they are."""
     words = vocabulary_words(given.vocabulary) if given.vocabulary else None
     raw = TextView(None, given.maximum_tokens, given.minimum_tokens)
@@ -99,7 +51,7 @@ def _comparison(given: Namespace) -> TextComparison:
 
 
 def _measure(
-    given: Namespace, bodies: Bodies, options: MeasurementOptions, record: dict[str, object]
+    given: Given, bodies: Bodies, options: MeasurementOptions, record: dict[str, object]
 ) -> None:
     """Write the tables of a body of text: read in its vocabulary, as it is, and of subsets."""
     if not (given.reference_documents and given.sample_documents):
@@ -135,7 +87,7 @@ def _measure(
                 write_shard(given.sample_size, SAMPLE_SIZE, table, record)
 
 
-def _raw_bodies(given: Namespace, comparison: TextComparison) -> Bodies:
+def _raw_bodies(given: Given, comparison: TextComparison) -> Bodies:
     """Return the statistics of both bodies as they are; the samples are counted here."""
     if not given.raw_reference_statistics:
         raise InputError("--raw needs --raw-reference-statistics beside a vocabulary")
@@ -144,5 +96,47 @@ def _raw_bodies(given: Namespace, comparison: TextComparison) -> Bodies:
     return read_statistics(given.raw_reference_statistics), samples
 
 
-if __name__ == "__main__":
-    run_command(main)
+@job(
+    needed("--reference-statistics", "statistics of the reference"),
+    flag("--raw-reference-statistics", "statistics of the reference without a vocabulary"),
+    flag("--sample-statistics", "statistics; without: curves of the reference"),
+    flag("--reference-documents", "Parquet files of the reference", nargs="+", default=[]),
+    flag("--reference-split", "split of the reference's documents"),
+    flag("--pool-split", "split of the same files with further human documents, for floors"),
+    flag("--training-split", "split of the same files that the model was trained on", nargs="?"),
+    *OF_REFERENCE,
+    flag(
+        "--sample-documents",
+        "Parquet files of the samples",
+        nargs="+",
+        default=[],
+        action=FileRanges,
+    ),
+    flag("--sample-split", "split of the samples, if they are documents"),
+    flag("--vocabulary", "closed vocabulary that both are read in", nargs="?"),
+    *READING,
+    *COUNTED_WORDS,
+    needed("--source", "name of the samples in the tables"),
+    flag("--bodies", "bodies of text that share one family of tests", COUNT, default=1),
+    flag("--options", "JSON; see tendencies/definitions.py", json_object, default={}),
+    flag("--sample-size-options", "JSON object; likewise", json_object, default={}),
+    flag("--seed", "seed of all draws", SEED, default=0),
+    flag("--measures", "table of measures to write", output_file),
+    flag("--raw", "table of measures without a vocabulary to write", output_file),
+    flag("--sample-size", "table of random subsets to write; needs --measures", output_file),
+    flag("--curves", "table of curves to write", output_file),
+)
+def main(given: Given) -> None:
+    options = MeasurementOptions.from_config(given.options)
+    check_inputs(given, options)
+    record = run_record("scripts/measure_tendencies.py", vars(given), seed=given.seed)
+    paths = given.reference_statistics, given.sample_statistics or given.reference_statistics
+    check_comparable(*paths)
+    reference, body = map(read_statistics, paths)
+    if found := without_blanks(body.types, body.counts):
+        remark(f"warning: {paths[1]}: {found}")
+    if given.measures:
+        _measure(given, (reference, body), options, record)
+    if given.curves:
+        other = reference if given.sample_statistics else None
+        write_shard(given.curves, CURVES, curves(body, options, given.source, other), record)

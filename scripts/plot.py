@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import NothingToShowError, run_command
+from beyond_perplexity.arguments import output_file
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures import FIGURES, draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import empty_figure, save
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
 from beyond_perplexity.report.inputs import read_inputs
+from scripts._job import Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--figure", required=True, choices=list(FIGURES), help="which figure")
-    add("--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON")
-    add("--labels", help="names and order of models and decodings, JSON")
-    add("--output", type=output_file, nargs="+", required=True, help="files: .svg, .pdf, .png")
-    options = parser.parse_args()
+@job(
+    needed("--figure", "which figure", choices=FIGURES),
+    flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
+    flag("--labels", "names and order of models and decodings, JSON"),
+    needed("--output", "files: .svg, .pdf, .png", output_file, nargs="+"),
+)
+def main(options: Given) -> None:
     given = read_inputs(options.figure, FIGURES[options.figure], options.inputs)
     labels = Labels.from_json(options.labels)
     try:
@@ -28,7 +28,3 @@ def main() -> None:
         remark(f"warning: figure {options.figure}: {error}")
         figure = empty_figure(f"Nothing to draw: {error}.")
     save(figure, options.output)
-
-
-if __name__ == "__main__":
-    run_command(main)

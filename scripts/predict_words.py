@@ -12,35 +12,19 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import SEED, output_file
 from beyond_perplexity.corpus.formats import SPLITS
-from beyond_perplexity.errors import run_command
-from beyond_perplexity.models.registry import WEIGHTS, load_model
+from beyond_perplexity.models.registry import load_model
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.semantics import PREDICTIONS
 from beyond_perplexity.semantics.measures import ContinuationOptions, PredictionOptions
 from beyond_perplexity.semantics.predictions import predict_sentences
 from beyond_perplexity.semantics.scores import find_partners
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import ShardWriter
-from scripts._sentences import add_sentences, take_shard
+from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._sentences import SENTENCES, take_shard
 
 DOCUMENTS_AT_ONCE = 1024  # changes no number
-UNDETERMINING = ("output", "threads")  # flags that do not change a number
-
-
-def _parser() -> CommandParser:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--model", required=True, help="model folder")
-    add("--splits", nargs="+", choices=SPLITS, required=True, help="splits to predict")
-    add_sentences(parser)
-    add("--options", type=json_object, default={}, help="samples, continuation; JSON object")
-    add("--seed", type=SEED, required=True, help="seed of the run")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", type=output_file, required=True, help="Parquet shard to write")
-    return parser
 
 
 def read_options(values: Mapping[str, Any]) -> PredictionOptions:
@@ -52,19 +36,20 @@ def read_options(values: Mapping[str, Any]) -> PredictionOptions:
     return parse_options(PredictionOptions, held, "options")
 
 
-def main() -> None:
-    given = _parser().parse_args()
+@job(
+    needed("--model", "model folder"),
+    needed("--splits", "splits to predict", nargs="+", choices=SPLITS),
+    *SENTENCES,
+    flag("--options", "samples, continuation; JSON object", json_object, default={}),
+    needed("--seed", "seed of the run", SEED),
+    on_device,
+    needed("--output", "Parquet shard to write", output_file),
+)
+def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
     options = read_options(given.options)
     model, vocabulary, _ = load_model(given.model, given.device)
-    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
-    record = run_record(
-        "scripts/predict_words.py",
-        flags,
-        seed=given.seed,
-        device=str(model.device),
-        checkpoint=f"{given.model}/{WEIGHTS}",
-    )
+    record = model_record("predict_words", given, model)
     with ShardWriter(given.output, PREDICTIONS, record) as writer:
         for split in given.splits:
             units = take_shard(given, split, given.sentences, next(iter(given.limit), None))
@@ -79,7 +64,3 @@ def main() -> None:
                     found = [text for texts in partners[part] for text in texts]
                     writer.write({**rows, "partner": found, "split": [split] * len(found)})
                     progress.update(len(found))
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -6,8 +6,7 @@ tendencies, `{model}/` of contrastive scores, `{model}/{evaluator}/` of semantic
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import COUNT, SEED, CommandParser, output_file, real
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import COUNT, SEED, output_file, real
 from beyond_perplexity.relations.measures import (
     RelatedFiles,
     RelationOptions,
@@ -22,30 +21,26 @@ from beyond_perplexity.schemas.relations import (
 )
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import FileRanges, write_shard
+from scripts._job import Given, flag, job, needed
 
 
-def _parser() -> CommandParser:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--perplexities", nargs="*", default=[], help="scores of documents of every model")
-    add("--tendencies", nargs="*", default=[], help="measures of every body of text")
-    files = "contrastive scores, all shards"
-    add("--contrasts", nargs="*", default=[], action=FileRanges, help=files)
-    files = "semantic scores, all shards"
-    add("--semantics", nargs="*", default=[], action=FileRanges, help=files)
-    add("--split", default="test", help="split of the semantic scores (default test)")
-    add("--level", type=real(above=0), default=0.3, help="of contrastive entropy (default 0.3)")
-    add("--base-level", type=real(above=0), default=0.1, help="of its ratio (default 0.1)")
-    add("--confidence", type=real(above=0.5, below=1), default=0.95, help="of upper limits")
-    add("--resamples", type=COUNT, default=1_999, help="resamples of documents (default 1999)")
-    add("--seed", type=SEED, default=1, help="seed of the resamples (default 1)")
-    for name in ("measures", "correlations", "orders"):
-        add(f"--{name}", type=output_file, required=True, help="Parquet file to write")
-    return parser
-
-
-def main() -> None:
-    given = _parser().parse_args()
+@job(
+    flag("--perplexities", "scores of documents of every model", nargs="*", default=[]),
+    flag("--tendencies", "measures of every body of text", nargs="*", default=[]),
+    flag("--contrasts", "contrastive scores, all shards", nargs="*", default=[], action=FileRanges),
+    flag("--semantics", "semantic scores, all shards", nargs="*", default=[], action=FileRanges),
+    flag("--split", "split of the semantic scores (default test)", default="test"),
+    flag("--level", "of contrastive entropy (default 0.3)", real(above=0), default=0.3),
+    flag("--base-level", "of its ratio (default 0.1)", real(above=0), default=0.1),
+    flag("--confidence", "of upper limits", real(above=0.5, below=1), default=0.95),
+    flag("--resamples", "resamples of documents (default 1999)", COUNT, default=1_999),
+    flag("--seed", "seed of the resamples (default 1)", SEED, default=1),
+    *(
+        needed(f"--{name}", "Parquet file to write", output_file)
+        for name in ("measures", "correlations", "orders")
+    ),
+)
+def main(given: Given) -> None:
     files = RelatedFiles(given.perplexities, given.tendencies, given.contrasts, given.semantics)
     options = RelationOptions(
         given.split, given.level, given.base_level, given.confidence, given.resamples, given.seed
@@ -59,7 +54,3 @@ def main() -> None:
     )
     for path, schema, table in outputs:
         write_shard(path, schema, table, record)
-
-
-if __name__ == "__main__":
-    run_command(main)

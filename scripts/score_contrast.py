@@ -5,11 +5,9 @@ A score depends on the model, the document, the level and the draw alone, not on
 
 from __future__ import annotations
 
-import argparse
-
 import torch
 
-from beyond_perplexity.arguments import SEED, THREADS, CommandParser, output_file
+from beyond_perplexity.arguments import SEED, output_file
 from beyond_perplexity.contrastive.scores import (
     Substitutes,
     make_scorer,
@@ -18,35 +16,17 @@ from beyond_perplexity.contrastive.scores import (
     types_of_split,
 )
 from beyond_perplexity.corpus.distortions import DistortionOptions
-from beyond_perplexity.errors import InputError, run_command
-from beyond_perplexity.models.registry import WEIGHTS, load_any
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.registry import load_any
 from beyond_perplexity.options import json_object, parse_options
 from beyond_perplexity.schemas.contrastive import CONTRAST_SCORES
-from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import ClosedVocabulary, load_vocabulary
-from scripts._sentences import add_sentences, take_shard
-
-UNDETERMINING = ("output", "threads")  # flags that do not change a number
-
-
-def _parser() -> CommandParser:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--model", required=True, help="model folder")
-    add("--split", default="test", help="split to score (default test)")
-    add_sentences(parser)
-    add("--substitutes", nargs="*", default=[], help="closed vocabulary that they come from")
-    add("--distortion", type=json_object, default={}, help="options, JSON object")
-    add("--versions", type=json_object, required=True, help='{"level": [first draw, number], ...}')
-    add("--seed", type=SEED, required=True, help="seed of the run")
-    add("--threads", type=THREADS, default=1, help="CPU threads (default 1)")
-    add("--device", default="auto", help="auto, cpu or cuda (default auto)")
-    add("--output", type=output_file, required=True, help="Parquet shard to write")
-    return parser
+from scripts._job import Given, flag, job, model_record, needed, on_device
+from scripts._sentences import SENTENCES, take_shard
 
 
-def _substitutes(given: argparse.Namespace, source: str) -> Substitutes:
+def _substitutes(given: Given, source: str) -> Substitutes:
     if source == "text":
         types = types_of_split(given.documents, given.split)
         return Substitutes(types, f"{given.documents} (split {given.split})")
@@ -58,8 +38,18 @@ def _substitutes(given: argparse.Namespace, source: str) -> Substitutes:
     return Substitutes(vocabulary.describe()["words"], given.substitutes[0])
 
 
-def main() -> None:
-    given = _parser().parse_args()
+@job(
+    needed("--model", "model folder"),
+    flag("--split", "split to score (default test)", default="test"),
+    *SENTENCES,
+    flag("--substitutes", "closed vocabulary that they come from", nargs="*", default=[]),
+    flag("--distortion", "options, JSON object", json_object, default={}),
+    needed("--versions", '{"level": [first draw, number], ...}', json_object),
+    needed("--seed", "seed of the run", SEED),
+    on_device,
+    needed("--output", "Parquet shard to write", output_file),
+)
+def main(given: Given) -> None:
     torch.set_num_threads(given.threads)
     distortion = parse_options(DistortionOptions, given.distortion, "distortion")
     versions = read_versions(given.versions)
@@ -69,17 +59,6 @@ def main() -> None:
     substitutes = _substitutes(given, distortion.substitutes)
     if units:
         substitutes.check(units)
-    flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
-    record = run_record(
-        "scripts/score_contrast.py",
-        flags,
-        seed=given.seed,
-        device=str(model.device),
-        checkpoint=f"{given.model}/{WEIGHTS}",
-    )
+    record = model_record("score_contrast", given, model)
     rows = score_versions(scorer, units, substitutes, versions, distortion, given.seed)
     write_shard(given.output, CONTRAST_SCORES, rows, record)
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import NothingToShowError, run_command
+from beyond_perplexity.arguments import output_file
+from beyond_perplexity.errors import NothingToShowError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.options import json_object
@@ -11,18 +11,18 @@ from beyond_perplexity.report import TABLES, tabulate
 from beyond_perplexity.report.inputs import read_inputs
 from beyond_perplexity.report.latex import write_table
 from beyond_perplexity.report.layout import empty_table
+from scripts._job import Given, flag, job, needed
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    add = parser.add_argument
-    add("--table", required=True, choices=list(TABLES), help="which table")
-    add("--inputs", type=json_object, default={}, help="lists of the files, by kind, JSON")
-    add("--labels", help="names and order of models and decodings, JSON")
-    add("--csv", type=output_file, required=True, help="full precision, one number a row")
-    add("--latex", type=output_file, required=True, help="rounded, for booktabs")
-    add("--html", type=output_file, required=True, help="rounded, a page of its own")
-    options = parser.parse_args()
+@job(
+    needed("--table", "which table", choices=TABLES),
+    flag("--inputs", "lists of the files, by kind, JSON", json_object, default={}),
+    flag("--labels", "names and order of models and decodings, JSON"),
+    needed("--csv", "full precision, one number a row", output_file),
+    needed("--latex", "rounded, for booktabs", output_file),
+    needed("--html", "rounded, a page of its own", output_file),
+)
+def main(options: Given) -> None:
     given = read_inputs(options.table, TABLES[options.table], options.inputs)
     try:
         table = tabulate(options.table, given, Labels.from_json(options.labels))
@@ -31,7 +31,3 @@ def main() -> None:
         name = options.table.replace("/", "-")
         table = empty_table(name, TABLES[options.table].title, f"{error}")
     write_table(table, options.csv, options.latex, options.html)
-
-
-if __name__ == "__main__":
-    run_command(main)

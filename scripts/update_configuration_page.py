@@ -12,8 +12,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Annotated, Any, Literal, NamedTuple
 
-from beyond_perplexity.arguments import CommandParser, output_file
-from beyond_perplexity.errors import run_command
+from beyond_perplexity.arguments import output_file
 from beyond_perplexity.options import OMITTED, Limit, choices_of
 from beyond_perplexity.planning.sections import (
     DependsOn,
@@ -26,6 +25,7 @@ from beyond_perplexity.planning.sections import (
     variants,
 )
 from beyond_perplexity.storage.outputs import atomic_path
+from scripts._job import Given, flag, job
 
 INTRODUCTION = """\
 # The keys of a configuration
@@ -230,18 +230,12 @@ def render(kind: type) -> str:
     return "\n\n".join([INTRODUCTION.strip(), *sections]) + "\n"
 
 
-def main() -> None:
-    parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "--output", type=output_file, default="docs/configuration.md", help="page to write"
-    )
-    options = parser.parse_args()
+@job(
+    flag("--output", "page to write", output_file, default="docs/configuration.md"),
+)
+def main(options: Given) -> None:
     # Late, as some options bring a heavy library along.
     from beyond_perplexity.planning.configuration import Configuration
 
     with atomic_path(options.output) as temporary:
         Path(temporary).write_text(render(Configuration), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    run_command(main)

@@ -7,11 +7,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from beyond_perplexity.arguments import CommandParser
+from beyond_perplexity.arguments import CommandParser, add_flags
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.library.perplexity import perplexity
-from beyond_perplexity.option_sets import add_flags
 from beyond_perplexity.perplexities.options import ScoringOptions
 from beyond_perplexity.storage.accounts import accounts_told, tell
 
@@ -27,16 +26,15 @@ SUMMARY_FLAGS = (
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=TEXTS)
     which = parser.add_mutually_exclusive_group(required=True)
-    add_flags(which, ScoringOptions, "model", model=None)
+    add_flags(which, ScoringOptions, "model")
     which.add_argument("--arpa", help="n-gram model: ARPA file; .gz means gzip, any other plain")
-    add_flags(parser, ScoringOptions, "texts=text", "field")
+    add_flags(parser, ScoringOptions, "texts", "field")
     parser.add_argument("--json", action="store_true", help="with --arpa: one flat JSON object")
     add_flags(parser, ScoringOptions, "unk_as", "unk_as_unknown")
     form = parser.add_mutually_exclusive_group()
     add_flags(form, ScoringOptions, "cleaned", "tokenized")
     names = ("context_length", "stride", *SUMMARY_FLAGS[6:9], "speller", "group_column")
-    add_flags(parser, ScoringOptions, *names, "per_document", per_document=None)
-    add_flags(parser, ScoringOptions, "threads", "device", threads=1)
+    add_flags(parser, ScoringOptions, *names, "per_document", "threads", "device")
     return parser.parse_args(arguments)
 
 
@@ -54,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         summary = _summarize(options)
     else:
         given["per_document"] = given["per_document"] or False
-        found = perplexity(model or arpa, given.pop("text"), arpa=bool(arpa), **given)
+        found = perplexity(model or arpa, given.pop("texts"), arpa=bool(arpa), **given)
         tell(found.files)
         summary = {**found.summary, "files": found.files}
     json.dump(summary, sys.stdout, indent=2, sort_keys=True)
@@ -68,5 +66,5 @@ def _summarize(options: argparse.Namespace) -> object:
 
     rule = UnknownRule(options.unk_as, options.unk_as_unknown)
     with accounts_told() as read:
-        found = summarize_arpa(read_arpa(options.arpa), [options.text], rule, options.field)
+        found = summarize_arpa(read_arpa(options.arpa), [options.texts], rule, options.field)
     return {**found, "files": read}

@@ -7,23 +7,22 @@ depend on the batch, shard or order that a text is in.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 import torch
-from torch import Tensor
 
 from beyond_perplexity.corpus.distortions import DistortionOptions, check_level, distort
 from beyond_perplexity.corpus.sentences import CutDocument, sentence_item
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM, padded_width, rows_of_batch
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
+from beyond_perplexity.models.latent import UnnormalizedModel
 from beyond_perplexity.models.likelihoods import (
     POOL,
     ScoreWindow,
@@ -41,21 +40,6 @@ Text = Sequence[str]
 """A document: its sentences, each with its words joined by one blank."""
 
 
-@runtime_checkable
-class SentenceModel(Protocol):
-    """A model that scores whole sentences, up to a constant."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the parameters are."""
-
-    def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Return the log score of sentences, nats, float64, (B,).
-
-        `tokens`: int64, (B, T): words, filled up at the end with any id; `lengths`: int64, (B,).
-        """
-
-
 class TextScores(NamedTuple):
     """Scores of N texts."""
 
@@ -63,103 +47,53 @@ class TextScores(NamedTuple):
     unknown: np.ndarray  # int64, (N,): tokens that the model reads as ``<unk>``
 
 
-class Scorer(ABC):
-    """A model with its vocabulary: a text falls into pieces whose scores add up."""
+class Scorer(NamedTuple):
+    """How a model scores: a text falls into pieces whose scores add up."""
 
-    sentence_level: bool
-
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-
-    @abstractmethod
-    def pieces(self, text: Text, ids: Sequence[np.ndarray]) -> Iterator[Any]:
-        """Cut a text into pieces, given the ids of the strings of `strings`; at least one."""
-
-    @abstractmethod
-    def strings(self, text: Text) -> list[str]:
-        """List what is encoded of a text."""
-
-    @abstractmethod
-    def width(self, piece: Any) -> int:
-        """Return what a piece is filled up to: a matter of the piece alone."""
-
-    @abstractmethod
-    def run(self, pieces: Sequence[Any], width: int) -> np.ndarray:
-        """Score pieces of a width, float64."""
-
-    def encode(self, texts: Sequence[Text]) -> Iterator[list[np.ndarray]]:
-        """Yield the ids of each text's strings."""
-        strings = [self.strings(text) for text in texts]
-        ids = iter(self._vocabulary.encode([part for held in strings for part in held]))
-        yield from (list(islice(ids, len(held))) for held in strings)
+    vocabulary: Vocabulary
+    sentence_level: bool  # whether sentences are encoded and scored each by itself
+    pieces: Callable[[Sequence[np.ndarray]], Iterable[Any]]  # of the ids of a text; at least one
+    width: Callable[[Any], int]  # what a piece is filled up to: a matter of the piece alone
+    run: Callable[[Sequence[Any], int], np.ndarray]  # scores of pieces of a width, float64
 
 
-class DocumentScorer(Scorer):
-    """log p of a whole document and of ``</s>``, in windows where the context is limited."""
+def document_scorer(model: LanguageModel, vocabulary: Vocabulary) -> Scorer:
+    """Score log p of whole documents and of ``</s>``, in windows where the context is limited."""
+    context, stride = check_window(model, None, None)
 
-    sentence_level = False
+    def pieces(ids: Sequence[np.ndarray]) -> Iterator[ScoreWindow]:
+        return cut_windows(0, ids[0], context, stride)
 
-    def __init__(self, model: LanguageModel, vocabulary: Vocabulary) -> None:
-        super().__init__(vocabulary)
-        self._model = model
-        self._context, self._stride = check_window(model, None, None)
+    def width_of(window: ScoreWindow) -> int:
+        wide = padded_width(len(window.tokens) - 1)
+        return wide if context is None else min(wide, context)
 
-    def strings(self, text: Text) -> list[str]:
-        """Return the document."""
-        return [" ".join(text)]
+    def run(windows: Sequence[ScoreWindow], width: int) -> np.ndarray:
+        return np.array([part.sum() for part in score_windows(model, windows, width)])
 
-    def pieces(self, text: Text, ids: Sequence[np.ndarray]) -> Iterator[ScoreWindow]:
-        """Cut a document into windows."""
-        yield from cut_windows(0, ids[0], self._context, self._stride)
-
-    def width(self, piece: ScoreWindow) -> int:
-        """Return the width of a window; no model sees more than its context."""
-        wide = padded_width(len(piece.tokens) - 1)
-        return wide if self._context is None else min(wide, self._context)
-
-    def run(self, pieces: Sequence[ScoreWindow], width: int) -> np.ndarray:
-        """Score windows."""
-        return np.array([part.sum() for part in score_windows(self._model, pieces, width)])
+    return Scorer(vocabulary, False, pieces, width_of, run)
 
 
-class SentenceScorer(Scorer):
-    """The log score of every sentence by itself."""
+def sentence_scorer(model: UnnormalizedModel, vocabulary: Vocabulary) -> Scorer:
+    """Score every sentence by itself, up to a constant."""
 
-    sentence_level = True
-
-    def __init__(self, model: SentenceModel, vocabulary: Vocabulary) -> None:
-        super().__init__(vocabulary)
-        self._model = model
-
-    def strings(self, text: Text) -> list[str]:
-        """Return the sentences."""
-        return list(text)
-
-    def pieces(self, text: Text, ids: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-        """Give the ids of each sentence."""
-        yield from ids
-
-    def width(self, piece: np.ndarray) -> int:
-        """Return the width of a sentence."""
-        return padded_width(len(piece))
-
-    def run(self, pieces: Sequence[np.ndarray], width: int) -> np.ndarray:
-        """Score sentences."""
-        tokens = np.zeros((len(pieces), width), np.int64)
-        for row, ids in enumerate(pieces):
+    def run(sentences: Sequence[np.ndarray], width: int) -> np.ndarray:
+        tokens = np.zeros((len(sentences), width), np.int64)
+        for row, ids in enumerate(sentences):
             tokens[row, : len(ids)] = ids
-        lengths = np.array([len(ids) for ids in pieces])
-        device = self._model.device
-        given = torch.from_numpy(tokens).to(device), torch.from_numpy(lengths).to(device)
-        return self._model.sentence_log_scores(*given).double().cpu().numpy()
+        lengths = np.array([len(ids) for ids in sentences])
+        given = (torch.from_numpy(held).to(model.device) for held in (tokens, lengths))
+        return model.sentence_log_scores(*given).double().cpu().numpy()
+
+    return Scorer(vocabulary, True, list, lambda ids: padded_width(len(ids)), run)
 
 
 def make_scorer(model: TrainedModel, vocabulary: Vocabulary, name: object) -> Scorer:
     """Choose how a model scores; `name` is what a message calls it."""
     if isinstance(model, LanguageModel):
-        return DocumentScorer(model, vocabulary)
-    if isinstance(model, SentenceModel):
-        return SentenceScorer(model, vocabulary)
+        return document_scorer(model, vocabulary)
+    if isinstance(model, UnnormalizedModel):
+        return sentence_scorer(model, vocabulary)
     raise InputError(f"{name}: has latent variables, its scores are estimates; leave it out")
 
 
@@ -172,10 +106,13 @@ def score_texts(
     waiting: dict[int, list[tuple[int, Any]]] = defaultdict(list)
     stream = iter(texts)
     while pool := list(islice(stream, POOL)):
-        for text, ids in zip(pool, scorer.encode(pool), strict=True):
+        strings = [list(text) if scorer.sentence_level else [" ".join(text)] for text in pool]
+        encoded = iter(scorer.vocabulary.encode(list(chain(*strings))))
+        for held in strings:
+            ids = list(islice(encoded, len(held)))
             starts.append(len(scores))
             unknown.append(sum(int(np.count_nonzero(part == UNK)) for part in ids))
-            for piece in scorer.pieces(text, ids):
+            for piece in scorer.pieces(ids):
                 width = scorer.width(piece)
                 waiting[width].append((len(scores), piece))
                 scores.append(0.0)
@@ -217,29 +154,11 @@ def read_versions(values: Mapping[str, object]) -> dict[float, tuple[int, int]]:
         except ValueError as error:
             raise InputError(f"versions.{name}: is no level; give a number from 0 to 1") from error
         check_level(level)
-        natural = isinstance(held, list) and all(type(n) is int and n >= 0 for n in held)
-        if not (natural and isinstance(held, list) and len(held) == 2):
+        first, number = held if isinstance(held, list) and len(held) == 2 else (None, None)
+        if not (type(first) is type(number) is int and min(first, number) >= 0):
             raise InputError(f"versions.{name}: is {held!r}, expected [first draw, number]")
-        found[level] = (held[0], held[1])
+        found[level] = (first, number)
     return found
-
-
-class _Version(NamedTuple):
-    """One version of documents that are distorted together: texts, and counts of each."""
-
-    level: float
-    draw: int
-    texts: list[list[str]]
-    counts: np.ndarray  # words, and the four of `DistortionCounts`; (D, 5)
-
-
-class _Sentences(NamedTuple):
-    """Sentences of some documents, with the places of their words in a table of words."""
-
-    tokens: np.ndarray  # (B, T)
-    lengths: np.ndarray  # (B,)
-    items: np.ndarray  # (B,)
-    units: np.ndarray  # (B,): which document each is of
 
 
 def types_of_split(path: str, split: str) -> list[str]:
@@ -270,22 +189,23 @@ class Substitutes:
                 "this corpus, or set substitutes: text"
             )
 
-    def place(self, units: Sequence[CutDocument]) -> tuple[_Sentences, np.ndarray]:
-        """Put the words of documents into the table: their sentences, and the table."""
+    def place(self, units: Sequence[CutDocument]) -> tuple[np.ndarray, ...]:
+        """Put the words of documents into the table.
+
+        Places of words, (B, T), length, (B,), item and document of each sentence; the table.
+        """
         held = [
-            (place, unit.unit_id, number, words)
+            (place, sentence_item(unit.unit_id, number), words)
             for place, unit in enumerate(units)
             for number, words in enumerate(unit.sentences)
         ]
         places = dict(self._places)
-        ids = [[places.setdefault(word, len(places)) for word in words] for *_, words in held]
-        lengths = np.array([len(row) for row in ids], np.int64)
-        tokens = np.zeros((len(ids), lengths.max()), np.int64)
-        for row, places_of in enumerate(ids):
-            tokens[row, : len(places_of)] = places_of
-        items = np.array([sentence_item(unit_id, number) for _, unit_id, number, _ in held])
-        of_units = np.array([place for place, *_ in held])
-        return _Sentences(tokens, lengths, items, of_units), np.array(list(places), object)
+        lengths = np.array([len(words) for *_, words in held], np.int64)
+        tokens = np.zeros((len(held), lengths.max()), np.int64)
+        for row, (*_, words) in enumerate(held):
+            tokens[row, : len(words)] = [places.setdefault(w, len(places)) for w in words]
+        owners, items = np.array([one[:2] for one in held]).T
+        return tokens, lengths, items, owners, np.array(list(places), object)
 
 
 def _together(units: Iterable[CutDocument]) -> Iterator[list[CutDocument]]:
@@ -309,27 +229,25 @@ def _versions(
     versions: Versions,
     options: DistortionOptions,
     seed: int,
-) -> Iterator[_Version]:
-    sentences, table = substitutes.place(units)
-    for level in sorted(versions):
-        first, number = versions[level]
+) -> Iterator[tuple[list[list[str]], dict[str, np.ndarray]]]:
+    """Yield the texts of each version of D documents, and its columns, (D,)."""
+    tokens, lengths, items, owners, table = substitutes.place(units)
+    given: dict[str, Any] = {"seed": seed, "purpose": PURPOSE, "items": items}
+    for level, (first, number) in sorted(versions.items()):
         for draw in range(first, first + number):
-            tokens, lengths, counts = distort(
-                sentences.tokens,
-                sentences.lengths,
-                level,
-                options,
-                substitutes.candidates,
-                seed=seed,
-                purpose=PURPOSE,
-                items=sentences.items,
-                draw=draw,
+            found, lengths_found, counts = distort(
+                *(tokens, lengths, level, options, substitutes.candidates), draw=draw, **given
             )
             texts: list[list[str]] = [[] for _ in units]
-            for unit, row, length in zip(sentences.units, tokens, lengths, strict=True):
+            for unit, row, length in zip(owners, found, lengths_found, strict=True):
                 texts[unit].append(" ".join(table[row[:length]]))
-            each = (np.bincount(sentences.units, column) for column in (lengths, *counts))
-            yield _Version(level, draw, texts, np.stack(list(each), 1).astype(np.int64))
+            counted = {"words": lengths_found, **counts._asdict()}
+            columns = {
+                name: np.bincount(owners, held).astype(np.int64) for name, held in counted.items()
+            }
+            columns |= {"level": np.full(len(units), level)}
+            columns |= {"draw": np.full(len(units), draw, np.int32)}
+            yield texts, columns
 
 
 def score_versions(
@@ -344,41 +262,30 @@ def score_versions(
 
     Documents are in their order; of each version after version, in the order of levels and draws.
     """
-    places: list[np.ndarray] = []
-    rows: list[tuple[float, int, np.ndarray]] = []
+    rows: list[dict[str, np.ndarray]] = []
 
     def texts() -> Iterator[list[str]]:
         done = 0
         for part in _together(units):
-            for found in _versions(part, substitutes, versions, options, seed):
-                places.append(np.arange(done, done + len(part)))
-                rows.append((found.level, found.draw, found.counts))
-                yield from found.texts
+            for found, columns in _versions(part, substitutes, versions, options, seed):
+                rows.append({**columns, "place": np.arange(done, done + len(part))})
+                yield from found
             done += len(part)
 
-    scores = score_texts(scorer, texts())
+    scores = score_texts(scorer, texts())._asdict()
     if not rows:
         return {name: [] for name in CONTRAST_SCORES.names}
-    place = np.concatenate(places)
-    sizes = [len(counts) for *_, counts in rows]
-    level = np.repeat([level for level, *_ in rows], sizes)
-    draw = np.repeat([draw for _, draw, _ in rows], sizes)
-    order = np.lexsort((draw, level, place))
-    counts = np.concatenate([counts for *_, counts in rows])[order]
-    held = [units[index] for index in place[order]]
-    single = [sum(len(words) == 1 for words in unit.sentences) for unit in units]
-    return {
-        "unit_id": [unit.unit_id for unit in held],
-        "group": [unit.group for unit in held],
-        "sentence_level": [scorer.sentence_level] * len(held),
-        "level": level[order],
-        "draw": draw[order].astype(np.int32),
-        "sentences": [len(unit.sentences) for unit in held],
-        "one_word": np.array(single)[place[order]],
-        "unknown": scores.unknown[order],
-        "log_score": scores.log_score[order],
-        **dict(zip(_COUNTED, counts.T, strict=True)),
+    held = {name: np.concatenate([one[name] for one in rows]) for name in rows[0]} | scores
+    order = np.lexsort((held["draw"], held["level"], held["place"]))
+    place = held.pop("place")[order].tolist()
+    own: dict[str, list[Any]] = {
+        "unit_id": [unit.unit_id for unit in units],
+        "group": [unit.group for unit in units],
+        "sentences": [len(unit.sentences) for unit in units],
+        "one_word": [sum(len(words) == 1 for words in unit.sentences) for unit in units],
     }
-
-
-_COUNTED = ("words", "substituted", "transposed", "deleted", "inserted")
+    return {
+        "sentence_level": [scorer.sentence_level] * len(place),
+        **{name: [values[row] for row in place] for name, values in own.items()},
+        **{name: values[order] for name, values in held.items()},
+    }

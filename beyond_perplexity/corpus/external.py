@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from itertools import compress, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -14,9 +13,8 @@ from tqdm import tqdm
 
 from beyond_perplexity.corpus.formats import (
     AUTOMATIC,
-    FORMATS,
     check_field,
-    guess_format,
+    find_format,
     has_named_fields,
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
@@ -42,17 +40,9 @@ class GroupField(NamedTuple):
     """Where the group of a document stands."""
 
     name: str  # key of JSON objects, or column
-    needed: bool  # whether a file without it is an error. Without, its documents have no groups
+    needed: bool  # whether a file without it is an error; else its documents have no groups
     # Which documents must have it, for the error
     who: str = "every document of the reference must have it, and all samples or none"
-
-
-class Imported(NamedTuple):
-    """How many documents were kept, had no token, or had too few of them."""
-
-    kept: int
-    empty: int
-    short: int
 
 
 class StrictProblems(Problems):
@@ -67,11 +57,18 @@ def check_file(path: Path | HeldTexts) -> None:
     """Check that a file can be read and holds something."""
     if isinstance(path, HeldTexts):
         return
-    if os.path.isdir(path):
-        raise InputError(f"{path}: is a folder; give a file with one document a line")
-    check_input(path)
-    if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path}: is empty; give a file with one document a line")
+    folder = os.path.isdir(path)
+    if not folder:
+        check_input(path)
+    if folder or (path.is_file() and path.stat().st_size == 0):
+        what = "a folder" if folder else "empty"
+        raise InputError(f"{path}: is {what}; give a file with one document a line")
+
+
+def _clean(records: list[Record], preprocessing: Preprocessing | None) -> list[str]:
+    if preprocessing is None:
+        return [record.as_it_is for record in records]
+    return preprocessing.apply([record.text for record in records])
 
 
 def read_cleaned(
@@ -83,10 +80,7 @@ def read_cleaned(
 ) -> Iterator[list[str]]:
     """Stream the documents of a file as tokens joined by one blank, or as they are."""
     for records in read_records(path, kind, field=field, account=account):
-        if preprocessing:
-            yield preprocessing.apply([record.text for record in records])
-        else:
-            yield [record.as_it_is for record in records]
+        yield _clean(records, preprocessing)
 
 
 def read_grouped(
@@ -99,9 +93,8 @@ def read_grouped(
     """Stream the documents of a file as `read_cleaned` does, each with its group."""
     check_grouped(path, groups)
     for records in read_records(path, groups=groups, field=field, account=account):
-        texts = [record.text if preprocessing else record.as_it_is for record in records]
-        cleaned = preprocessing.apply(texts) if preprocessing else texts
-        yield from zip(cleaned, (record.group for record in records), strict=True)
+        found = (record.group for record in records)
+        yield from zip(_clean(records, preprocessing), found, strict=True)
 
 
 def check_grouped(path: Path | HeldTexts, groups: GroupField) -> None:
@@ -126,7 +119,10 @@ def read_records(
     if groups and has_fields:
         named["group_key"] = groups.name
     account, problems = account or Account(path, "documents"), StrictProblems(skip=False)
-    records = _to_the_end(_reader(path, kind)(problems, **named), problems)
+    if isinstance(path, HeldTexts):
+        records = path.read(problems, **named)
+    else:
+        records = find_format(path, kind).load()(path, problems, **named)
     bar = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     # Once: each iterator of a tqdm closes what it reads when it is let go.
     stream = iter(_checked(bar, groups) if groups else bar)
@@ -135,24 +131,9 @@ def read_records(
             _warn_of_objects(path, batch[0].text)
         account.read += len(batch)
         yield batch
+    if problems.held is None:  # its reader does not say
+        problems.held = account.read
     close_account(account, problems)
-
-
-def _reader(path: Path | HeldTexts, kind: str) -> Callable[..., Iterator[Record]]:
-    """Return what reads texts in memory, or a file of a format."""
-    if isinstance(path, HeldTexts):
-        return path.read
-    return partial(FORMATS[guess_format(path) if kind == AUTOMATIC else kind].load(), path)
-
-
-def _to_the_end(records: Iterable[Record], problems: Problems) -> Iterator[Record]:
-    """Pass records on, and count them at their end where their reader does not."""
-    count = 0
-    for record in records:
-        count += 1
-        yield record
-    if problems.held is None:
-        problems.held = count
 
 
 def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:
@@ -170,10 +151,8 @@ def read_filled_lines(path: Path, account: Account) -> Iterator[NumberedLine]:
 
 def _warn_of_objects(path: Path | HeldTexts, first: str) -> None:
     """Say that what is read as plain text is JSON, if its first document is an object."""
-    if not first.startswith("{"):
-        return
     try:
-        found = parse_json(first)
+        found = parse_json(first) if first.startswith("{") else None
     except JSONTextError:
         return
     if isinstance(found, dict) and found:
@@ -209,19 +188,31 @@ def import_texts(
     groups: GroupField | None = None,
     field: str | None = None,
     seen: Callable[[list[Record]], None] | None = None,
-) -> Imported:
-    """Write the documents of a file as one shard of samples, without probabilities."""
+) -> tuple[int, int]:
+    """Write the documents of a file as one shard of samples, without probabilities.
+
+    Returns how many have no token, and how many too few.
+    """
     kept = empty = short = 0
     account = Account(path, "documents")
     with ShardWriter(output, TEXT_SAMPLES, record) as writer:
         for records in read_records(path, kind, groups=groups, field=field, account=account):
-            cleaned = preprocessing.apply([record.text for record in records])
+            cleaned = _clean(records, preprocessing)
             lengths = [text.count(" ") + 1 if text else 0 for text in cleaned]
             chosen = [n > 0 and n >= minimum_tokens for n in lengths]
             empty += lengths.count(0)
             short += len(chosen) - sum(chosen) - lengths.count(0)
-            writer.write(_sample_columns(list(compress(cleaned, chosen)), kept))
-            kept += sum(chosen)
+            n = sum(chosen)
+            columns = {
+                "doc_id": pa.array(range(kept, kept + n), pa.int64()),
+                "text": pa.array(compress(cleaned, chosen), pa.string()),
+                "n_tokens": pa.array(compress(lengths, chosen), pa.int32()),
+                "log_prob": pa.nulls(n, pa.float64()),
+                "log_prob_decoding": pa.nulls(n, pa.float64()),
+                "finished": pa.array([True] * n, pa.bool_()),
+            }
+            writer.write(columns)
+            kept += n
             if seen:
                 seen(list(compress(records, chosen)))
         if kept == 0:
@@ -229,17 +220,4 @@ def import_texts(
             raise InputError(f"{path}: has no document with {least} in it")
         account.left_out[NO_TOKEN] = empty
         account.left_out[f"fewer than {minimum_tokens:,} tokens"] = short
-    return Imported(kept, empty, short)
-
-
-def _sample_columns(texts: list[str], first: int) -> dict[str, object]:
-    n = len(texts)
-    lengths = [text.count(" ") + 1 for text in texts]
-    return {
-        "doc_id": pa.array(range(first, first + n), pa.int64()),
-        "text": pa.array(texts, pa.string()),
-        "n_tokens": pa.array(lengths, pa.int32()),
-        "log_prob": pa.nulls(n, pa.float64()),
-        "log_prob_decoding": pa.nulls(n, pa.float64()),
-        "finished": pa.array([True] * n, pa.bool_()),
-    }
+    return empty, short

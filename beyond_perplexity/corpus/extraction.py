@@ -13,7 +13,7 @@ import multiprocessing
 import signal
 import tempfile
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
@@ -24,7 +24,6 @@ from typing import NamedTuple
 from mwparserfromhell.parser import ParserError
 from tqdm import tqdm
 
-from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, clean_tokens
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import FORMATS, PARSERS
 from beyond_perplexity.corpus.markup import MarkupError, Paragraph, normalize_title, parse_article
@@ -38,14 +37,23 @@ from beyond_perplexity.corpus.mediawiki import (
     parse_page,
     tokenize,
 )
+from beyond_perplexity.corpus.normalization import Preprocessing, lower_case, remove_accents
 from beyond_perplexity.corpus.penn import leaves, replace_leaves
-from beyond_perplexity.corpus.readers import Problems, Record, Skips, close_account, resolve_path
+from beyond_perplexity.corpus.readers import (
+    Annotated,
+    AnnotatedReader,
+    Mention,
+    Problems,
+    Record,
+    Skips,
+    close_account,
+    resolve_path,
+)
 from beyond_perplexity.corpus.tables import (
     Document,
     DocumentSorter,
     EncodedDocument,
     Gathered,
-    Outputs,
     write_tables,
 )
 from beyond_perplexity.errors import InputError
@@ -69,7 +77,7 @@ class ItemBatch:
 
 
 class _Source(NamedTuple):
-    """A paragraph that waits to be cleaned, and what it is of: the number of a page or record."""
+    """A text that waits to be cleaned, and what it is of: the number of a page or record."""
 
     item: int
     title: str
@@ -101,25 +109,25 @@ class Extractor:
         result = Extracted()
         sources: list[_Source] = []
         for number, item in enumerate(batch.items, batch.first):
+            if isinstance(item, RawPage):
+                sources += self._read_article(number, item, batch, result)
+                continue
+            result.counts["records"] += 1
             if isinstance(item, Record):
-                result.counts["records"] += 1
                 paragraph = Paragraph(item.text)
                 sources.append(_Source(number, item.title, item.place, paragraph, item.as_it_is))
-            elif isinstance(item, Annotated):
-                self._finish_annotated(number, item, batch.split, result)
             else:
-                page = _read_page(item, result)
-                paragraphs = self._read_article(page, item, batch, result) if page else []
-                sources += (
-                    _Source(number, page.title, page.title, p, p.text) for p in paragraphs if page
-                )
+                self._finish_annotated(number, item, batch.split, result)
         self._finish(sources, batch.split, result)
         return result
 
     def _read_article(
-        self, page: Page, raw: RawPage, batch: ItemBatch, result: Extracted
-    ) -> list[Paragraph]:
+        self, number: int, raw: RawPage, batch: ItemBatch, result: Extracted
+    ) -> list[_Source]:
         """Parse an article, keep its triples, and return its paragraphs with all mentions."""
+        page = _read_page(raw, result)
+        if page is None:
+            return []
         try:
             article = parse_article(page.text, batch.namespaces)
         except (ParserError, RecursionError, MarkupError) as error:
@@ -132,68 +140,56 @@ class Extractor:
         title = normalize_title(page.title) or page.title
         result.triples += ((title, relation, target) for relation, target in article.triples)
         add_matches(page.title, article.paragraphs)
-        return article.paragraphs
+        return [_Source(number, page.title, page.title, p, p.text) for p in article.paragraphs]
 
-    def _finish(
-        self,
-        sources: list[_Source],
-        split: str | None,
-        result: Extracted,
-    ) -> None:
+    def _finish(self, sources: list[_Source], split: str | None, result: Extracted) -> None:
         """Preprocess all paragraphs of a batch at once and encode those that are kept."""
         paragraphs = [source.paragraph for source in sources]
         tokenized = tokenize(paragraphs, self.options.preprocessing.apply)
-        previous, index = -1, 0
+        places: Counter[int] = Counter()  # of the paragraphs of an item
         for source, (tokens, mentions) in zip(sources, tokenized, strict=True):
-            index = index + 1 if source.item == previous else 0
-            previous = source.item
-            if not self._has_kept_length(tokens, source.place, result):
-                continue
-            result.counts.update(f"{mention[3]} found" for mention in source.paragraph.mentions)
-            result.counts.update(f"{mention[3]} kept" for mention in mentions)
-            chosen = split or self.options.split.choose(source.title, source.paragraph.text)
-            trees = self._parse(tokens, source.place, result)
-            text = " ".join(tokens)
-            document = Document(
-                chosen, source.title, text, len(tokens), source.raw, mentions, trees
-            )
-            result.documents.append(document.encode(self.seed, (source.item, index)))
+            self._add(source, places[source.item], tokens, mentions, (), split, result)
+            places[source.item] += 1
 
     def _finish_annotated(
         self, number: int, item: Annotated, split: str | None, result: Extracted
     ) -> None:
         """Clean the tokens of an annotated document in place and encode it when it is kept."""
-        result.counts["records"] += 1
         result.counts.update(item.counts)
-        if not self._has_kept_length(item.tokens, item.place, result):
-            return
+        raw = " ".join(item.tokens)
+        source = _Source(number, item.title, item.place, Paragraph(raw), raw)
         tokens = clean_tokens(item.tokens, self.options.preprocessing)
-        result.counts.update(f"{mention[3]} kept" for mention in item.mentions)
-        trees = self._parse(tokens, item.place, result)
-        if not trees and item.trees:
-            trees = [
-                (
-                    sentence,
-                    replace_leaves(tree, clean_tokens(leaves(tree), self.options.preprocessing)),
-                )
-                for sentence, tree in item.trees
-            ]
-        raw, text = " ".join(item.tokens), " ".join(tokens)
-        chosen = split or self.options.split.choose(item.title, raw)
-        document = Document(chosen, item.title, text, len(tokens), raw, item.mentions, trees)
-        result.documents.append(document.encode(self.seed, (number, 0)))
+        self._add(source, 0, tokens, item.mentions, item.trees, split, result)
 
-    def _has_kept_length(self, tokens: list[str], place: str, result: Extracted) -> bool:
-        """Check the length of a document against the limits; count it when it is left out."""
+    def _add(
+        self,
+        source: _Source,
+        index: int,
+        tokens: list[str],
+        mentions: list[Mention],
+        trees: Iterable[tuple[int, str]],
+        split: str | None,
+        result: Extracted,
+    ) -> None:
+        """Encode a document, or count it where it is too short or too long."""
         limits = self.options.documents
         if len(tokens) < max(limits.minimum_tokens, 1):
             reason = "shorter than minimum_tokens" if tokens else "empty document"
-            result.skips.add(reason, place)
-            return False
+            result.skips.add(reason, source.place)
+            return
         if limits.maximum_tokens is not None and len(tokens) > limits.maximum_tokens:
-            result.skips.add("longer than maximum_tokens", place)
-            return False
-        return True
+            result.skips.add("longer than maximum_tokens", source.place)
+            return
+        result.counts.update(f"{mention[3]} found" for mention in source.paragraph.mentions)
+        result.counts.update(f"{mention[3]} kept" for mention in mentions)
+        text, steps = " ".join(tokens), self.options.preprocessing
+        chosen = split or self.options.split.choose(source.title, source.paragraph.text)
+        held = self._parse(tokens, source.place, result) or [
+            (sentence, replace_leaves(tree, clean_tokens(leaves(tree), steps)))
+            for sentence, tree in trees
+        ]
+        document = Document(chosen, source.title, text, len(tokens), source.raw, mentions, held)
+        result.documents.append(document.encode(self.seed, (source.item, index)))
 
     def _parse(self, tokens: list[str], place: str, result: Extracted) -> list[tuple[int, str]]:
         """Give the automatic trees of a document, none unless they are asked for."""
@@ -207,6 +203,16 @@ class Extractor:
                 result.skips.add(reason, place, count)
         found: list[tuple[int, str]] = trees
         return found
+
+
+def clean_tokens(tokens: Sequence[str], steps: Preprocessing) -> list[str]:
+    """Lower-case tokens and remove their accents, as the steps say; one of accents alone stays."""
+    text = "\n".join(tokens)
+    if steps.lower_case:
+        text = lower_case(text)
+    if steps.remove_accents:
+        text = remove_accents(text)
+    return [new or old for new, old in zip(text.split("\n"), tokens, strict=True)]
 
 
 def _read_page(raw: RawPage, result: Extracted) -> Page | None:
@@ -233,15 +239,6 @@ def _read_page(raw: RawPage, result: Extracted) -> Page | None:
     return None
 
 
-def _open_reader(options: ExtractionOptions, problems: Problems) -> AnnotatedReader | None:
-    """Make the reader of an annotated format; None for the others."""
-    row = FORMATS[options.source.format]
-    if row.kind != "annotated":
-        return None
-    reader: AnnotatedReader = row.load()(options.source, problems)
-    return reader
-
-
 def _items(
     options: ExtractionOptions, problems: Problems, reader: AnnotatedReader | None
 ) -> Iterator[tuple[Item, str | None, frozenset[str]]]:
@@ -253,8 +250,7 @@ def _items(
             for page in stream:
                 yield page, split, stream.namespaces
         elif reader:
-            for document in reader.read(path):
-                yield document, split, frozenset()
+            yield from ((document, split, frozenset()) for document in reader.read(path))
         else:
             named = {"field": options.source.field} if row.named_fields else {}
             own, account = Problems(problems.skip), Account(path, "documents")
@@ -323,7 +319,7 @@ def _map_ordered(
 
 def extract(
     options: ExtractionOptions,
-    outputs: Outputs,
+    outputs: Mapping[str, Path],
     record: dict[str, object],
     *,
     seed: int,
@@ -331,9 +327,10 @@ def extract(
 ) -> dict[str, object]:
     """Extract a corpus; either all outputs appear or none.
 
-    `options`: what to read and how; `outputs`: where to write. Temporary files, about as large as
-    the text, lie beside the documents; `record`: the run record for the footers; `seed`: of the
-    shuffle; `workers`: Processes; the tables do not depend on it.
+    `options`: what to read and how; `outputs`: the files to write, by the names of `EXTRACTED` and
+    ``report``. Temporary files, about as large as the text, lie beside the documents; `record`: the
+    run record for the footers; `seed`: of the shuffle; `workers`: processes; the tables do not
+    depend on it.
 
     Returns the report: counts of pages, articles, redirects, mentions by source, documents and
     tokens per split, and skips by reason with the first places.
@@ -341,14 +338,14 @@ def extract(
     Raises InputError when the input cannot be read (see `SourceOptions.on_error`) or no document is
     left.
     """
-    outputs.documents.parent.mkdir(parents=True, exist_ok=True)
+    beside = outputs["documents"].parent
+    beside.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        folder = stack.enter_context(
-            tempfile.TemporaryDirectory(prefix=".extraction-", dir=outputs.documents.parent)
-        )
-        sorter = stack.enter_context(DocumentSorter(Path(folder)))
-        redirects = stack.enter_context(Redirects(Path(folder) / "redirects.sqlite"))
-        files = (Path(folder) / "triples.jsonl", Path(folder) / "aliases.jsonl")
+        held = tempfile.TemporaryDirectory(prefix=".extraction-", dir=beside)
+        folder = Path(stack.enter_context(held))
+        sorter = DocumentSorter(folder, stack)
+        redirects = stack.enter_context(Redirects(folder / "redirects.sqlite"))
+        files = (folder / "triples.jsonl", folder / "aliases.jsonl")
         gathered = Gathered(sorter, redirects, *files, Skips())
         _gather(options, gathered, seed, workers)
         return write_tables(options, outputs, record, gathered)
@@ -356,7 +353,9 @@ def extract(
 
 def _gather(options: ExtractionOptions, gathered: Gathered, seed: int, workers: int) -> None:
     problems = Problems(options.source.on_error == "skip", gathered.skips)
-    reader = _open_reader(options, problems)
+    row, reader = FORMATS[options.source.format], None
+    if row.kind == "annotated":
+        reader = row.load()(options.source, problems)
     batches = _batches(options, problems, reader)
     results = _map_ordered(Extractor(options, seed), batches, workers)
     with (

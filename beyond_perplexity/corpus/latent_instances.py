@@ -6,22 +6,29 @@ of a batch, L entries of the longest array of a name, T words.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from beyond_perplexity.corpus.token_batches import BatchSource, save_raw
+from beyond_perplexity.corpus.token_batches import (
+    BatchSource,
+    Folder,
+    RaggedRows,
+    RowWriter,
+    save_array,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.corpora import DOCUMENTS, MENTIONS, SENTENCES_OF_A_DOCUMENT
-from beyond_perplexity.storage.outputs import atomic_path, scratch_path, write_json
+from beyond_perplexity.storage.outputs import write_json
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
@@ -41,7 +48,7 @@ class CorpusFiles(NamedTuple):
     graph: Path
 
     @classmethod
-    def of(cls, folder: str | os.PathLike[str]) -> CorpusFiles:
+    def of(cls, folder: Folder) -> CorpusFiles:
         """Name the files of a corpus' folder."""
         base = Path(folder)
         tables = ("documents", "mentions", "knowledge_graph", "aliases", "trees")
@@ -85,12 +92,9 @@ class InstanceBatch:
         ids = torch.tensor([instance.instance_id for instance in held])  # (B,)
         arrays, lengths = {}, {}
         for name in held[0].arrays:
-            rows = [np.asarray(instance.arrays[name], np.int64) for instance in held]
+            rows = [torch.from_numpy(np.array(i.arrays[name], np.int64)) for i in held]
             lengths[name] = torch.tensor([len(row) for row in rows])  # (B,)
-            padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
-            for place, row in enumerate(rows):
-                padded[place, : len(row)] = row
-            arrays[name] = torch.from_numpy(padded)  # (B, L)
+            arrays[name] = pad_sequence(rows, batch_first=True)  # (B, L)
         return cls(ids, arrays, lengths)
 
     @property
@@ -126,49 +130,51 @@ class InstanceBatch:
 
     def to(self, device: torch.device) -> InstanceBatch:
         """Return the batch on a device."""
-        return InstanceBatch(
-            self.ids.to(device),
-            {name: array.to(device) for name, array in self.arrays.items()},
-            {name: lengths.to(device) for name, lengths in self.lengths.items()},
-        )
+        held = (self.arrays, self.lengths)
+        moved = ({name: part.to(device) for name, part in parts.items()} for parts in held)
+        return InstanceBatch(self.ids.to(device), *moved)
 
 
 class InstanceStore:
     """The instances of one split in memory-mapped files of a folder, as `write` named them."""
 
-    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
+    def __init__(self, folder: Folder, name: str) -> None:
         base = Path(folder)
         self._ids = np.load(base / f"{name}.ids.npy")  # (instances,)
         names = [path.name.split(".")[-3] for path in sorted(base.glob(f"{name}.*.ends.npy"))]
-        self._values = {n: np.load(base / f"{name}.{n}.values.npy", mmap_mode="r") for n in names}
-        self._ends = {n: np.load(base / f"{name}.{n}.ends.npy") for n in names}
+        self._arrays = {key: RaggedRows(base, f"{name}.{key}") for key in names}
 
     @classmethod
-    def write(
-        cls, folder: str | os.PathLike[str], name: str, instances: Iterable[Instance]
-    ) -> InstanceStore:
+    def write(cls, folder: Folder, name: str, instances: Iterable[Instance]) -> InstanceStore:
         """Store instances, unless the folder holds them already.
 
         Memory does not grow with the entries; an interrupted write leaves nothing that counts.
         """
-        base = Path(folder)
-        whole = base / f"{name}.whole.json"
+        whole = Path(folder) / f"{name}.whole.json"
         if not whole.exists():
-            base.mkdir(parents=True, exist_ok=True)
-            count = _write_arrays(base, name, instances)
-            if not count:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            ids: list[int] = []
+            writers: dict[str, RowWriter] = {}
+            with ExitStack() as stack:
+                for instance in instances:
+                    ids.append(instance.instance_id)
+                    for key, values in instance.arrays.items():
+                        if key not in writers:
+                            writers[key] = RowWriter(folder, f"{name}.{key}", np.int64, stack)
+                        writers[key].add(values)
+                for writer in writers.values():
+                    writer.finish()
+            save_array(whole.parent / f"{name}.ids.npy", np.array(ids, np.int64))
+            if not ids:
                 raise InputError(f"the split '{name}' has no instance that the model can read")
-            write_json(whole, {"instances": count})
+            write_json(whole, {"instances": len(ids)})
         return cls(folder, name)
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def __getitem__(self, place: int) -> Instance:
-        arrays = {}
-        for name, ends in self._ends.items():
-            start = ends[place - 1] if place else 0
-            arrays[name] = np.asarray(self._values[name][start : ends[place]])
+        arrays = {key: rows[place] for key, rows in self._arrays.items()}
         return Instance(int(self._ids[place]), arrays)
 
     def __iter__(self) -> Iterator[Instance]:
@@ -186,35 +192,7 @@ class InstanceStore:
 
     def lengths_of(self, name: str) -> np.ndarray:
         """Return the entries of an array of each instance, int64."""
-        return np.diff(self._ends[name], prepend=0)
-
-
-def _write_arrays(base: Path, name: str, instances: Iterable[Instance]) -> int:
-    ids: list[int] = []
-    lengths: dict[str, list[int]] = {}
-    raw: dict[str, Path] = {}
-    with ExitStack() as scratch:
-        with ExitStack() as opened:
-            files: dict[str, IO[bytes]] = {}
-            for instance in instances:
-                ids.append(instance.instance_id)
-                for key, values in instance.arrays.items():
-                    if key not in raw:
-                        own = scratch.enter_context(scratch_path(base / f"{name}.{key}.raw"))
-                        raw[key] = own
-                        files[key] = opened.enter_context(own.open("wb"))
-                    files[key].write(np.asarray(values, np.int64).tobytes())
-                    lengths.setdefault(key, []).append(len(values))
-        for key, counts in lengths.items():
-            save_raw(raw[key], base / f"{name}.{key}.values.npy", np.int64)
-            _save(base / f"{name}.{key}.ends.npy", np.cumsum(counts))
-    _save(base / f"{name}.ids.npy", np.array(ids, np.int64))
-    return len(ids)
-
-
-def _save(path: Path, values: np.ndarray) -> None:
-    with atomic_path(path) as temporary:
-        np.save(temporary, values)
+        return self._arrays[name].lengths
 
 
 class WholeInstances(BatchSource):
@@ -263,18 +241,21 @@ def without_overlaps(spans: Iterable[S]) -> Iterator[S]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, MentionSpan]]:
-    columns = ("doc_id", "start", "end", "entity")
     last = -1
-    for batch in read_batches(path, MENTIONS, columns):
-        values = (batch.column(name).to_pylist() for name in columns)
-        for doc_id, start, end, entity in zip(*values, strict=True):
-            if doc_id < last:
-                raise InputError(
-                    f"{path}: a mention of document {doc_id} comes after one of {last}; "
-                    "sort the mentions by doc_id"
-                )
-            last = doc_id
-            yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
+    columns = ("doc_id", "start", "end", "entity")
+    for doc_id, start, end, entity in _values(path, MENTIONS, columns):
+        if doc_id < last:
+            raise InputError(
+                f"{path}: a mention of document {doc_id} comes after one of {last}; "
+                "sort the mentions by doc_id"
+            )
+        last = doc_id
+        yield doc_id, MentionSpan(start, end, entity.replace("\n", " "))
+
+
+def _values(path: Path, schema: pa.Schema, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    for batch in read_batches(path, schema, columns, 1024):
+        yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
 
 
 def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
@@ -283,29 +264,19 @@ def read_mentioned(corpus: CorpusFiles) -> Iterator[MentionedDocument]:
     Names of entities have no newlines. Both files must rise in ``doc_id``; memory does not grow.
     """
     mentions = groupby(_rows(corpus.mentions), key=lambda row: row[0])
-    columns = ("doc_id", "split", "text")
     waiting = next(mentions, None)
-    for batch in read_batches(corpus.documents, DOCUMENTS, columns, 1024):
-        values = (batch.column(name).to_pylist() for name in columns)
-        for doc_id, split, text in zip(*values, strict=True):
-            spans: list[MentionSpan] = []
-            if waiting is not None and waiting[0] == doc_id:
-                spans = [span for _, span in waiting[1]]
-                waiting = next(mentions, None)
-            yield MentionedDocument(doc_id, split, text, spans)
+    columns = ("doc_id", "split", "text")
+    for doc_id, split, text in _values(corpus.documents, DOCUMENTS, columns):
+        spans: list[MentionSpan] = []
+        if waiting is not None and waiting[0] == doc_id:
+            spans = [span for _, span in waiting[1]]
+            waiting = next(mentions, None)
+        yield MentionedDocument(doc_id, split, text, spans)
     if waiting is not None:
         raise InputError(
             f"{corpus.mentions}: the mentions of document {waiting[0]} belong to no document or "
             "are not in the order of the documents; sort both files by doc_id"
         )
-
-
-def encode_mentioned(
-    corpus: CorpusFiles, split: str, vocabulary: Vocabulary
-) -> Iterator[tuple[int, np.ndarray, list[MentionSpan]]]:
-    """Stream what `encode_with_text` does as id, ids of the words (T,), mentions."""
-    for document, tokens in encode_with_text(corpus, split, vocabulary):
-        yield document.doc_id, tokens, document.spans
 
 
 def encode_with_text(
@@ -345,22 +316,16 @@ def word_class(word: str, first: bool) -> str:
     By capitals (which say little of the `first` of a sentence), digits, hyphens and common endings,
     as the parsers of Berkeley do and, after them, Dyer et al. (2016).
     """
-    parts = []
-    if word.isupper() and len(word) > 1:
-        parts.append("capitals")
-    elif word[:1].isupper():
-        parts.append("initial" if first else "capital")
-    if any(character.isdigit() for character in word):
-        parts.append("digit")
-    if "-" in word:
-        parts.append("hyphen")
     lower = word.lower()
-    ending = next(
-        (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1), ""
+    endings = (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1)
+    capital = ("initial" if first else "capital") if word[:1].isupper() else ""
+    parts = (
+        "capitals" if word.isupper() and len(word) > 1 else capital,
+        "digit" if any(character.isdigit() for character in word) else "",
+        "hyphen" if "-" in word else "",
+        next(endings, "") if lower.isalpha() else "",
     )
-    if ending and lower.isalpha():
-        parts.append(ending)
-    return "<unk" + "".join(f"-{part}" for part in parts) + ">"
+    return "<unk" + "".join(f"-{part}" for part in parts if part) + ">"
 
 
 def _unknown_classes(ids: np.ndarray, words: Sequence[str]) -> list[tuple[int, str]]:

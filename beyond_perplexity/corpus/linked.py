@@ -14,13 +14,18 @@ import pickle
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple
 
-from beyond_perplexity.corpus.annotated import Annotated, AnnotatedReader, outermost, single_word
-from beyond_perplexity.corpus.readers import read_lines, resolve_path
+from beyond_perplexity.corpus.readers import (
+    Annotated,
+    AnnotatedReader,
+    outermost,
+    read_lines,
+    resolve_path,
+    single_word,
+)
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.options import LARGEST_NUMBER
 from beyond_perplexity.storage.inputs import (
@@ -35,11 +40,12 @@ RECENT_TOKENS = 30
 NEW_ENTITY, REFLEXIVE = "@@NEW@@", "@@REFLEXIVE@@"
 LITERALS = ("T::", "V::")  # dates and quantities name themselves
 
+_SETS = (set, frozenset)
+_LISTS = (list, tuple, *_SETS)
 _UNUSABLE = re.compile("[\0\ud800-\udfff]")
 
 
-@dataclass(frozen=True)
-class _Annotation:
+class _Annotation(NamedTuple):
     """One annotation of a document, checked."""
 
     start: int
@@ -51,9 +57,6 @@ class _Annotation:
 
 class _UnusableError(ValueError):
     """A value of a JSON line that is not what the format says."""
-
-
-# ---- one document ----
 
 
 def flat_tokens(value: object) -> list[str]:
@@ -72,24 +75,24 @@ def flat_tokens(value: object) -> list[str]:
 def _annotation(value: object, n_tokens: int) -> _Annotation:
     if not isinstance(value, dict):
         raise _UnusableError("an annotation is no object")
-    entity, source, span = (value.get(name) for name in ("id", "source", "span"))
+    entity: Any = value.get("id")
+    source, span = value.get("source"), value.get("span")
     for name, text in (("id", entity), ("source", source)):
-        if not isinstance(text, str) or not text or _UNUSABLE.search(text):
+        if not text or not _is_text(text):
             raise _UnusableError(
                 f"field '{name}' of an annotation is {brief_repr(text)}, expected a string"
             )
-    assert isinstance(entity, str)
-    assert isinstance(source, str)
+    wrong = f"the span of {entity:.80} is {brief_repr(span)}"
     if not isinstance(span, list) or len(span) != 2 or any(type(edge) is not int for edge in span):
-        raise _UnusableError(
-            f"the span of {entity:.80} is {brief_repr(span)}, expected two whole numbers"
-        )
+        raise _UnusableError(f"{wrong}, expected two whole numbers")
+    if not 0 <= span[0] < span[1] <= n_tokens:
+        raise _UnusableError(f"{wrong}, outside the {n_tokens} tokens")
     start, end = span
-    if not 0 <= start < end <= n_tokens:
-        raise _UnusableError(
-            f"the span of {entity:.80} is {brief_repr(span)}, outside the {n_tokens} tokens"
-        )
-    return _Annotation(start, end, entity, source.lower(), _kind(value.get("relation")))
+    return _Annotation(start, end, entity, str(source).lower(), _kind(value.get("relation")))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and not _UNUSABLE.search(value)
 
 
 def _kind(relation: object) -> str | None:
@@ -108,9 +111,7 @@ def _without_blanks(
     before = [0]  # kept tokens before each token
     for token in tokens:
         before.append(before[-1] + bool(token.strip()))
-    moved = [
-        _Annotation(before[a.start], before[a.end], a.entity, a.source, a.kind) for a in annotations
-    ]
+    moved = [a._replace(start=before[a.start], end=before[a.end]) for a in annotations]
     kept = [single_word(token) for token in tokens if token.strip()]
     return kept, [a for a in moved if a.start < a.end]
 
@@ -150,9 +151,6 @@ def derive_kinds(
         last[entity] = end
 
 
-# ---- the corpus ----
-
-
 class Reader(AnnotatedReader):
     """Reads Linked WikiText-2: documents from ``paths``, the rest from the two pickles.
 
@@ -183,7 +181,7 @@ class Reader(AnnotatedReader):
         title = document.get("title") or ""
         if isinstance(title, list):  # the old variant gives its tokens
             title = " ".join(map(str, title))
-        if not isinstance(title, str) or _UNUSABLE.search(title):
+        if not _is_text(title):
             raise _UnusableError("field 'title' is no string")
         tokens = flat_tokens(document.get("tokens"))
         values = document.get("annotations") or []
@@ -201,12 +199,11 @@ class Reader(AnnotatedReader):
         annotations = self._choose(place, annotations, counts)
         unknown = sum(not self._is_described(annotation.entity) for annotation in annotations)
         counts["mentions of unknown entities"] = unknown
-        spans = [(a.start, a.end, a.entity) for a in annotations]
-        for annotation, derived in zip(annotations, derive_kinds(spans, self._heads), strict=True):
+        kinds = derive_kinds([a[:3] for a in annotations], self._heads)
+        for annotation, derived in zip(annotations, kinds, strict=True):
             if annotation.kind:
                 counts[f"annotated {annotation.kind}, derived {derived}"] += 1
-        mentions = [(a.start, a.end, a.entity, a.source) for a in annotations]
-        return Annotated(place, title, kept, mentions, counts=counts)
+        return Annotated(place, title, kept, [a[:4] for a in annotations], counts=counts)
 
     def _choose(
         self, place: str, annotations: list[_Annotation], counts: Counter[str]
@@ -214,7 +211,7 @@ class Reader(AnnotatedReader):
         """Order the annotations by their place and keep the outermost, if asked for."""
         by_span: dict[tuple[int, int, str], _Annotation] = {}
         for a in sorted(annotations, key=lambda a: (a.start, -a.end)):
-            by_span.setdefault((a.start, a.end, a.entity), a)
+            by_span.setdefault(a[:3], a)
         spans = list(by_span)
         if self.source.mentions == "outermost":
             crossing = self.source.crossing
@@ -229,9 +226,13 @@ class Reader(AnnotatedReader):
         path = resolve_path(self.source.aliases)
         found: dict[str, list[str]] = {}
         for entity, names in _dictionary(path):
-            strings = _strings(path, entity, names)
+            if not isinstance(names, _LISTS) or not all(map(_is_text, names)):
+                raise InputError(
+                    f"{path}: entity {entity}: expected a list of strings as its aliases"
+                )
+            strings = sorted(names) if isinstance(names, _SETS) else names
             found[entity] = [text for text in strings if text.strip()]
-            if len(found[entity]) < len(strings):
+            if len(found[entity]) < len(names):
                 self.problems.skips.add("blank alias", f"{path}: entity {entity}")
         return found
 
@@ -244,11 +245,11 @@ class Reader(AnnotatedReader):
         graph: dict[str, list[tuple[str, str]]] = {}
         for head, edges in _dictionary(path):
             place = f"{path}: entity {head}"
-            if not _is_list(edges):
+            if not isinstance(edges, _LISTS):
                 raise InputError(f"{place}: holds {type(edges).__name__}, expected a list of pairs")
             pairs = [_edge(place, edge) for edge in edges]
             known = [pair for pair in pairs if self._is_known(place, head, pair)]
-            graph[head] = sorted(known) if isinstance(edges, set | frozenset) else known
+            graph[head] = sorted(known) if isinstance(edges, _SETS) else known
         return graph
 
     def _is_known(self, place: str, head: str, edge: tuple[str, str]) -> bool:
@@ -294,61 +295,41 @@ class Reader(AnnotatedReader):
                 yield entity, alias
 
 
-def _dictionary(path: Path) -> Iterable[tuple[str, object]]:
+def _dictionary(path: Path) -> Iterable[tuple[str, Any]]:
     found = load_pickle(path)
     if not isinstance(found, dict):
         raise InputError(f"{path}: holds {type(found).__name__}, expected a dictionary by entity")
     for entity in found:
-        if not isinstance(entity, str) or _UNUSABLE.search(entity):
+        if not _is_text(entity):
             raise InputError(
                 f"{path}: has the key {brief_repr(entity)}, expected the name of an entity"
             )
     return found.items()
 
 
-def _is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...] | set[Any] | frozenset[Any]]:
-    return isinstance(value, list | tuple | set | frozenset)
-
-
-def _strings(path: Path, entity: str, names: object) -> list[str]:
-    strings = _is_list(names) and all(
-        isinstance(name, str) and not _UNUSABLE.search(name) for name in names
-    )
-    if not strings:
-        raise InputError(f"{path}: entity {entity}: expected a list of strings as its aliases")
-    assert _is_list(names)
-    return sorted(names) if isinstance(names, set | frozenset) else list(names)
-
-
 def _edge(place: str, edge: object) -> tuple[str, str]:
     """Check one edge; numbers become strings."""
     if isinstance(edge, list | tuple) and len(edge) == 2:
-        relation, tail = edge
-        names = (type(p) is str or (type(p) is int and abs(p) <= LARGEST_NUMBER) for p in edge)
-        if all(names):
-            pair = (str(relation), str(tail))
-            if not any(_UNUSABLE.search(part) for part in pair):
-                return pair
+        numbers = (type(part) is int and abs(part) <= LARGEST_NUMBER for part in edge)
+        if all(number or _is_text(part) for number, part in zip(numbers, edge, strict=True)):
+            return str(edge[0]), str(edge[1])
     raise InputError(f"{place}: holds {brief_repr(edge)}, expected pairs (relation, entity)")
-
-
-_SETS: dict[str, type] = {"set": set, "frozenset": frozenset}
 
 
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> type:
         """Give a set, whose pickles name its class (all other containers have opcodes)."""
-        if module in ("builtins", "__builtin__") and name in _SETS:
-            return _SETS[name]
+        if module in ("builtins", "__builtin__") and name in ("set", "frozenset"):
+            return set if name == "set" else frozenset
         raise InputError(f"holds an object of class {module}.{name}")
 
 
-def load_pickle(path: Path) -> object:
+def load_pickle(path: Path) -> Any:
     """Read the one object of a pickle file: containers, strings and numbers, else `InputError`."""
     check_input(path, again=True)
     try:
         with open(path, "rb") as file:
-            found: object = _Unpickler(file, encoding="utf-8").load()
+            found = _Unpickler(file, encoding="utf-8").load()
             if file.read(1):
                 raise InputError("goes on after its first object")
     except InputError as error:

@@ -21,13 +21,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from beyond_perplexity.corpus.annotated import (
+from beyond_perplexity.corpus.readers import (
     Annotated,
     AnnotatedReader,
+    NumberedLine,
     document_name,
+    read_lines,
     single_word,
 )
-from beyond_perplexity.corpus.readers import NumberedLine, read_lines
 from beyond_perplexity.storage.inputs import brief_repr
 
 MAXIMUM_CHARACTERS = 100_000

@@ -1,21 +1,30 @@
-"""What all streaming readers of corpus files share: places, problems, compression, lines.
+"""What all streaming readers of corpus files share: places, problems, compression, lines, records.
 
 Every reader holds one chunk or row group at a time. What cannot be read is an `InputError` or,
-where the configuration says so, a skip that is counted and listed.
+where the configuration says so, a skip that is counted and listed. The tokens of an annotated
+corpus are the annotators': they are never tokenized again.
 """
 
 from __future__ import annotations
 
 import importlib.resources
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from beyond_perplexity.corpus.extraction_options import SourceOptions
 from beyond_perplexity.corpus.formats import EMBEDDED
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.storage.accounts import Account
-from beyond_perplexity.storage.inputs import DamagedError, check_input, count_lines, open_input
+from beyond_perplexity.storage.inputs import (
+    PACKED,
+    DamagedError,
+    check_input,
+    count_lines,
+    open_input,
+)
 
 LONGEST_LINE_BYTES = 1 << 26  # as long as a page of a dump may be
 CHUNK_BYTES = 1 << 20
@@ -23,6 +32,14 @@ LISTED = 20
 
 NumberedLine = tuple[int, str]
 """Number, from 1, and text without its end."""
+
+Span = tuple[int, int, str]
+"""Of a mention: tokens [start, end) and its entity."""
+
+Mention = tuple[int, int, str, str]
+"""Of a mention: tokens [start, end), its entity, and the source that says so."""
+
+PLACEHOLDER = "_"
 
 # The corpora that installed packages ship: name after "embedded:" -> package, path inside it.
 EMBEDDED_CORPORA = {
@@ -106,6 +123,94 @@ class Record:
         return self.text if self.raw is None else self.raw
 
 
+@dataclass
+class Annotated:
+    """One document with its tokens and annotations, as a file gives it."""
+
+    place: str  # file and line where it begins
+    title: str  # name of the document; documents of the same title are of one page
+    # The words, none of them empty or with white space inside (see `single_word`)
+    tokens: list[str]
+    # Token span [start, end), entity, source, in the order of the text
+    mentions: list[Mention] = field(default_factory=list)
+    # Number of the sentence in the document, tree in the form of `penn`; sentences follow each
+    # other without gaps, and the leaves of all trees are the tokens unless trees were skipped
+    trees: list[tuple[int, str]] = field(default_factory=list)
+    # What the reader counted in it, for the report
+    counts: Counter[str] = field(default_factory=Counter)
+
+
+class AnnotatedReader(ABC):
+    """A reader of one annotated format; one instance reads all files of a corpus.
+
+    Parameters
+    ----------
+    source : SourceOptions
+        The options of the corpus.
+    problems : Problems
+        Where malformed input is reported.
+    """
+
+    def __init__(self, source: SourceOptions, problems: Problems) -> None:
+        self.source = source
+        self.problems = problems
+
+    @abstractmethod
+    def read(self, path: Path) -> Iterator[Annotated]:
+        """Stream the documents of one file."""
+
+    def triples(self) -> Iterable[tuple[str, str, str]]:
+        """Give the knowledge graph (subject, relation, object); empty where the format has none."""
+        return ()
+
+    def aliases(self) -> Iterable[tuple[str, str]]:
+        """Give pairs (entity, alias); empty where the format has none."""
+        return ()
+
+
+def single_word(text: str) -> str:
+    """Make a token of runs of white space, which become ``_``; an empty one becomes that too."""
+    return PLACEHOLDER.join(text.split()) or PLACEHOLDER
+
+
+def document_name(path: Path) -> str:
+    """Name the document that a whole file is: the file's name without its endings of packing."""
+    while path.suffix.lower() in PACKED:
+        path = path.with_suffix("")
+    return path.stem
+
+
+def outermost(
+    spans: Sequence[Span],
+    place_of: Callable[[int], str],
+    crossing: str,
+    problems: Problems,
+    counts: Counter[str],
+) -> list[Span]:
+    """Keep the outermost of nested mentions and the first of crossing ones, or report these.
+
+    Spans are [start, end) over tokens, in the order of the start, longer ones first; what is left
+    out is counted as ``"nested mentions"`` and ``"crossing mentions"``.
+    """
+    kept: list[Span] = []
+    for span in spans:
+        start, end, entity = span
+        if not kept or start >= kept[-1][1]:
+            kept.append(span)
+        elif end <= kept[-1][1]:
+            counts["nested mentions"] += 1
+        else:
+            counts["crossing mentions"] += 1
+            if crossing == "error":
+                first = kept[-1]
+                detail = (
+                    f"tokens {start} to {end} of entity {entity} and {first[0]} to {first[1]} of "
+                    f"{first[2]}; source.crossing: first keeps the one that begins first"
+                )
+                problems.report("crossing mentions", place_of(start), detail)
+    return kept
+
+
 def resolve_path(name: str) -> Path:
     """Find a source file: a path, or ``embedded:NAME`` for one that an installed package ships."""
     path = Path(name)
@@ -133,61 +238,27 @@ def read_chunks(path: Path, problems: Problems) -> Iterator[bytes]:
         problems.report(error.reason, error.place, error.detail)
 
 
-def _report_length(place: str, problems: Problems) -> None:
-    problems.report("line too long", place, f"it has more than {LONGEST_LINE_BYTES:,} bytes")
-
-
-class _Line:
-    """A line as it comes in pieces; what is beyond the limit is not held."""
-
-    def __init__(self, path: Path, number: int) -> None:
-        self._path, self.number = path, number
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def add(self, part: bytes, problems: Problems) -> None:
-        if not part or self._size > LONGEST_LINE_BYTES:
-            return
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > LONGEST_LINE_BYTES:
-            self._parts.clear()
-            _report_length(f"{self._path}: line {self.number}", problems)
-
-    @property
-    def is_begun(self) -> bool:
-        return self._size > 0
-
-    def decoded(self, problems: Problems) -> Iterator[NumberedLine]:
-        if self._size <= LONGEST_LINE_BYTES:
-            yield from _decode(self._path, self.number, b"".join(self._parts), problems)
-
-
 def read_lines(path: Path, problems: Problems) -> Iterator[NumberedLine]:
     """Give the decoded lines of a UTF-8 file with their numbers, which start at 1.
 
-    A line of more than `LONGEST_LINE_BYTES` is reported; see `read_chunks` for the parameters.
+    A line of more than `LONGEST_LINE_BYTES` is reported.
     """
-    waiting = _Line(path, 1)
+    number, begun = 1, b""
     for chunk in read_chunks(path, problems):
-        first, *others = chunk.split(b"\n")
-        waiting.add(first, problems)
-        if not others:
-            continue
-        yield from waiting.decoded(problems)
-        *lines, rest = others
-        for number, line in enumerate(lines, waiting.number + 1):
-            yield from _decode(path, number, line, problems)
-        waiting = _Line(path, waiting.number + len(others))
-        waiting.add(rest, problems)
-    if waiting.is_begun:
-        yield from waiting.decoded(problems)
+        *lines, rest = chunk.split(b"\n")
+        for line in lines:
+            yield from _decode(f"{path}: line {number}", number, begun + line, problems)
+            number, begun = number + 1, b""
+        if len(begun) <= LONGEST_LINE_BYTES:  # of a longer line no more is held than shows it
+            begun += rest
+    if begun:
+        yield from _decode(f"{path}: line {number}", number, begun, problems)
 
 
-def _decode(path: Path, number: int, line: bytes, problems: Problems) -> Iterator[NumberedLine]:
-    place = f"{path}: line {number}"
+def _decode(place: str, number: int, line: bytes, problems: Problems) -> Iterator[NumberedLine]:
     if len(line) > LONGEST_LINE_BYTES:
-        _report_length(place, problems)
+        detail = f"it has more than {LONGEST_LINE_BYTES:,} bytes"
+        problems.report("line too long", place, detail)
         return
     try:
         text = line.decode("utf-8-sig" if number == 1 else "utf-8")

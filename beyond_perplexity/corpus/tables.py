@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.formats import FORMATS, PARSERS, SPLITS
-from beyond_perplexity.corpus.mediawiki import Mention, Redirects
-from beyond_perplexity.corpus.readers import Skips
+from beyond_perplexity.corpus.mediawiki import Redirects
+from beyond_perplexity.corpus.readers import Mention, Skips
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.schemas.corpora import (
@@ -55,30 +55,18 @@ class Document:
         """Serialize for the sort."""
         key = seed.to_bytes(16, "little", signed=True)
         digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
-        values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens, self.raw]
-        line = json.dumps(
-            [*values, self.mentions, self.trees], ensure_ascii=False, separators=(",", ":")
-        )
+        values = [self.split, self.title, self.text, self.n_tokens, self.raw]
+        row = [digest.hex(), *place, *values, self.mentions, self.trees]
+        line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         return digest[0], line.encode() + b"\n"
 
 
 class DocumentSorter:
-    """Buckets of documents on disk.
+    """Buckets of documents on disk; the folder is the caller's to remove, the stack closes them."""
 
-    Used as a context manager that closes the files; the folder is the caller's to remove.
-    """
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._paths = [folder / f"documents-{bucket:03d}.jsonl" for bucket in range(BUCKETS)]
-        self._files: list[BinaryIO] = []
-        self._stack = ExitStack()
-
-    def __enter__(self) -> DocumentSorter:
-        self._files = [self._stack.enter_context(path.open("wb")) for path in self._paths]
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+        self._files = [stack.enter_context(path.open("wb")) for path in self._paths]
 
     def add(self, documents: Iterable[EncodedDocument]) -> None:
         """Put encoded documents into their buckets."""
@@ -90,7 +78,8 @@ class DocumentSorter:
 
         Of those with the same text the first alone, if asked for; the others are counted.
         """
-        self._stack.close()
+        for opened in self._files:
+            opened.close()
         for path in self._paths:
             with open(path, encoding="utf-8") as file:
                 rows = sorted((json.loads(line) for line in file), key=lambda row: row[:3])
@@ -120,17 +109,15 @@ ANNOTATION_COUNTS = (
 )
 
 
-@dataclass(frozen=True)
-class Outputs:
-    """The files that an extraction writes: the tables of `schemas.corpora` and a JSON report."""
-
-    documents: Path
-    mentions: Path
-    knowledge_graph: Path
-    aliases: Path
-    trees: Path
-    raw: Path
-    report: Path
+EXTRACTED = {
+    "documents": DOCUMENTS,
+    "mentions": MENTIONS,
+    "knowledge_graph": KNOWLEDGE_GRAPH,
+    "aliases": ALIASES,
+    "trees": TREES,
+    "raw": RAW,
+}
+"""What an extraction writes, beside its report."""
 
 
 @dataclass
@@ -148,9 +135,8 @@ class Gathered:
 class _Rows:
     """Rows on their way to one table, written `ROWS` or about `CHARACTERS` at a time."""
 
-    def __init__(self, writer: ShardWriter, *columns: str) -> None:
-        self._writer = writer
-        self._columns = columns
+    def __init__(self, writer: ShardWriter, columns: list[str]) -> None:
+        self._writer, self._columns = writer, columns
         self._rows: list[tuple[object, ...]] = []
         self._characters = 0
         self.count = 0
@@ -167,83 +153,67 @@ class _Rows:
         """Write what waits."""
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._columns)
         self._writer.write(dict(zip(self._columns, map(list, columns), strict=True)))
-        self._rows = []
-        self._characters = 0
+        self._rows, self._characters = [], 0
 
 
 def write_tables(
-    options: ExtractionOptions, outputs: Outputs, record: dict[str, object], gathered: Gathered
+    options: ExtractionOptions,
+    outputs: Mapping[str, Path],
+    record: dict[str, object],
+    gathered: Gathered,
 ) -> dict[str, object]:
     """Write the tables and the report; either all appear or none."""
+    first = options.source.files()[0][0]
     with ExitStack() as stack:
-
-        def table(path: Path, kind: str, *columns: str) -> _Rows:
-            return _Rows(stack.enter_context(ShardWriter(path, kind, record)), *columns)
-
-        documents = table(
-            outputs.documents, DOCUMENTS, "doc_id", "split", "title", "text", "n_tokens"
-        )
-        mentions = table(outputs.mentions, MENTIONS, "doc_id", "start", "end", "entity", "source")
-        graph = table(outputs.knowledge_graph, KNOWLEDGE_GRAPH, "subject", "relation", "object")
-        aliases = table(outputs.aliases, ALIASES, "entity", "alias")
-        trees = table(outputs.trees, TREES, "doc_id", "sentence", "tree")
-        raw = table(outputs.raw, RAW, "doc_id", "text")
-        splits = _write_documents(options, gathered, documents, mentions, trees, raw)
-        _write_triples(gathered, graph)
-        _write_aliases(gathered, aliases)
-        if not documents.count:
+        tables = {
+            name: _Rows(stack.enter_context(ShardWriter(outputs[name], kind, record)), kind.names)
+            for name, kind in EXTRACTED.items()
+        }
+        splits = _write_documents(options, gathered, tables)
+        _write_triples(gathered, tables["knowledge_graph"])
+        _write_aliases(gathered, tables["aliases"])
+        if not tables["documents"].count:
             reasons = ", ".join(f"{n} {reason}" for reason, n in gathered.skips.counts.items())
             raise InputError(
-                f"{options.source.files()[0][0]}: no document is left of this corpus "
-                f"({reasons or 'it is empty'}); check source and documents.minimum_tokens"
+                f"{first}: no document is left of this corpus ({reasons or 'it is empty'}); check "
+                "source and documents.minimum_tokens"
             )
-        for rows in (documents, mentions, graph, aliases, trees, raw):
+        for rows in tables.values():
             rows.flush()
-        report = _report(options, gathered, splits)
-        report |= {"knowledge_graph": graph.count, "aliases": aliases.count}
-        kind = "given" if trees.count else "none"
-        if options.trees.kind != "none":
-            kind = PARSERS[options.trees.kind].source
-        report["trees"] = {"kind": kind, "written": trees.count}
-        warnings = _warnings(options, mentions.count, trees.count)
-        report["warnings"] = warnings = [*warnings, *_empty_splits(options, splits)]
-        for warning in warnings:
-            remark(f"warning: {options.source.files()[0][0]}: {warning}")
-        target = stack.enter_context(atomic_path(outputs.report))
+        report = _report(options, gathered, splits, {n: rows.count for n, rows in tables.items()})
+        for warning in report["warnings"]:
+            remark(f"warning: {first}: {warning}")
+        target = stack.enter_context(atomic_path(outputs["report"]))
         text = json.dumps(report, indent=2, sort_keys=True, ensure_ascii=False)
         target.write_text(text + "\n", encoding="utf-8")
     return report
 
 
 def _write_documents(
-    options: ExtractionOptions,
-    gathered: Gathered,
-    documents: _Rows,
-    mentions: _Rows,
-    trees: _Rows,
-    raw: _Rows,
+    options: ExtractionOptions, gathered: Gathered, tables: Mapping[str, _Rows]
 ) -> dict[str, Counter[str]]:
     splits = {split: Counter(documents=0, tokens=0) for split in SPLITS}
     ordered = gathered.sorter.documents(options.documents.deduplicate, gathered.skips)
+    resolve = gathered.redirects.resolve
     for doc_id, document in enumerate(_count_copies(ordered, gathered.counts)):
-        documents.add(doc_id, document.split, document.title, document.text, document.n_tokens)
-        raw.add(doc_id, document.raw)
+        row = (document.split, document.title, document.text, document.n_tokens)
+        tables["documents"].add(doc_id, *row)
+        tables["raw"].add(doc_id, document.raw)
         splits[document.split].update(documents=1, tokens=document.n_tokens)
         for start, end, entity, source in document.mentions:
-            mentions.add(doc_id, start, end, gathered.redirects.resolve(entity) or entity, source)
+            tables["mentions"].add(doc_id, start, end, resolve(entity) or entity, source)
             gathered.counts[f"{source} written"] += 1
         for sentence, tree in document.trees:
-            trees.add(doc_id, sentence, tree)
+            tables["trees"].add(doc_id, sentence, tree)
     return splits
 
 
 def _count_copies(ordered: Iterable[Document], counts: Counter[str]) -> Iterator[Document]:
     """Pass documents on, those of one text beside each other; count those that train has too."""
     for _, group in groupby(ordered, key=lambda document: document.text):
-        found: Counter[str] = Counter()
-        for document in group:
-            found[document.split] += 1
-            yield document
+        same = list(group)
+        yield from same
+        found = Counter(document.split for document in same)
         if found["train"]:
             counts.update({f"{split} also in train": found[split] for split in EVALUATED})
 
@@ -251,24 +221,20 @@ def _count_copies(ordered: Iterable[Document], counts: Counter[str]) -> Iterator
 def _write_triples(gathered: Gathered, graph: _Rows) -> None:
     resolve = gathered.redirects.resolve
     with open(gathered.triples, encoding="utf-8") as file:
-        for subject, triples in groupby(map(json.loads, file), key=lambda triple: triple[0]):
+        for _, triples in groupby(map(json.loads, file), key=lambda triple: triple[0]):
             # a redirect and its target in one parameter become one triple
-            unique = dict.fromkeys(
-                (relation, resolve(target) or target) for _, relation, target in triples
-            )
-            for relation, target in unique:
-                graph.add(subject, relation, target)
+            for triple in dict.fromkeys((*pair, resolve(tail) or tail) for *pair, tail in triples):
+                graph.add(*triple)
 
 
 def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str]:
     """Say which annotation that was promised is not there."""
-    row = FORMATS[options.source.format]
+    name, row = options.source.format, FORMATS[options.source.format]
     found = []
     if "mentions" in row.gives and not mentions:
         found.append(
-            f"0 mentions were found, though format {options.source.format} may have them: no model "
-            "of entities can be trained on this corpus; are they in the last column, or in Entity "
-            "of CoNLL-U?"
+            f"0 mentions were found, though format {name} may have them: no model of entities can "
+            "be trained on this corpus; are they in the last column, or in Entity of CoNLL-U?"
             if row.kind == "annotated"
             else "0 mentions were found: no page has a link that stands in its text"
         )
@@ -282,20 +248,17 @@ def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str
 
 def _empty_splits(options: ExtractionOptions, splits: dict[str, Counter[str]]) -> list[str]:
     """Say which split that was asked for has no document."""
-    given = options.source.paths if isinstance(options.source.paths, dict) else None
-    total = sum(numbers["documents"] for numbers in splits.values())
-    why = (
-        "check the files that source.paths names for it, and the skips in the report"
-        if given is not None
-        else f"a hash gives each document to a split, and there are {total:,}; name the files of "
-        "each split in source.paths"
-    )
-    return [
-        f"the split '{split}' has no document: {why}"
-        for split in SPLITS
-        if not splits[split]["documents"]
-        and (given.get(split) if given is not None else getattr(options.split, split))
-    ]
+    paths: Any = options.source.paths
+    if isinstance(paths, dict):
+        why = "check the files that source.paths names for it, and the skips in the report"
+        asked = {split for split in SPLITS if paths.get(split)}
+    else:
+        total = sum(numbers["documents"] for numbers in splits.values())
+        why = f"a hash gives each document to a split, and there are {total:,}; name the files of "
+        why += "each split in source.paths"
+        asked = {split for split in SPLITS if getattr(options.split, split)}
+    empty = [split for split in SPLITS if split in asked and not splits[split]["documents"]]
+    return [f"the split '{split}' has no document: {why}" for split in empty]
 
 
 def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
@@ -310,13 +273,19 @@ def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
 
 
 def _report(
-    options: ExtractionOptions, gathered: Gathered, splits: dict[str, Counter[str]]
-) -> dict[str, object]:
+    options: ExtractionOptions,
+    gathered: Gathered,
+    splits: dict[str, Counter[str]],
+    written: Mapping[str, int],
+) -> dict[str, Any]:
     counts = gathered.counts
     names = ("pages", "articles", "articles_with_infobox", "redirects", "records")
     sources = sorted(name.removesuffix(" found") for name in counts if name.endswith(" found"))
-    found: dict[str, object] = {name: counts[name] for name in names}
-    report = found | {
+    kind = "given" if written["trees"] else "none"
+    if options.trees.kind != "none":
+        kind = PARSERS[options.trees.kind].source
+    warnings = _warnings(options, written["mentions"], written["trees"])
+    report: dict[str, Any] = {name: counts[name] for name in names} | {
         "sources": [path for path, _ in options.source.files()],
         "split": {
             "unit": "given" if isinstance(options.source.paths, dict) else options.split.unit,
@@ -333,6 +302,10 @@ def _report(
         },
         "annotation": {name: counts[name] for name in ANNOTATION_COUNTS if counts[name]},
         "skips": gathered.skips.to_json(),
+        "knowledge_graph": written["knowledge_graph"],
+        "aliases": written["aliases"],
+        "trees": {"kind": kind, "written": written["trees"]},
+        "warnings": [*warnings, *_empty_splits(options, splits)],
     }
     kinds = _compare_kinds(counts)
     return report | ({"relations": kinds} if kinds else {})
@@ -341,16 +314,10 @@ def _report(
 def _compare_kinds(counts: Counter[str]) -> dict[str, object]:
     """Compare the file's own kinds of mentions with those that mentions and graph alone give."""
     kinds = ("new", "related", "ongoing")
-    table = {
-        annotated: {
-            derived: counts[f"annotated {annotated}, derived {derived}"] for derived in kinds
-        }
-        for annotated in kinds
-    }
-    total = sum(sum(row.values()) for row in table.values())
+    table = {a: {d: counts[f"annotated {a}, derived {d}"] for d in kinds} for a in kinds}
+    cells = [(a, d, count) for a, row in table.items() for d, count in row.items()]
+    total = sum(count for *_, count in cells)
     if not total:
         return {}
-    agreed = table["new"]["new"] + sum(
-        table[annotated][derived] for annotated in kinds[1:] for derived in kinds[1:]
-    )
+    agreed = sum(count for a, d, count in cells if (a == "new") == (d == "new"))
     return {"annotated_by_derived": table, "agreement_on_new": agreed / total}

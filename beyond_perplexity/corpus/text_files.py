@@ -31,11 +31,17 @@ _BEGUN = {
     "[": "; it begins an array: write each text on a line of its own",
     "{": "; it begins an object: write each object on one line, as jq -c does",
 }
+_NO_OBJECTS: dict[type, str] = {
+    str: "a string, without a field '{}'",
+    list: "an array; write each of its texts on a line of its own, as jq -c '.[]' does",
+}
+_BATCH = 4096
+_MISSING = object()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def read_text(path: Path, problems: Problems) -> Iterator[Record]:
-    """Read plain text, one document a line; see `read_chunks` for the parameters."""
+    """Read plain text, one document a line."""
     for number, line in read_lines(path, problems):
         yield _record(f"{path}: line {number}", "", line.removesuffix("\r"), line.strip())
 
@@ -44,17 +50,21 @@ def _record(place: str, title: str, raw: str, text: str) -> Record:
     return Record(place, title, text, None if raw == text else raw)
 
 
+class _UnusableError(ValueError):
+    """A value that is no document; the message says why."""
+
+
 def _group(value: dict[str, object], key: str) -> str | None:
     """Return the name of a group, None where there is no such field."""
     if key not in value:
         return None
     group = value[key]
     if group is None:
-        raise ValueError(f"field '{key}', which names the group, is null")
+        raise _UnusableError(f"field '{key}', which names the group, is null")
     if isinstance(group, bool) or not isinstance(group, str | int):
-        raise ValueError(f"field '{key}', which names the group, is no string and no integer")
+        raise _UnusableError(f"field '{key}', which names the group, is no string and no integer")
     if isinstance(group, str) and _SURROGATE.search(group):
-        raise ValueError("holds half a surrogate pair, which is no character")
+        raise _UnusableError("holds half a surrogate pair, which is no character")
     return str(group)
 
 
@@ -68,49 +78,56 @@ def _missing(field: str, value: Mapping[str, object]) -> str:
     return f"field '{field}' is missing; {there}: {_ADVICE}"
 
 
-def _as_object(value: object, field: str | None) -> dict[str, object] | str:
-    """Return the fields of a JSON value; a sentence about what is wrong if it has none."""
-    if isinstance(value, dict):
-        return value
-    if isinstance(value, str):
-        # without a named field a bare string is a text
-        return {TEXT_FIELD: value} if field is None else f"a string, without a field '{field}'"
-    if isinstance(value, list):
-        return "an array; write each of its texts on a line of its own, as jq -c '.[]' does"
-    return "neither an object nor a string"
-
-
-def _fields(
-    place: str, found: object, field: str | None, group_key: str | None = None
-) -> Record | str:
-    """Take text, title and group of one JSON value; a sentence about what is wrong if it fails."""
-    value = _as_object(found, field)
-    if isinstance(value, str):
-        return value
+def _take(place: str, value: object, field: str | None, group_key: str | None = None) -> Record:
+    """Take text, title and group of one JSON value."""
+    if isinstance(value, str) and field is None:  # without a named field a bare string is a text
+        value = {TEXT_FIELD: value}
+    if not isinstance(value, dict):
+        wrong = _NO_OBJECTS.get(type(value), "neither an object nor a string")
+        raise _UnusableError(wrong.format(field))
     field = TEXT_FIELD if field is None else field
     text = value.get(field)
     if not isinstance(text, str):
-        return _missing(field, value) if text is None else f"field '{field}' is no string"
+        no_string = f"field '{field}' is no string"
+        raise _UnusableError(_missing(field, value) if text is None else no_string)
     if len(text) > LONGEST_LINE_BYTES:
-        return f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters"
+        raise _UnusableError(f"field '{field}' has more than {LONGEST_LINE_BYTES:,} characters")
     title = value.get("title") if field != "title" else None
     if title is not None and not isinstance(title, str):
-        return "field 'title' is no string"
+        raise _UnusableError("field 'title' is no string")
     if _SURROGATE.search(text) or _SURROGATE.search(title or ""):
-        return "holds half a surrogate pair, which is no character"
+        raise _UnusableError("holds half a surrogate pair, which is no character")
     record = _record(place, title or "", text, " ".join(text.split()))
-    if group_key is None:
-        return record
-    try:
-        return replace(record, group=_group(value, group_key))
-    except ValueError as error:
-        return str(error)
+    return record if group_key is None else replace(record, group=_group(value, group_key))
+
+
+def _records(
+    rows: Iterable[tuple[str, object]],
+    problems: Problems,
+    reason: str,
+    field: str | None,
+    group_key: str | None = None,
+) -> Iterator[Record]:
+    """Take the documents of values, each with its place, and report those that are none."""
+    for place, value in rows:
+        try:
+            record = _take(place, value, field, group_key)
+        except _UnusableError as error:
+            problems.report(reason, place, str(error))
+        else:
+            yield record
 
 
 def read_jsonl(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
     """Read JSON, one value a line: a string, or an object with the text and optional ``title``."""
+    keys = [TEXT_FIELD if field is None else field, *([group_key] if group_key else [])]
+    rows = _json_rows(path, problems, keys)
+    return _records(rows, problems, "unusable JSON line", field, group_key)
+
+
+def _json_rows(path: Path, problems: Problems, keys: list[str]) -> Iterator[tuple[str, object]]:
     for number, line in read_lines(path, problems):
         place = f"{path}: line {number}"
         if not line.strip():
@@ -122,15 +139,11 @@ def read_jsonl(
             begun = _BEGUN.get(line.strip(), "")
             problems.report("not JSON", place, f"{error}{begun}")
             continue
-        keys = [TEXT_FIELD if field is None else field, *([group_key] if group_key else [])]
         twice = [key for key in keys if isinstance(found, dict) and has_twice(line, key)]
-        record = _fields(place, found, field, group_key)
         if twice:
-            record = f"field '{twice[0]}' is there twice"
-        if isinstance(record, str):
-            problems.report("unusable JSON line", place, record)
+            problems.report("unusable JSON line", place, f"field '{twice[0]}' is there twice")
         else:
-            yield record
+            yield place, found
 
 
 def _is_string(kind: pa.DataType) -> bool:
@@ -168,58 +181,48 @@ def _text_columns(
 def read_parquet(
     path: Path, problems: Problems, group_key: str | None = None, field: str | None = None
 ) -> Iterator[Record]:
-    """Read a Parquet file: a column of texts, optional ``title`` and column of groups.
-
-    See `read_jsonl` for the parameters.
-    """
+    """Read a Parquet file: a column of texts, optional ``title`` and column of groups."""
     row = 1  # as lines are counted
     try:
         with ParquetInput(path) as file:
             columns = _text_columns(path, file.schema_arrow, group_key, field)
-            for batch in file.raw_batches(batch_size=4096, columns=columns):
-                for place, value in _rows(path, row, batch, problems):
-                    record = _fields(place, value, field or TEXT_FIELD, group_key)
-                    if isinstance(record, str):
-                        problems.report("unusable row", place, record)
-                    else:
-                        yield record
+            for batch in file.raw_batches(batch_size=_BATCH, columns=columns):
+                yield from _row_records(path, row, batch, problems, group_key, field)
                 row += batch.num_rows
             problems.held = (problems.held or 0) + file.metadata.num_rows
     except DamagedError as error:
         problems.report(error.reason, f"{path}: row {row}", error.detail)
 
 
-def _rows(
-    path: object, first: int, batch: pa.RecordBatch, problems: Problems
-) -> Iterator[tuple[str, dict[str, object]]]:
-    """Give the place and the values of each row; those that are no UTF-8 are reported."""
+def _row_records(
+    path: object,
+    first: int,
+    batch: pa.RecordBatch,
+    problems: Problems,
+    group_key: str | None,
+    field: str | None,
+) -> Iterator[Record]:
+    """Take the documents of rows; those that are no UTF-8 are reported."""
+
+    def rows(part: pa.RecordBatch) -> Iterator[tuple[str, object]]:
+        return ((f"{path}: row {first + at}", row) for at, row in enumerate(part.to_pylist()))
+
+    more = ("unusable row", field or TEXT_FIELD, group_key)
     while wrong := wrong_row(batch):
         count, name = wrong
-        sound = batch.slice(0, count).to_pylist()
-        yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(sound))
+        yield from _records(rows(batch.slice(0, count)), problems, *more)
         problems.report("not UTF-8", f"{path}: row {first + count}", f"column '{name}'")
         first, batch = first + count + 1, batch.slice(count + 1)
-    yield from ((f"{path}: row {first + at}", row) for at, row in enumerate(batch.to_pylist()))
-
-
-TextReader = Callable[[Problems, str | None, str | None], Iterator[Record]]
-
-_BATCH = 4096
-_MISSING = object()
+    yield from _records(rows(batch), problems, *more)
 
 
 class HeldTexts:
     """What stands where a path of texts may stand; its name is that of an argument.
 
-    Parameters
-    ----------
-    name : str
-        For messages and accounts.
-    reader : callable
-        From problems, the field of groups and that of texts to records.
+    `reader` makes records of problems, the field of groups and that of texts.
     """
 
-    def __init__(self, name: str, reader: TextReader) -> None:
+    def __init__(self, name: str, reader: Callable[..., Iterator[Record]]) -> None:
         self.name, self._reader = name, reader
 
     def __str__(self) -> str:
@@ -228,13 +231,7 @@ class HeldTexts:
     def read(
         self, problems: Problems, group_key: str | None = None, field: str | None = None
     ) -> Iterator[Record]:
-        """Stream the records; an iterator can be read once.
-
-        Raises
-        ------
-        InputError
-            When there is none, or one cannot be used.
-        """
+        """Stream the records; an iterator can be read once."""
         record = None
         for record in self._reader(problems, group_key, field):
             yield record
@@ -249,12 +246,8 @@ def table_texts(table: pa.Table | pa.RecordBatchReader, name: str) -> HeldTexts:
         columns: Any = _text_columns(name, table.schema, group_key, field)
         first = 1
         for batch in table.to_batches(_BATCH) if isinstance(table, pa.Table) else table:
-            for place, value in _rows(name, first, batch.select(columns), problems):
-                record = _fields(place, value, field or TEXT_FIELD, group_key)
-                if isinstance(record, str):
-                    problems.report("unusable row", place, record)
-                else:
-                    yield record
+            part = batch.select(columns)
+            yield from _row_records(name, first, part, problems, group_key, field)
             first += batch.num_rows
 
     return HeldTexts(name, read)
@@ -274,10 +267,8 @@ def listed_texts(texts: Iterable[Any], groups: Iterable[Any] | None, name: str) 
                 wrong = "groups than texts" if text is _MISSING else "texts than groups"
                 raise InputError(f"{name}: there are more {wrong}, from number {number} on")
             place = f"{name}: text {number}"
-            record = _fields(place, {TEXT_FIELD: _checked_text(text, place)}, None)
-            if isinstance(record, str):
-                problems.report("unusable text", place, record)
-            else:
+            row = (place, {TEXT_FIELD: _checked_text(text, place)})
+            for record in _records([row], problems, "unusable text", None):
                 yield record if groups is None else replace(record, group=_group_of(group, place))
 
     return HeldTexts(name, read)
@@ -286,10 +277,8 @@ def listed_texts(texts: Iterable[Any], groups: Iterable[Any] | None, name: str) 
 def _checked_text(text: Any, place: str) -> str:
     if not isinstance(text, str):
         raise InputError(f"{place} is of type {type(text).__name__}; give a str")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{place} has half a surrogate pair; it is no Unicode text") from error
+    if _SURROGATE.search(text):
+        raise InputError(f"{place} has half a surrogate pair; it is no Unicode text")
     return text
 
 
@@ -297,8 +286,6 @@ def _group_of(group: Any, place: str) -> str:
     if type(group).__name__ in ("NoneType", "NAType", "NaTType") or bool(group != group):
         raise InputError(f"{place} has no group; give one to each or none")
     name = str(group)
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{place} has a group that is no Unicode text") from error
+    if _SURROGATE.search(name):
+        raise InputError(f"{place} has a group that is no Unicode text")
     return name

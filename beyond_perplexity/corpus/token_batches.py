@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,73 +26,92 @@ IGNORED = -100
 POOL_BATCHES = 50
 
 
-class TokenStore:
-    """The token ids of many documents in a memory-mapped file of a folder, as `write` named it."""
+Folder = str | os.PathLike[str]
 
-    def __init__(self, folder: str | os.PathLike[str], name: str) -> None:
-        self._tokens = np.load(Path(folder) / f"{name}.tokens.npy", mmap_mode="r")  # (tokens,)
-        self._ends = np.load(Path(folder) / f"{name}.ends.npy")  # (documents,)
 
-    @classmethod
-    def write(
-        cls,
-        folder: str | os.PathLike[str],
-        documents: str | os.PathLike[str],
-        split: str,
-        vocabulary: Vocabulary,
-    ) -> TokenStore:
-        """Encode one split of a documents file, unless the folder holds it already.
+def save_array(path: Path, values: np.ndarray) -> None:
+    """Write an .npy file that appears whole."""
+    with atomic_path(path) as temporary:
+        np.save(temporary, values)
 
-        Memory does not grow with the tokens; an interrupted write leaves nothing behind.
-        """
-        tokens_path, ends_path = (
-            Path(folder) / f"{split}.{part}.npy" for part in ("tokens", "ends")
-        )
-        if not ends_path.exists():
-            lengths: list[np.ndarray] = []
-            Path(folder).mkdir(parents=True, exist_ok=True)
-            with scratch_path(Path(folder) / f"{split}.raw") as raw:
-                with open(raw, "wb") as file:
-                    for texts in read_texts([documents], split):
-                        encoded = vocabulary.encode(texts.to_pylist())
-                        lengths.append(np.array([len(ids) for ids in encoded], np.int64))
-                        file.write(np.concatenate(encoded).astype(np.int32).tobytes())
-                save_raw(raw, tokens_path, np.int32)
-            if not lengths:
-                raise InputError(f"{documents}: the split '{split}' has no documents")
-            with atomic_path(ends_path) as temporary:
-                np.save(temporary, np.cumsum(np.concatenate(lengths)))
-        return cls(folder, split)
+
+class RowWriter:
+    """Writes rows of integers of any lengths for `RaggedRows`; none is held in memory."""
+
+    def __init__(self, folder: Folder, name: str, kind: type[Any], stack: ExitStack) -> None:
+        self._base, self._name, self._kind = Path(folder), name, kind
+        self._raw = stack.enter_context(scratch_path(self._base / f"{name}.raw"))
+        self._file = stack.enter_context(self._raw.open("wb"))
+        self._lengths: list[int] = []
+
+    def add(self, row: np.ndarray | Sequence[int]) -> None:
+        """Add a row."""
+        self._file.write(np.asarray(row, self._kind).tobytes())
+        self._lengths.append(len(row))
+
+    def finish(self) -> None:
+        """Write values and then ends: where these are, both are whole."""
+        self._file.close()
+        with atomic_path(self._base / f"{self._name}.values.npy") as temporary:
+            shape = (sum(self._lengths),)
+            held = np.lib.format.open_memmap(temporary, "w+", self._kind, shape)
+            if shape[0]:
+                held[:] = np.memmap(self._raw, self._kind, "r")
+            held.flush()
+        save_array(self._base / f"{self._name}.ends.npy", np.cumsum(self._lengths))
+
+
+class RaggedRows:
+    """Rows of integers of any lengths, memory-mapped, as a `RowWriter` named their files."""
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        self._values = np.load(Path(folder) / f"{name}.values.npy", mmap_mode="r")
+        self._ends = np.load(Path(folder) / f"{name}.ends.npy")  # (rows,)
 
     @property
     def lengths(self) -> np.ndarray:
-        """The number of tokens of each document, ``<s>`` and ``</s>`` not counted, int64."""
+        """The length of each row, int64: of a document without ``<s>`` and ``</s>``."""
         return np.diff(self._ends, prepend=0)
 
     def __len__(self) -> int:
         return len(self._ends)
 
-    def __getitem__(self, document: int) -> np.ndarray:
-        start = self._ends[document - 1] if document else 0
-        return np.asarray(self._tokens[start : self._ends[document]])
+    def __getitem__(self, place: int) -> np.ndarray:
+        start = self._ends[place - 1] if place else 0
+        return np.asarray(self._values[start : self._ends[place]])
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[document] for document in range(len(self)))
+        return (self[place] for place in range(len(self)))
+
+
+class TokenStore(RaggedRows):
+    """The token ids of many documents."""
+
+    @classmethod
+    def write(
+        cls, folder: Folder, documents: Folder, split: str, vocabulary: Vocabulary
+    ) -> TokenStore:
+        """Encode one split of a documents file, unless the folder holds it already.
+
+        An interrupted write leaves nothing behind.
+        """
+        if not (Path(folder) / f"{split}.ends.npy").exists():
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            with ExitStack() as stack:
+                writer, found = RowWriter(folder, split, np.int32, stack), False
+                for texts in read_texts([documents], split):
+                    for ids in vocabulary.encode(texts.to_pylist()):
+                        writer.add(ids)
+                        found = True
+                if not found:
+                    raise InputError(f"{documents}: the split '{split}' has no documents")
+                writer.finish()
+        return cls(folder, split)
 
     def batches(self, size: int = 4096) -> Iterator[list[np.ndarray]]:
         """Iterate over the documents, `size` at a time."""
         for start in range(0, len(self), size):
             yield [self[document] for document in range(start, min(start + size, len(self)))]
-
-
-def save_raw(raw: Path, target: Path, kind: type[np.integer[Any]]) -> None:
-    """Turn a file of raw integers into an .npy file without holding it in memory."""
-    count = raw.stat().st_size // np.dtype(kind).itemsize
-    with atomic_path(target) as temporary:
-        held = np.lib.format.open_memmap(temporary, "w+", kind, (count,))
-        if count:
-            held[:] = np.memmap(raw, kind, "r")
-        held.flush()
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def blocks(n: int, width: int) -> Iterator[range]:
 
 
 def permute(
-    counts: tuple[np.ndarray, np.ndarray], evaluate: Evaluate, n: int, seed: int, purpose: str
+    counts: Sequence[np.ndarray] | np.ndarray, evaluate: Evaluate, n: int, seed: int, purpose: str
 ) -> dict[str, np.ndarray]:
     """Compute measures of two histograms (C,) under n permutations of their documents: (n,) each.
 

@@ -5,24 +5,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import MOST_THREADS
+from beyond_perplexity.arguments import option, output_path, threads_option
 from beyond_perplexity.auditing.checks import CHECKS, PRECISION_NAMES
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
-from beyond_perplexity.option_sets import option
 from beyond_perplexity.options import json_object
 from beyond_perplexity.semantics.evaluators.families import PACKAGES
 from beyond_perplexity.storage.shards import FileRanges
 
 _DEFAULTS = json.dumps({one.name: one.default for one in fields(ReductionOptions)})
-
-
-def _threads() -> Any:
-    more = "Default: as PyTorch has them."
-    return option(None, "CPU threads", "int, optional", more=more, least=1, most=MOST_THREADS)
 
 
 def _draws(kind: str) -> Any:
@@ -32,14 +26,20 @@ def _draws(kind: str) -> Any:
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What is audited, with which texts, and how."""
+    """Whether a model, its tokenizer and the scoring of texts keep what a perplexity promises.
+
+    Each check compares what must be equal, or adds up what must be 1, for some documents of a text.
+    It has a name, a tolerance and an explanation. An alarm says what was measured and where; one
+    that follows from another says so. --rosetta adds what other programs would print for the same
+    model and text, each number with the definition that makes it differ. The exit status is 1 where
+    a check sounds an alarm, too.
+    """
 
     model: Any = option(
         MISSING,
         "model folder, ours or of Hugging Face, or a hub's name",
         "str, path or LanguageModel",
         more="Or a model in memory.",
-        positional=True,
     )
     texts: Any = option(
         MISSING,
@@ -47,13 +47,15 @@ class AuditOptions:
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",
-        positional=True,
+        called="--text",
+        metavar="TEXT",
     )
-    vocabulary: Any = option(None, "that of a model in memory", "Vocabulary, optional")
+    _: KW_ONLY
+    vocabulary: Any = option(None, "that of a model in memory", "Vocabulary, optional", called="")
     field: str | None = option(
-        None, "field or column of the texts in JSONL or Parquet (default: text)", "str, optional"
+        None, "field or column of the texts in JSONL or Parquet (default: text)"
     )
-    documents: int = option(16, "documents to look at, drawn at random", "int", least=1, most=4096)
+    documents: int = option(16, "documents to look at, drawn at random", least=1, most=4096)
     check: Any = option(
         None,
         f"these alone: {', '.join(CHECKS)}",
@@ -64,23 +66,28 @@ class AuditOptions:
     rosetta: bool = option(
         False,
         "the numbers of other programs, of the whole text",
-        "bool",
         more="It is then held as those programs hold it.",
     )
     precision: str = option(
         "float32",
         "type of the model's numbers; tolerances follow its rounding",
-        "str",
         choices=PRECISION_NAMES,
     )
-    seed: int = option(1, "seed of what is drawn", "int", least=0)
-    threads: int | None = _threads()
-    device: str = option("auto", "auto, cpu or cuda, for a model folder", "str")
+    seed: int = option(1, "seed of what is drawn", least=0)
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda, for a model folder")
 
 
 @dataclass(frozen=True)
 class ContrastOptions:
-    """Which sentences or scores are told apart, and by what."""
+    """Score pairs of a good and a bad sentence under a model: accuracy and H_C of each phenomenon.
+
+    A file of pairs is JSONL (an object a line) or TSV with a line of names, plain or compressed.
+    Fields or columns: sentence_good and sentence_bad, or good and bad; phenomenon or UID, where
+    there is one. H_C is the mean of score(good) - score(bad), in nats a pair: larger is better, 0
+    is no difference. Of several phenomena, as of a folder with a file each, the mean stands at the
+    end.
+    """
 
     originals: Any = option(
         MISSING,
@@ -89,38 +96,46 @@ class ContrastOptions:
         more="Or, pair by pair with `distorted`: with a model its sentences; without one their log "
         "scores (natural logarithms, may be −inf), which any program may have computed. For files "
         "see `contrastive.pairs`.",
-        positional=True,
+        called="--pairs",
+        metavar="PAIRS",
     )
     distorted: Any = option(
-        None, "the other side of each pair", "iterable of str or float, optional", positional=True
+        None, "the other side of each pair", "iterable of str or float, optional", called=""
     )
+    _: KW_ONLY
     model: str | Path | None = option(
         None,
         "folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
         "model: ARPA file, plain or .gz",
-        "path or str, optional",
         more="An ARPA model reads sentences as they are.",
+        in_command=MISSING,
     )
     phenomena: Any = option(
-        None, "what each pair is about: each gets a row", "iterable of str, optional"
+        None, "what each pair is about: each gets a row", "iterable of str, optional", called=""
     )
     words: Any = option(
-        None, "of scores: the words of each original, for H_C per word", "iterable of int, optional"
+        None,
+        "of scores: the words of each original, for H_C per word",
+        "iterable of int, optional",
+        called="",
     )
-    tokenized: bool = option(False, "the sentences are cleaned already", "bool")
-    name: str | None = option(
-        None, "name of the model (default: that of its folder)", "str, optional"
-    )
-    threads: int | None = _threads()
-    device: str = option("auto", "auto, cpu or cuda", "str")
+    tokenized: bool = option(False, "the sentences are cleaned already")
+    name: str | None = option(None, "name of the model (default: that of its folder)")
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")
     output: str | Path | None = option(
-        None, "Parquet file to write, a row a phenomenon", "path, optional", writes="file"
+        None, "Parquet file to write, a row a phenomenon", type=output_path
     )
 
 
 @dataclass(frozen=True)
 class SimilarityOptions:
-    """Which pairs of texts are scored, and by what."""
+    """How alike pairs of texts are, by an evaluator; no language model is needed.
+
+    Standard output: one score a pair, in their order; `nan` where an evaluator knows no word of the
+    second text. With --gold it has the correlations with these scores alone, with 95% intervals.
+    Texts are raw: for evaluators that read tokens they are cleaned as those were trained.
+    """
 
     references: Any = option(
         MISSING,
@@ -128,17 +143,18 @@ class SimilarityOptions:
         "iterable of str, or path",
         more="Or the first text of each pair, raw: for evaluators that read tokens they are "
         "cleaned as those were trained.",
-        positional=True,
+        called="--pairs",
+        metavar="PAIRS",
     )
     hypotheses: Any = option(
-        None, "the second text of each pair", "iterable of str, optional", positional=True
+        None, "the second text of each pair", "iterable of str, optional", called=""
     )
+    _: KW_ONLY
     evaluator: str | Path = option(
         MISSING,
         f"{', '.join(PACKAGES)} (extra pretrained), an evaluator of the run, or a path: a folder "
         "of sentence-transformers, of Hugging Face, of a model or evaluator of a run, a file of "
         "word vectors",
-        "str or path",
     )
     gold: Any = option(
         None,
@@ -146,27 +162,33 @@ class SimilarityOptions:
         "iterable of float, or str, optional",
         more="Or these scores, of texts in memory.",
     )
-    measure: str | None = option(
-        None, "of an evaluator with several, such as wmd of word vectors", "str, optional"
-    )
-    tokenized: bool = option(False, "the texts are tokens: they are not cleaned", "bool")
+    measure: str | None = option(None, "of an evaluator with several, such as wmd of word vectors")
+    tokenized: bool = option(False, "the texts are tokens: they are not cleaned")
     vectors: str | Path | None = option(
-        None,
-        "word vectors that official InferSent weights read: glove or a path",
-        "path or str, optional",
+        None, "word vectors that official InferSent weights read: glove or a path"
     )
-    layers: int = option(2, "upper layers of a Transformer", "int", least=1, most=1_000)
+    layers: int = option(2, "upper layers of a Transformer", least=1, most=1_000)
     config: str | Path = option("config.yaml", "of the run", "path", type=Path)
-    threads: int | None = _threads()
-    device: str = option("auto", "auto, cpu or cuda", "str")
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")
     output: str | Path | None = option(
-        None, "file for the scores: .csv or .parquet", "path, optional", writes="file"
+        None, "file for the scores: .csv or .parquet", type=output_path
     )
 
 
 @dataclass(frozen=True)
 class EstimateOptions:
-    """Which importance samples are reduced to estimates, and how."""
+    """Estimate the perplexity of any latent language model from importance samples of yours.
+
+    A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every sample
+    z_k ~ q(z | x_n):
+    instance_id n and sample_id k (integers), n_tokens (T of the instance), log_p = log p(x_n, z_k)
+    and log_q = log q(z_k | x_n), natural logarithms. log_p may be -inf. Used when there: n_unknown
+    (unknown tokens of the instance, counted in T too), log_p_penalized (log p(x_n, z_k) with
+    unknown words penalized, where that is not the logarithm of the unknown types for each of them),
+    latent_hash (an integer, equal for equal latents), model, proposal and temperature (one value in
+    a file: give the samples of each in a file of their own).
+    """
 
     weights: Any = option(
         MISSING,
@@ -177,9 +199,9 @@ class EstimateOptions:
         "log q(z_k | x_n), natural logarithms; ``log_p`` may be −inf. Used when there: "
         "``n_unknown``, ``log_p_penalized``, ``latent_hash``, ``model``, ``proposal``, "
         "``temperature``.",
-        positional=True,
         nargs="+",
     )
+    _: KW_ONLY
     log_q: Any = option(
         (), "log q at all temperatures (schema log_q)", "as `weights`, optional", nargs="*"
     )
@@ -187,26 +209,21 @@ class EstimateOptions:
     smc: Any = _draws("smc")
     bidirectional: Any = _draws("bidirectional")
     unknown_types: int | None = option(
-        None,
-        "training types that read <unk>, to charge for them",
-        "int, optional",
-        least=0,
+        None, "training types that read <unk>, to charge for them", least=0
     )
-    t_definition: str | None = option(
-        None, "what n_tokens counts, such as 'words and </s>'", "str, optional"
-    )
+    t_definition: str | None = option(None, "what n_tokens counts, such as 'words and </s>'")
     options: Mapping[str, Any] | None = option(
-        None, f"JSON object (default: {_DEFAULTS})", "mapping, optional", more="See "
-        "`ReductionOptions`.", type=json_object,
-    )  # fmt: skip
-    no_bracket: bool = option(False, "leave out the bounds from both sides", "bool")
-    seed: int = option(0, "seed of subsets, pairings and bootstraps", "int", least=0)
+        None,
+        f"JSON object (default: {_DEFAULTS})",
+        "mapping, optional",
+        more="See `ReductionOptions`.",
+        type=json_object,
+    )
+    no_bracket: bool = option(False, "leave out the bounds from both sides")
+    seed: int = option(0, "seed of subsets, pairings and bootstraps", least=0)
     output: str | Path | None = option(
-        None, "table to write as well: .csv or .parquet", "path, optional", writes="file"
+        None, "table to write as well: .csv or .parquet", type=output_path
     )
     diagnostics: str | Path | None = option(
-        None,
-        "table of every instance to write: .csv or .parquet",
-        "path, optional",
-        writes="file",
+        None, "table of every instance to write: .csv or .parquet", type=output_path
     )

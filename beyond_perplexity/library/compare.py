@@ -27,17 +27,17 @@ def _unused(given: CompareOptions) -> Iterator[Unused]:
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
     if all(map(in_memory, read)):
-        yield Unused("on texts in memory", ("field",))
+        yield "on texts in memory", ("field",)
     if in_memory(texts[1]):
-        yield Unused("on texts in memory", ("samples_field",))
+        yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
-        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+        yield "on texts in memory; groups stand beside them", ("group_column",)
     if given.group_column == "":
-        yield Unused("where the group column is empty", ("groups",))
+        yield "where the group column is empty", ("groups",)
     if given.tokenized and given.stop_words not in ("auto", "nltk"):
-        yield Unused("on tokenized texts with a list of stop words", ("language",))
+        yield "on tokenized texts with a list of stop words", ("language",)
     if given.embedding is None:
-        yield Unused("without an embedding", ("embedding_documents",))
+        yield "without an embedding", ("embedding_documents",)
 
 
 @library_function(CompareOptions, _unused)
@@ -75,11 +75,14 @@ def compare(given: CompareOptions) -> Result:
         sources["training"] = text_source(given.training, "training", field=field)
     out = None if given.out is None else Path(given.out)
     found = run_comparison(replace(given, **sources), out)
-    held = {"curves": found.curves, "raw": found.raw}
+    held, text = {"curves": found.curves, "raw": found.raw}, comparison_text(found)
+    if out is not None:
+        page, table = out / "compare.html", out / "tendencies.csv"
+        text += f"\n\nOpen {page}; in full precision: {table}"
     return Result(
         "compare",
         found.measures,
-        text=comparison_text(found),
+        text=text,
         summary={"groups": found.groups, "exchanged": found.exchanged},
         tables={name: one for name, one in held.items() if one is not None},
         figures={file: partial(draw_one, name, found) for name, file in FIGURE_FILES.items()},

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from beyond_perplexity.arguments import check_number
 from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
@@ -30,7 +31,6 @@ from beyond_perplexity.library.calls import (
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.models.families import is_taken_as_it_is
-from beyond_perplexity.option_sets import check_number
 from beyond_perplexity.schemas.contrastive import PAIR_CONTRASTS
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
@@ -44,11 +44,11 @@ _ALL = "pairs"  # what the pairs are called that have no phenomenon
 
 def _unused(given: ContrastOptions) -> Iterator[Unused]:
     if given.model is None:
-        yield Unused("without a model, on log scores", ("tokenized", "threads", "device"))
+        yield "without a model, on log scores", ("tokenized", "threads", "device")
         return
-    yield Unused("with a model, which counts words itself", ("words",))
+    yield "with a model, which counts words itself", ("words",)
     if isinstance(given.originals, str | os.PathLike):
-        yield Unused("on a file of pairs, which names them", ("phenomena",))
+        yield "on a file of pairs, which names them", ("phenomena",)
 
 
 @library_function(ContrastOptions, _unused)
@@ -84,7 +84,7 @@ def contrast(given: ContrastOptions) -> Result:
         flags = {"pairs": shown, "tokenized": given.tokenized, **opened.source}
         record = {"device": str(opened.model.device), "checkpoint": opened.weights}
     if given.output:
-        written = run_record("beyond_perplexity/commands/contrast.py", flags, **record)
+        written = run_record("beyond_perplexity/library/contrast.py", flags, **record)
         write_shard(given.output, PAIR_CONTRASTS, table, written)
     summary = _means(table, given.originals)
     text = "\n".join([_describe(table), *_said_of_means(summary)])
@@ -182,7 +182,8 @@ def _scores(given: ContrastOptions) -> Iterator[tuple[float, float, str, int | N
     sides = {"originals": given.originals, "distorted": given.distorted}
     rows = rows_of("one of each pair", **sides, phenomena=given.phenomena, words=given.words)
     for number, row in enumerate(rows, start=1):
-        check_number("words", row.get("words"), 1)
+        if row.get("words") is not None:
+            check_number("words", row["words"], 1)
         good, bad = (_score(row[side], side, number) for side in sides)
         yield good, bad, _phenomenon(row.get("phenomena"), number), row.get("words")
 
@@ -200,23 +201,20 @@ def _score(value: Any, side: str, number: int) -> float:
     return found
 
 
-def _limits(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f" ({low:.3f} to {high:.3f})"
-
-
 def _describe(table: pa.Table) -> str:
     """Say in lines what was found; a phenomenon may have any name."""
     lines = []
     for row in table.to_pylist():
         lines.append(f"{printable(row['phenomenon'])}: {row['pairs']:,} pairs")
-        if row["accuracy"] is not None:
-            low, high = row["accuracy_low"], row["accuracy_high"]
-            lines.append(f"  accuracy     {row['accuracy']:.3f}{_limits(low, high)}")
-        if row["contrastive_entropy"] is not None:
-            limits = _limits(row["low"], row["high"])
-            lines.append(f"  H_C          {row['contrastive_entropy']:.3f}{limits} nats a pair")
-        if row["per_word"] is not None:
-            lines.append(f"               {row['per_word']:.3f} nats a word of the good sentences")
+        for title, name, limits, unit in (
+            ("accuracy", "accuracy", ("accuracy_low", "accuracy_high"), ""),
+            ("H_C", "contrastive_entropy", ("low", "high"), " nats a pair"),
+            ("", "per_word", (), " nats a word of the good sentences"),
+        ):
+            if row[name] is not None:
+                known = [f"{row[one]:.3f}" for one in limits if row[one] is not None]
+                within = f" ({' to '.join(known)})" if known else ""
+                lines.append(f"  {title:<13}{row[name]:.3f}{within}{unit}")
         if row["undecided"]:
             lines.append(f"  equal scores {row['undecided']:,} pairs, which count half")
         if row["note"]:

@@ -6,7 +6,7 @@ import glob
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -21,144 +21,88 @@ from beyond_perplexity.storage.shards import check_schema, read_record
 CONFIGURATION = "configuration.json"  # what the workflow was asked for when it last ran
 _FIELD = re.compile(r"\{(\w+)\}")
 
-
-@dataclass(frozen=True)
-class ResultKind:
-    """A kind of results.
-
-    `words` say what a row is; `files` are patterns below the folder of results, in which a name
-    in braces is one part of a path and becomes a column; `schema` is theirs, as ``module:NAME``
-    in `schemas`, or empty for the JSON files of perplexities. Of what several patterns tell
-    about one value of the column `owner`, the first counts; `without` are names of files of
-    another kind.
-    """
-
-    words: str
-    files: tuple[str, ...]
-    schema: str = ""
-    owner: str = ""
-    without: tuple[str, ...] = ()
-
-
-def _estimated(words: str, name: str, schema: str) -> ResultKind:
-    return ResultKind(words, (f"estimates/{{model}}/{{proposal}}/{name}.parquet",), schema)
-
-
+# What a row of each kind is.
 RESULT_KINDS = {
-    "perplexity": ResultKind(
-        "a perplexity, or bits, of a model on a text, with interval and N",
-        ("perplexity/{model}.json",),
-    ),
-    "perplexity_documents": ResultKind(
-        "log-likelihood and lengths of a document under a model",
-        ("perplexity/{model}.parquet",),
-        "perplexity:DOCUMENT_SCORES",
-    ),
-    "perplexity_differences": ResultKind(
-        "difference of two models in bits per byte, tested",
-        ("perplexity_differences/{corpus}.parquet",),
-        "perplexity:PERPLEXITY_DIFFERENCES",
-    ),
-    "tendencies": ResultKind(
-        "a measure of a body of text against human text, with floor and p",
-        (
-            "embeddings/{corpus}/measures.parquet",
-            "tendencies/{model}/{decoding}/measures.parquet",
-        ),
-        "tendencies:TENDENCY_MEASURES",
-        owner="source",
-    ),
-    "tendencies_raw": ResultKind(
-        "the same of the texts as they are, no word read as unknown",
-        ("tendencies/{model}/{decoding}/raw.parquet",),
-        "tendencies:TENDENCY_MEASURES",
-    ),
-    "sample_size": ResultKind(
-        "a measure of random subsets of n documents",
-        ("tendencies/{model}/{decoding}/sample_size.parquet",),
-        "tendencies:SAMPLE_SIZE",
-    ),
-    "sensitivity": ResultKind(
-        "the smallest shift that n documents would show",
-        ("embeddings/{corpus}/sensitivity.parquet", "references/{corpus}/sensitivity.parquet"),
-        "tendencies:SENSITIVITY",
-        owner="corpus",
-    ),
-    "estimates": _estimated(
-        "an estimate of the perplexity of a latent model", "estimates", "estimates:ESTIMATES"
-    ),
-    "estimate_curves": _estimated(
-        "an estimate from fewer samples", "curves", "estimates:IMPORTANCE_CURVES"
-    ),
-    "estimate_diagnostics": _estimated(
-        "how far to trust an instance", "diagnostics", "estimates:IMPORTANCE_DIAGNOSTICS"
-    ),
-    "estimate_gaps": _estimated(
-        "how far a setting is off on texts of the model", "gaps", "estimates:IMPORTANCE_GAPS"
-    ),
-    "contrastive": ResultKind(
-        "contrastive entropy, its ratio, or cross-entropy of a model",
-        ("contrastive/{corpus}/{model}.parquet",),
-        "contrastive:CONTRASTS",
-        without=("differences",),
-    ),
-    "contrastive_differences": ResultKind(
-        "difference of two models in it, tested",
-        ("contrastive/{corpus}/differences.parquet",),
-        "contrastive:CONTRAST_DIFFERENCES",
-    ),
-    "contrastive_pairs": ResultKind(
-        "accuracy of a model on pairs of a phenomenon",
-        ("contrastive/pairs/{pairs}/{model}.parquet",),
-        "contrastive:PAIR_CONTRASTS",
-    ),
-    "partitions": ResultKind(
-        "log Z of a length of sentences under a model without a likelihood",
-        ("partitions/{model}.parquet",),
-        "contrastive:PARTITIONS",
-    ),
-    "semantics": ResultKind(
-        "how near in meaning a model's predictions are to what is there",
-        ("semantics/{corpus}/{model}.parquet",),
-        "semantics:SEMANTICS",
-        without=("differences", "correlations"),
-    ),
-    "semantic_differences": ResultKind(
-        "difference of two models in it, tested",
-        ("semantics/{corpus}/differences.parquet",),
-        "semantics:SEMANTIC_DIFFERENCES",
-    ),
-    "semantic_probes": ResultKind(
-        "what a measure notices of a changed sentence",
-        ("semantics/{corpus}/probes/{evaluator}.parquet",),
-        "semantics:PROBES",
-    ),
-    "human_correlations": ResultKind(
-        "correlation of a measure with scores of people",
-        ("semantics/{corpus}/human/{evaluator}.parquet",),
-        "semantics:HUMAN_CORRELATIONS",
-    ),
-    "relations": ResultKind(
-        "a measure of any subject, of a model and a decoding",
-        ("relations/{corpus}/measures.parquet",),
-        "relations:RELATION_MEASURES",
-    ),
-    "relation_correlations": ResultKind(
-        "rank correlation of two measures",
-        ("relations/{corpus}/correlations.parquet",),
-        "relations:RELATION_CORRELATIONS",
-    ),
-    "orders": ResultKind(
-        "two models that perplexity and another measure order otherwise",
-        ("relations/{corpus}/orders.parquet",),
-        "relations:RELATION_ORDERS",
-    ),
-    "training": ResultKind(
-        "a point of the curve of a training",
-        ("models/{model}/training.parquet",),
-        "perplexity:TRAINING",
-    ),
+    "perplexity": "a perplexity, or bits, of a model on a text, with interval and N",
+    "perplexity_documents": "log-likelihood and lengths of a document under a model",
+    "perplexity_differences": "difference of two models in bits per byte, tested",
+    "tendencies": "a measure of a body of text against human text, with floor and p",
+    "tendencies_raw": "the same of the texts as they are, no word read as unknown",
+    "sample_size": "a measure of random subsets of n documents",
+    "sensitivity": "the smallest shift that n documents would show",
+    "estimates": "an estimate of the perplexity of a latent model",
+    "estimate_curves": "an estimate from fewer samples",
+    "estimate_diagnostics": "how far to trust an instance",
+    "estimate_gaps": "how far a setting is off on texts of the model",
+    "contrastive": "contrastive entropy, its ratio, or cross-entropy of a model",
+    "contrastive_differences": "difference of two models in it, tested",
+    "contrastive_pairs": "accuracy of a model on pairs of a phenomenon",
+    "partitions": "log Z of a length of sentences under a model without a likelihood",
+    "semantics": "how near in meaning a model's predictions are to what is there",
+    "semantic_differences": "difference of two models in it, tested",
+    "semantic_probes": "what a measure notices of a changed sentence",
+    "human_correlations": "correlation of a measure with scores of people",
+    "relations": "a measure of any subject, of a model and a decoding",
+    "relation_correlations": "rank correlation of two measures",
+    "orders": "two models that perplexity and another measure order otherwise",
+    "training": "a point of the curve of a training",
 }
+_TENDENCIES, _ESTIMATES = "tendencies/{model}/{decoding}", "estimates/{model}/{proposal}"
+# Of each module of `schemas` the kinds with their schema and their Parquet files: patterns below
+# the folder of results, in which a name in braces is one part of a path and becomes a column.
+_FILES: dict[str, dict[str, tuple[str, ...]]] = {
+    "perplexity": {
+        "perplexity_documents": ("DOCUMENT_SCORES", "perplexity/{model}"),
+        "perplexity_differences": ("PERPLEXITY_DIFFERENCES", "perplexity_differences/{corpus}"),
+        "training": ("TRAINING", "models/{model}/training"),
+    },
+    "tendencies": {
+        "tendencies": (
+            "TENDENCY_MEASURES",
+            "embeddings/{corpus}/measures",
+            f"{_TENDENCIES}/measures",
+        ),
+        "tendencies_raw": ("TENDENCY_MEASURES", f"{_TENDENCIES}/raw"),
+        "sample_size": ("SAMPLE_SIZE", f"{_TENDENCIES}/sample_size"),
+        "sensitivity": (
+            "SENSITIVITY",
+            "embeddings/{corpus}/sensitivity",
+            "references/{corpus}/sensitivity",
+        ),
+    },
+    "estimates": {
+        "estimates": ("ESTIMATES", f"{_ESTIMATES}/estimates"),
+        "estimate_curves": ("IMPORTANCE_CURVES", f"{_ESTIMATES}/curves"),
+        "estimate_diagnostics": ("IMPORTANCE_DIAGNOSTICS", f"{_ESTIMATES}/diagnostics"),
+        "estimate_gaps": ("IMPORTANCE_GAPS", f"{_ESTIMATES}/gaps"),
+    },
+    "contrastive": {
+        "contrastive": ("CONTRASTS", "contrastive/{corpus}/{model}"),
+        "contrastive_differences": ("CONTRAST_DIFFERENCES", "contrastive/{corpus}/differences"),
+        "contrastive_pairs": ("PAIR_CONTRASTS", "contrastive/pairs/{pairs}/{model}"),
+        "partitions": ("PARTITIONS", "partitions/{model}"),
+    },
+    "semantics": {
+        "semantics": ("SEMANTICS", "semantics/{corpus}/{model}"),
+        "semantic_differences": ("SEMANTIC_DIFFERENCES", "semantics/{corpus}/differences"),
+        "semantic_probes": ("PROBES", "semantics/{corpus}/probes/{evaluator}"),
+        "human_correlations": ("HUMAN_CORRELATIONS", "semantics/{corpus}/human/{evaluator}"),
+    },
+    "relations": {
+        "relations": ("RELATION_MEASURES", "relations/{corpus}/measures"),
+        "relation_correlations": ("RELATION_CORRELATIONS", "relations/{corpus}/correlations"),
+        "orders": ("RELATION_ORDERS", "relations/{corpus}/orders"),
+    },
+}
+# Schema, as ``module:NAME``, and patterns of each kind; perplexities are JSON of their command.
+RESULT_FILES = {"perplexity": ("", ("perplexity/{model}.json",))} | {
+    kind: (f"{module}:{schema}", tuple(f"{pattern}.parquet" for pattern in patterns))
+    for module, kinds in _FILES.items()
+    for kind, (schema, *patterns) in kinds.items()
+}
+# Of what several patterns of a kind tell about one value of this column, the first counts.
+_OWNERS = {"tendencies": "source", "sensitivity": "corpus"}
+_OF_ALL_MODELS = ("differences", "correlations")  # names of files beside those of models
 
 
 def load_results(folder: str | os.PathLike[str] = "results") -> ResultsFolder:
@@ -212,21 +156,25 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
         self._held: dict[str, pd.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        if name not in RESULT_KINDS or not self._files(name):
-            raise KeyError(self._missing(name))
+        if name not in self:
+            raise KeyError(f"{self.folder}: has no {name!r}; there are {', '.join(self)}")
         if name not in self._held:
             self._held[name] = self._table(name)
         return self._held[name].copy()
 
     def __getattr__(self, name: str) -> pd.DataFrame:
-        if name not in RESULT_KINDS:  # asked before there is a folder, too, by what copies
-            raise AttributeError(name if name[:1] == "_" else self._missing(name))
-        if not self._files(name):
-            raise AttributeError(self._missing(name))
-        return self[name]
+        if name[:1] == "_":  # asked before there is a folder, too, by what copies
+            raise AttributeError(name)
+        try:
+            return self[name]
+        except KeyError as error:
+            raise AttributeError(error.args[0]) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in RESULT_KINDS and any(self._files(str(name)))
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in RESULT_KINDS if self._files(name))
+        return (name for name in RESULT_KINDS if name in self)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -244,7 +192,7 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
     @property
     def contents(self) -> pd.DataFrame:
         """What there is: the name of each kind, what a row of it is, and its number of files."""
-        rows = [(name, RESULT_KINDS[name].words, len(self._files(name))) for name in self]
+        rows = [(name, RESULT_KINDS[name], sum(map(len, self._files(name)))) for name in self]
         return pd.DataFrame(rows, columns=["name", "a row is", "files"])
 
     @property
@@ -272,44 +220,37 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
         keys += ["package_version", "device", "start", "end"]
         rows = []
         for name in self:
-            for path in self._files(name):
+            for path in chain(*self._files(name)):
                 record = _record(self.folder / path)
                 rows.append({"file": path, "kind": name, **{key: record.get(key) for key in keys}})
         return pd.DataFrame(rows, columns=["file", "kind", *keys])
 
-    def _missing(self, name: str) -> str:
-        return f"{self.folder}: has no {name!r}; there are {', '.join(self)}"
-
-    def _files(self, name: str) -> dict[str, dict[str, str]]:
-        """Find the files of a kind, with the columns that their paths give."""
-        return {path: fields for files in self._by_pattern(name) for path, fields in files.items()}
-
-    def _by_pattern(self, name: str) -> Iterator[dict[str, dict[str, str]]]:
-        kind = RESULT_KINDS[name]
-        for pattern in kind.files:
-            fields = _FIELD.sub(r"(?P<\1>[^/]+)", pattern.replace(".", r"\."))
+    def _files(self, name: str) -> list[dict[str, dict[str, str]]]:
+        """Find the files of each pattern of a kind, with the columns that their paths give."""
+        found = []
+        for pattern in RESULT_FILES[name][1]:
+            fields = re.compile(_FIELD.sub(r"(?P<\1>[^/]+)", pattern.replace(".", r"\.")))
             paths = sorted(glob.glob(_FIELD.sub("*", pattern), root_dir=self.folder))
-            matches = {path: re.fullmatch(fields, Path(path).as_posix()) for path in paths}
-            yield {
-                path: match.groupdict()
-                for path, match in matches.items()
-                if match and Path(path).stem not in kind.without
-            }
+            matches = {path: fields.fullmatch(Path(path).as_posix()) for path in paths}
+            columns = {path: match.groupdict() for path, match in matches.items() if match}
+            of_models = {p: c for p, c in columns.items() if c.get("model") not in _OF_ALL_MODELS}
+            found.append(of_models)
+        return found
 
     def _table(self, name: str) -> pd.DataFrame:
-        kind = RESULT_KINDS[name]
+        owner = _OWNERS.get(name, "")
         parts: list[pd.DataFrame] = []
         told: set[object] = set()  # owners that a file of an earlier pattern tells about
-        for files in self._by_pattern(name):
+        for files in self._files(name):
             tables = [self._read_file(name, path, fields) for path, fields in files.items()]
-            parts += [part[~part[kind.owner].isin(told)] if told else part for part in tables]
-            told.update(*(part[kind.owner] for part in tables if kind.owner))
+            parts += [part[~part[owner].isin(told)] if told else part for part in tables]
+            told.update(*(part[owner] for part in tables if owner))
         filled = [part for part in parts if len(part)] or parts[:1]
         return pd.concat(filled, ignore_index=True)
 
     def _read_file(self, name: str, path: str, fields: Mapping[str, str]) -> pd.DataFrame:
         """Read a file; what its path tells are the first columns, where it does not tell it."""
-        place, schema = self.folder / path, RESULT_KINDS[name].schema
+        place, schema = self.folder / path, RESULT_FILES[name][0]
         if not schema:
             table = _perplexities(place)
         else:
@@ -317,7 +258,7 @@ class ResultsFolder(Mapping[str, pd.DataFrame]):
             with check_schema(place, columns) as file:
                 table = file.read().to_pandas()
         told: dict[str, Any] = dict(fields)
-        if RESULT_KINDS[name].owner == "source":  # model/decoding, which a path may tell, too
+        if _OWNERS.get(name) == "source":  # model/decoding, which a path may tell, too
             sources = table["source"].str.partition("/")
             told |= {"model": sources[0], "decoding": sources[2]}
         added = {key: value for key, value in told.items() if key not in table}

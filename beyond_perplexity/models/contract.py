@@ -24,10 +24,7 @@ class State(ABC):
 
     @abstractmethod
     def select(self, rows: Tensor) -> State:
-        """Return the state whose row i is row ``rows[i]``, int64, (B',): beams fork or die.
-
-        This state may be overwritten.
-        """
+        """Return the state whose row i is row ``rows[i]``, int64, (B',); this may change."""
 
     @abstractmethod
     def reset(self, rows: Tensor) -> State:
@@ -136,10 +133,7 @@ class TrainedModel(nn.Module, ABC):
         """
 
     def margins(self, batch: Any) -> Tensor | None:
-        """Return log score of each text less that of its distortion; None: it has none in training.
-
-        Its mean is the contrastive entropy of the training curve.
-        """
+        """Return log score of each text less that of its distortion; None: there is none."""
         return None
 
     @property
@@ -174,9 +168,8 @@ class TrainedModel(nn.Module, ABC):
 class ConfiguredModel(TrainedModel):
     """A model that is made from the size of a vocabulary and the options of its family.
 
-    `family` is its name, `options_kind` the dataclass of its options. `shapes` are what builds
-    the same model beside them, JSON-serializable; a family that has such things takes each by its
-    name.
+    `family` is its name, `options_kind` the dataclass of its options. `shapes` are what builds the
+    same model beside them, JSON-serializable; a family that has such things takes each by its name.
     """
 
     family: ClassVar[str]
@@ -230,18 +223,11 @@ class LanguageModel(TrainedModel):
 
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of a batch of prefixes in one parallel pass (training, scoring).
+        """Score every next token of prefixes in one parallel pass: logits, float32, (B, T, V).
 
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B, T); each row starts with ``<s>``. Rows shorter than T are filled up with any
-            valid id at their end: the model is causal, the filling changes nothing before it.
-
-        Returns
-        -------
-        Tensor
-            Logits, float32, (B, T, V): [:, t] is for the token after ``tokens[:, :t + 1]``.
+        Logits [:, t] are for the token after ``tokens[:, :t + 1]``. Tokens are int64, (B, T), each
+        row from ``<s>`` on. Rows shorter than T are filled up with any valid id at their end: the
+        model is causal, the filling changes nothing before it.
         """
 
     def check_context(self, tokens: Tensor) -> None:
@@ -260,21 +246,10 @@ class LanguageModel(TrainedModel):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes by one token each.
+        """Advance B prefixes by one token each: logits of the next, float32, (B, V), and state.
 
-        Parameters
-        ----------
-        tokens : Tensor
-            int64, (B,): the newest token of each prefix (``<s>`` for an empty one).
-        state : State
-            The state before these tokens; it may be overwritten.
-
-        Returns
-        -------
-        logits : Tensor
-            float32, (B, V), for the next token.
-        state : State
-            The state after these tokens.
+        Tokens are int64, (B,): the newest of each prefix (``<s>`` for an empty one). The state
+        before them may be overwritten.
         """
 
     # What follows need not be overridden; families that can do with less than all logits do.
@@ -354,10 +329,7 @@ class CountedModel(ConfiguredLanguageModel):
         architecture: Mapping[str, Any] | None = None,
         open_vocabulary: bool = False,
     ) -> Self:
-        """Estimate a model from a stream of documents, which is not held.
-
-        Token ids, int32, without ``<s>`` and ``</s>``.
-        """
+        """Estimate a model from a stream of documents: ids, int32, without ``<s>``, ``</s>``."""
         model = cls(vocabulary_size, architecture, open_vocabulary)
         if not model.count(batches):
             raise InputError("the training text has no document; give a longer one")
@@ -366,6 +338,16 @@ class CountedModel(ConfiguredLanguageModel):
     @abstractmethod
     def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
         """Estimate the model from a stream of documents; tell whether there is one."""
+
+
+def spread(begins: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """List the entries of rows that begin in those places of a table and have sizes, (R,) each.
+
+    Of every entry: the row that it is of, and its place in the table, int64, (E,).
+    """
+    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
+    inside = torch.arange(len(owner), device=owner.device)  # (E,)
+    return owner, inside + (begins - sizes.cumsum(0) + sizes)[owner]
 
 
 def chosen_log_probs(logits: Tensor, targets: Tensor) -> Tensor:

@@ -123,24 +123,21 @@ class ClassOutput(OutputLayer):
         self.ends = [end for end in ends if end > last]
         self.words = nn.Linear(width, vocabulary_size)
         self.classes = nn.Linear(width, len(self.ends))
-        nn.init.normal_(self.words.weight, std=width**-0.5)
-        nn.init.normal_(self.classes.weight, std=width**-0.5)
-        nn.init.zeros_(self.words.bias)
-        nn.init.zeros_(self.classes.bias)
+        for layer in (self.words, self.classes):
+            nn.init.normal_(layer.weight, std=width**-0.5)
+            nn.init.zeros_(layer.bias)
+        self.starts = [0, *self.ends[:-1]]  # ``<s>`` lies in the first class
+        self.sizes = [end - start for start, end in zip(self.starts, self.ends, strict=True)]
         ids = torch.arange(vocabulary_size)  # (V,)
         chosen = torch.searchsorted(torch.tensor(self.ends), ids, right=True)  # (V,)
         self.register_buffer("class_of", chosen, persistent=False)
         self.register_buffer("impossible", impossible, persistent=False)
 
-    def _spans(self) -> list[tuple[int, int]]:
-        """List first id and end of each class; ``<s>`` lies in the first one."""
-        return list(zip([0, *self.ends], self.ends, strict=False))
-
     def logits(self, features: Tensor) -> Tensor:
         """Return log p of all ids, float32, (..., V), for features (..., D); normalized."""
         words = float_product(features, self.words.weight, self.words.bias)  # (..., V)
         words = words.index_fill(-1, self.impossible, -torch.inf)
-        inside = [words[..., start:end].log_softmax(-1) for start, end in self._spans()]
+        inside = [part.log_softmax(-1) for part in words.split(self.sizes, -1)]
         classes = float_product(features, self.classes.weight, self.classes.bias)  # (..., C)
         return torch.cat(inside, -1) + classes.log_softmax(-1)[..., self.class_of]  # (..., V)
 
@@ -167,29 +164,22 @@ class ClassOutput(OutputLayer):
     def _by_class(
         self, features: Tensor, targets: Tensor
     ) -> tuple[Tensor, list[tuple[Tensor, Tensor, Tensor, Tensor, Tensor]]]:
-        """Sort targets (N,) by their classes.
+        """Sort targets (N,) by their classes; return their order, int64, (N,), and the classes.
 
-        Their order, int64, (N,), and the parts of those that have some. A part has features (N_c,
-        D), targets as places in the class (N_c,), weights (S_c, D), biases (S_c,) and the
-        impossible places.
+        Of each that has some: features (N_c, D), targets as places in the class (N_c,), weights
+        (S_c, D), biases (S_c,) and the impossible places.
         """
         classes = self.class_of[targets]  # (N,)
         order = classes.argsort(stable=True)  # (N,)
         counts = torch.bincount(classes, minlength=len(self.ends)).tolist()
-        spans = self._spans()
-        sizes = [end - start for start, end in spans]
         # Split at once: the gradient of a slice is filled up to the whole each time.
-        split = zip(
-            features[order].split(counts),
-            targets[order].split(counts),
-            self.words.weight.split(sizes),
-            self.words.bias.split(sizes),
-            spans,
-            strict=True,
-        )
+        rows, goals = features[order].split(counts), targets[order].split(counts)
+        weights, biases = (part.split(self.sizes) for part in (self.words.weight, self.words.bias))
         parts = [
-            (rows, goals - start, weight, bias, self.impossible[:0] if start else self.impossible)
-            for rows, goals, weight, bias, (start, _) in split
-            if len(rows)
+            (held, goal - start, weight, bias, self.impossible[: 0 if start else None])
+            for held, goal, weight, bias, start in zip(
+                rows, goals, weights, biases, self.starts, strict=True
+            )
+            if len(held)
         ]
         return order, parts

@@ -125,9 +125,8 @@ def chunked_cross_entropy(
     impossible. `dtype` is of the operands of the three matrix products; bfloat16 is 2 to 3 times
     faster on CPUs that have it. The softmax is float32 always.
     """
-    value: Tensor = _ChunkedCrossEntropy.apply(
-        features, weight, bias, targets, impossible, dtype, torch.is_grad_enabled()
-    )
+    arguments = (features, weight, bias, targets, impossible, dtype, torch.is_grad_enabled())
+    value: Tensor = _ChunkedCrossEntropy.apply(*arguments)
     return value
 
 
@@ -139,10 +138,9 @@ def checkpointed_cross_entropy(
     impossible: Tensor,
     rows: int = GPU_ROWS,
 ) -> Tensor:
-    """Return −Σ log softmax(features weightᵀ + bias)[target], a few rows of logits at a time.
+    """Return what `chunked_cross_entropy` does, in the training's precision, by a few rows a time.
 
-    They are made again for the gradient: all of them would not fit into a GPU's memory. Arguments
-    as for `chunked_cross_entropy`; the products are those of the training's precision.
+    Their logits are made again for the gradient: all of them would not fit into a GPU's memory.
     """
 
     def part(held: Tensor, wanted: Tensor) -> Tensor:
@@ -165,10 +163,10 @@ def summed_cross_entropy(
     dtype: torch.dtype,
 ) -> Tensor:
     """Return −Σ log softmax(features weightᵀ + bias)[target] in the way that suits the device."""
+    more = (weight, bias, targets, impossible)
     if features.device.type == "cpu":
-        wide = features.float()  # (N, D)
-        return chunked_cross_entropy(wide, weight, bias, targets, impossible, dtype)
-    return checkpointed_cross_entropy(features, weight, bias, targets, impossible)
+        return chunked_cross_entropy(features.float(), *more, dtype)
+    return checkpointed_cross_entropy(features, *more)
 
 
 class OutputLayer(nn.Module, ABC):
@@ -207,10 +205,7 @@ def float_product(features: Tensor, weight: Tensor, bias: Tensor | None = None) 
 
 
 class FullSoftmax(nn.Linear, OutputLayer):
-    """One linear map to the logits of all ids.
-
-    ``<unk>`` of an open vocabulary has no probability.
-    """
+    """One linear map to the logits of all ids."""
 
     impossible: Tensor
 
@@ -225,17 +220,12 @@ class FullSoftmax(nn.Linear, OutputLayer):
 
     def summed_loss(self, features: Tensor, targets: Tensor, dtype: torch.dtype) -> Tensor:
         """Return −Σ log p of targets (N,), nats, for features (N, D)."""
-        return summed_cross_entropy(
-            features, self.weight, self.bias, targets, self.impossible, dtype
-        )
+        layer = (self.weight, self.bias)
+        return summed_cross_entropy(features, *layer, targets, self.impossible, dtype)
 
 
 class FactoredModel(LanguageModel):
-    """A model whose output layer, `output`, maps D features to V ids, position by position.
-
-    Scoring and training use the two halves apart, so that logits of (B, T, V) need not be held,
-    and are made for no prefix where nothing is drawn.
-    """
+    """A model whose output layer, `output`, maps D features to V ids, position by position."""
 
     output: OutputLayer
 
@@ -245,10 +235,7 @@ class FactoredModel(LanguageModel):
 
     @abstractmethod
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Advance B prefixes by tokens (B,), without dropout.
-
-        Features (B, D), and the new state.
-        """
+        """Advance B prefixes by tokens (B,), without dropout: features (B, D), and state."""
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Score every next token of prefixes (B, T) in one pass: logits, float32, (B, T, V)."""
@@ -349,8 +336,5 @@ def skips_layer(probability: float, training: bool) -> bool:
 
 
 def class_ends(words: int, classes: int) -> list[int]:
-    """Cut words by falling frequency into classes of equal sums of √frequency.
-
-    Return their ends.
-    """
+    """Return the ends of classes of words by falling frequency, of equal sums of √frequency."""
     return sorted({-(-words * k * k // classes**2) for k in range(1, classes + 1)})

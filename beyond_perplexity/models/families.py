@@ -21,83 +21,62 @@ Unit = Literal["document", "sentence"]
 
 @dataclass(frozen=True)
 class Family:
-    """What is known of a family of models or proposals without importing it.
+    """What is known of a family of models or proposals without importing it."""
 
-    Attributes
-    ----------
-    reference : str or None
-        ``module:Class``; None: it has no class of its own, being trained within its model or made
-        of it.
-    options : str or None
-        ``module:Dataclass`` of its architecture; None: it has no options.
-    title : str
-        How figures print it.
-    kind : "counted", "trained", "brought", "unnormalized", "latent" or "proposal"
-        counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
-        trained, with its own vocabulary; unnormalized: trained to score sentences, without a
-        likelihood; latent: trained, with latent variables, so that its likelihood is estimated;
-        proposal: of the latent variables of such a model.
-    needs : tuple of "trees", "mentions" or "graph"
-        What its corpus must be annotated with; see `planning.latent_checks.REQUIREMENTS`.
-    proposals : tuple of str
-        Families of its proposals.
-    shares : tuple of str
-        Options of a proposal that are those of its model, as they decide which latents there are.
-    asks : dict
-        Options that the model of a proposal must have.
-    sequential : bool
-        A latent model that can be walked word by word, as sequential Monte Carlo does.
-    optimal : str or None
-        ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
-        family, ``optimal``, is one name for all of them.
-    worked_out : bool
-        A proposal that is made of the model itself and not trained.
-    bring : str or None
-        ``module:function`` that brings a model: options and cleaning to model, vocabulary, source.
-    files : tuple of str
-        Patterns of the files of a model that is brought in a folder.
-    marker : str or None
-        The file by which such a folder is known.
-    engines : str or None
-        Module with decoding engines of the family's own: ``SamplingEngine``, ``BeamEngine`` (see
-        `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones.
-    training : str
-        ``module:Dataclass`` of the options of its training, where it is trained.
-    unit : "document" or "sentence"
-        What a latent model gives one probability and writes: see `latent_instances.document_of`.
-    plain : bool
-        Whether latent models are held against it where the configuration names no other.
-    """
-
+    # ``module:Class``; None: it has none, being trained within its model or made of it
     reference: str | None
-    options: str | None
-    title: str
+    options: str | None  # ``module:Dataclass`` of its architecture; None: it has no options
+    title: str  # how figures print it
+    # counted: from counts of the corpus, without gradients; trained: by gradients; brought: comes
+    # trained, with its own vocabulary; unnormalized: trained to score sentences, without a
+    # likelihood; latent: trained, with latent variables, so that its likelihood is estimated;
+    # proposal: of the latent variables of such a model
     kind: Kind
+    # What its corpus must be annotated with; see `planning.latent_checks.REQUIREMENTS`
     needs: tuple[Need, ...] = ()
-    proposals: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()  # families of its proposals
+    # Options of a proposal that are those of its model, as they decide which latents there are
     shares: tuple[str, ...] = ()
+    # Options that the model of a proposal must have
     asks: Mapping[str, Any] = field(default_factory=dict)
-    sequential: bool = False
+    sequential: bool = False  # a latent model that can be walked word by word, as particles do
+    # ``module:Class`` of the `word_by_word.OptimalProposal` of a latent model that has one; its
+    # family, ``optimal``, is one name for all of them
     optimal: str | None = None
-    worked_out: bool = False
+    worked_out: bool = False  # a proposal that is made of the model itself and not trained
+    # ``module:function`` that brings a model: options and cleaning to model, vocabulary, source
     bring: str | None = None
-    files: tuple[str, ...] = ()
-    marker: str | None = None
+    files: tuple[str, ...] = ()  # patterns of the files of a model that is brought in a folder
+    marker: str | None = None  # the file by which such a folder is known
+    # Module with decoding engines of its own: ``SamplingEngine``, ``BeamEngine`` (see
+    # `decoding.engine`) and ``DEFAULT_BATCH``; None: the common ones
     engines: str | None = None
+    # ``module:Dataclass`` of the options of its training, where it is trained
     training: str = "beyond_perplexity.training.options:TrainingOptions"
+    # What a latent model gives one probability and writes; see `latent_instances.document_of`
     unit: Unit = "document"
-    plain: bool = False
+    plain: bool = False  # latent models are held against it where the configuration names no other
 
 
 _MODELS = "beyond_perplexity.models"
 _LEARNING = "beyond_perplexity/training/learning.py"
 _OF_PROPOSALS = "beyond_perplexity.training.options:ProposalTrainingOptions"
 
+
+def _of(module: str, kind: str, options: str = "") -> tuple[str, str]:
+    """Name class and options, which are in its module unless another is named."""
+    own = options if ":" in options else f"{module}:{options or f'{kind}Options'}"
+    return f"{_MODELS}.{module}:{kind}", f"{_MODELS}.{own}"
+
+
 FAMILIES: Rows[Family] = {
-    "cnn": Family(f"{_MODELS}.cnn:CNN", f"{_MODELS}.cnn:CNNOptions", "CNN", "trained"),
+    "cnn": Family(*_of("cnn", "CNN"), "CNN", "trained"),
     "discriminative-rnng": Family(
-        reference=f"{_MODELS}.latents.rnng_discriminative:DiscriminativeRNNG",
-        options=f"{_MODELS}.latents.rnng_top_down_actions:TopDownOptions",
+        *_of(
+            "latents.rnng_discriminative",
+            "DiscriminativeRNNG",
+            "latents.rnng_top_down_actions:TopDownOptions",
+        ),
         title="Discriminative RNNG",
         kind="proposal",
         needs=("trees",),
@@ -105,8 +84,7 @@ FAMILIES: Rows[Family] = {
         training=_OF_PROPOSALS,
     ),
     "entity-tagger": Family(
-        reference=f"{_MODELS}.latents.entitynlm_tagger:EntityTagger",
-        options=f"{_MODELS}.latents.entitynlm_tagger:EntityTaggerOptions",
+        *_of("latents.entitynlm_tagger", "EntityTagger"),
         title="Entity tagger",
         kind="proposal",
         needs=("mentions",),
@@ -114,8 +92,7 @@ FAMILIES: Rows[Family] = {
         training=_OF_PROPOSALS,
     ),
     "entitynlm": Family(
-        reference=f"{_MODELS}.latents.entitynlm:EntityNLM",
-        options=f"{_MODELS}.latents.entitynlm:EntityNLMOptions",
+        *_of("latents.entitynlm", "EntityNLM"),
         title="EntityNLM",
         kind="latent",
         needs=("mentions",),
@@ -123,12 +100,9 @@ FAMILIES: Rows[Family] = {
         sequential=True,
         optimal=f"{_MODELS}.latents.entitynlm_optimal:OptimalEntities",
     ),
-    "gru": Family(
-        f"{_MODELS}.recurrent:GRU", f"{_MODELS}.recurrent:RecurrentOptions", "GRU", "trained"
-    ),
+    "gru": Family(*_of("recurrent", "GRU", "RecurrentOptions"), "GRU", "trained"),
     "huggingface": Family(
-        reference=f"{_MODELS}.huggingface_model:HuggingFace",
-        options=f"{_MODELS}.huggingface_bring:HuggingFaceOptions",
+        *_of("huggingface_model", "HuggingFace", "huggingface_bring:HuggingFaceOptions"),
         title="Hugging Face",
         kind="brought",
         bring=f"{_MODELS}.huggingface_bring:bring",
@@ -139,8 +113,7 @@ FAMILIES: Rows[Family] = {
         None, None, "Joint proposal", "proposal", ("trees",), asks={"training": "unsupervised"}
     ),
     "kglm": Family(
-        reference=f"{_MODELS}.latents.kglm:KGLM",
-        options=f"{_MODELS}.latents.kglm:KGLMOptions",
+        *_of("latents.kglm", "KGLM"),
         title="KGLM",
         kind="latent",
         needs=("graph", "mentions"),
@@ -149,31 +122,18 @@ FAMILIES: Rows[Family] = {
         optimal=f"{_MODELS}.latents.kglm_optimal:OptimalLinks",
     ),
     "kglm-tagger": Family(
-        reference=f"{_MODELS}.latents.kglm_tagger:KGLMTagger",
-        options=f"{_MODELS}.latents.kglm_tagger:TaggerOptions",
+        *_of("latents.kglm_tagger", "KGLMTagger", "TaggerOptions"),
         title="KGLM tagger",
         kind="proposal",
         needs=("graph", "mentions"),
         training=_OF_PROPOSALS,
     ),
-    "kneser-ney": Family(
-        reference=f"{_MODELS}.kneser_ney:KneserNey",
-        options=f"{_MODELS}.kneser_ney:KneserNeyOptions",
-        title="Kneser–Ney",
-        kind="counted",
-    ),
-    "lstm": Family(
-        reference=f"{_MODELS}.recurrent:LSTM",
-        options=f"{_MODELS}.recurrent:RecurrentOptions",
-        title="LSTM",
-        kind="trained",
-        plain=True,
-    ),
+    "kneser-ney": Family(*_of("kneser_ney", "KneserNey"), "Kneser–Ney", "counted"),
+    "lstm": Family(*_of("recurrent", "LSTM", "RecurrentOptions"), "LSTM", "trained", plain=True),
     "optimal": Family(None, None, "Optimal proposal", "proposal", worked_out=True),
-    "rnn": Family(f"{_MODELS}.elman:RNN", f"{_MODELS}.elman:ElmanOptions", "RNN", "trained"),
+    "rnn": Family(*_of("elman", "RNN", "ElmanOptions"), "RNN", "trained"),
     "rnng": Family(
-        reference=f"{_MODELS}.latents.rnng:RNNG",
-        options=f"{_MODELS}.latents.rnng:RNNGOptions",
+        *_of("latents.rnng", "RNNG"),
         title="RNNG",
         kind="latent",
         needs=("trees",),
@@ -182,8 +142,7 @@ FAMILIES: Rows[Family] = {
         unit="sentence",
     ),
     "rnng-top-down": Family(
-        reference=f"{_MODELS}.latents.rnng_top_down_model:TopDownRNNG",
-        options=f"{_MODELS}.latents.rnng_top_down_model:TopDownRNNGOptions",
+        *_of("latents.rnng_top_down_model", "TopDownRNNG"),
         title="RNNG (top-down)",
         kind="latent",
         needs=("trees",),
@@ -192,37 +151,26 @@ FAMILIES: Rows[Family] = {
         unit="sentence",
     ),
     "sentence-rnn": Family(
-        reference=f"{_MODELS}.sentence_rnn:SentenceRNN",
-        options=f"{_MODELS}.sentence_rnn:SentenceRNNOptions",
+        *_of("sentence_rnn", "SentenceRNN"),
         title="Sentence RNN",
         kind="unnormalized",
         training="beyond_perplexity.training.options:ContrastiveTrainingOptions",
     ),
     "span-crf": Family(
-        reference=f"{_MODELS}.latents.rnng_span_crf:SpanCRF",
-        options=f"{_MODELS}.latents.rnng_span_crf:SpanCRFOptions",
+        *_of("latents.rnng_span_crf", "SpanCRF"),
         title="Span CRF",
         kind="proposal",
         needs=("trees",),
         shares=("minimum_words", "unknown_classes"),
         training=_OF_PROPOSALS,
     ),
-    "transformer": Family(
-        reference=f"{_MODELS}.transformer:Transformer",
-        options=f"{_MODELS}.transformer:TransformerOptions",
-        title="Transformer",
-        kind="trained",
-        plain=True,
-    ),
+    "transformer": Family(*_of("transformer", "Transformer"), "Transformer", "trained", plain=True),
     "transformer-adaptive-softmax": Family(
-        reference=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformer",
-        options=f"{_MODELS}.transformer_adaptive_softmax:AdaptiveTransformerOptions",
-        title="Transformer (AS)",
-        kind="trained",
+        *_of("transformer_adaptive_softmax", "AdaptiveTransformer"), "Transformer (AS)", "trained"
     ),
     "trigram": Family(
-        reference=f"{_MODELS}.trigram:Trigram",
-        options=None,
+        f"{_MODELS}.trigram:Trigram",
+        None,
         title="Trigram",
         kind="counted",
         engines="beyond_perplexity.decoding.ngram",

@@ -6,10 +6,11 @@ repository brings is never run.
 
 from __future__ import annotations
 
-import inspect
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ USABLE = (
 PROBE_TOLERANCE = 1e-3
 PROBE_LENGTH = 8
 
+_Kinds = tuple[type[Exception], ...]
+
 
 @dataclass(frozen=True)
 class HuggingFaceOptions:
@@ -70,44 +73,45 @@ def bring(
     write the corpus' tokens, having been trained on them.
     """
     options = parse_options(HuggingFaceOptions, architecture, "architecture")
-    folder, revision = find_folder(options)
+    folder, revision = _find_folder(options)
     weights = find_weights(folder)
-    brought = load_weights(folder)
+    brought = _load_weights(folder)
     check_finite(brought, weights[0] if len(weights) == 1 else folder)
-    vocabulary = load_tokenizer(folder, brought, cleaning)
-    model = HuggingFace(
-        vocabulary.size,
-        describe_config(brought.config),
-        vocabulary.special_ids,
-        vocabulary.impossible,
-        brought,
-    ).eval()
-    probe(model, brought, options.path)
+    vocabulary = _load_tokenizer(folder, brought, cleaning)
+    described, special = describe_config(brought.config), vocabulary.special_ids
+    model = HuggingFace(vocabulary.size, described, special, vocabulary.impossible, brought).eval()
+    _probe(model, brought, options.path)
     hashes = {file.name: content_hash(file) for file in weights}
     return model, vocabulary, {"path": options.path, "revision": revision, "weights": hashes}
 
 
-def find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
+@contextmanager
+def _told(wrong: str, advice: str = "", kinds: _Kinds = (Exception,)) -> Iterator[None]:
+    """Say what is wrong, with the first line of what a library says of it, which may be a page."""
+    try:
+        yield
+    except kinds as error:
+        reason = (str(error).strip() or repr(error)).splitlines()[0]
+        raise InputError(f"{wrong} ({reason}){advice}") from error
+
+
+def _find_folder(options: HuggingFaceOptions) -> tuple[Path, str | None]:
     """Return the model's folder and its commit (None for a folder of the user's)."""
     folder = Path(options.path)
     if folder.is_dir():
         if options.revision is not None:
             raise InputError("architecture.revision: belongs to a name on the hub, not to a folder")
         return folder, None
-    try:
-        fetched = Path(
-            huggingface_hub.snapshot_download(
-                options.path,
-                revision=options.revision,
-                allow_patterns=list(FAMILIES[HuggingFace.family].files),
-            )
+    patterns = list(FAMILIES[HuggingFace.family].files)
+    with _told(
+        f"architecture.path: '{options.path}' is no folder, and no model of that name can be "
+        "fetched from the hub",
+        "; check the path or the network",
+    ):
+        fetched = huggingface_hub.snapshot_download(
+            options.path, revision=options.revision, allow_patterns=patterns
         )
-    except Exception as error:  # of many kinds, by the library and by its HTTP client
-        raise InputError(
-            f"architecture.path: '{options.path}' is no folder, and no model of that name can be "
-            f"fetched from the hub ({_reason(error)}); check the path or the network"
-        ) from error
-    return fetched, fetched.name
+    return Path(fetched), Path(fetched).name
 
 
 def find_weights(folder: Path) -> list[Path]:
@@ -115,20 +119,20 @@ def find_weights(folder: Path) -> list[Path]:
     if not (folder / "config.json").is_file():
         raise InputError(f"{folder}: is no Hugging Face model, it has no config.json")
     found = sorted(folder.glob("*.safetensors"))
-    if found:
-        return found
     pickled = sorted(file.name for pattern in PICKLES for file in folder.glob(pattern))
-    if pickled:
+    if pickled and not found:
         raise InputError(
             f"{folder}: its weights are pickled ({pickled[0]}), which may run any code, and are "
             "not read; save the model as safetensors (save_pretrained does) and give that folder"
         )
-    raise InputError(f"{folder}: has no weights (*.safetensors)")
+    if not found:
+        raise InputError(f"{folder}: has no weights (*.safetensors)")
+    return found
 
 
-def load_weights(folder: Path) -> PreTrainedModel:
+def _load_weights(folder: Path) -> PreTrainedModel:
     """Load the causal language model of a folder, in float32."""
-    try:
+    with _told(f"{folder}: holds no causal language model to load"):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             use_safetensors=True,
@@ -137,10 +141,6 @@ def load_weights(folder: Path) -> PreTrainedModel:
             dtype=torch.float32,
             output_loading_info=True,
         )
-    except Exception as error:  # whatever the library meets in a foreign folder
-        raise InputError(
-            f"{folder}: holds no causal language model to load ({_reason(error)})"
-        ) from error
     model: PreTrainedModel
     model, report = loaded
     lacking = sorted(map(str, [*report["missing_keys"], *report["mismatched_keys"]]))
@@ -154,23 +154,18 @@ def load_weights(folder: Path) -> PreTrainedModel:
     return model
 
 
-def load_tokenizer(
+def _load_tokenizer(
     folder: Path, model: PreTrainedModel, cleaning: Mapping[str, Any] | None
 ) -> HuggingFaceVocabulary:
     """Make a vocabulary of the fast tokenizer; where none begins a document, its end does."""
     if not any((folder / name).is_file() for name in TOKENIZERS):
         raise InputError(f"{folder}: holds no tokenizer; {SAVE_TOKENIZER}")
-    try:
+    with _told(f"{folder}: holds no fast tokenizer to load", f"; {SAVE_TOKENIZER}"):
         tokenizer = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True, use_fast=True
         )
         described = json.loads(tokenizer.backend_tokenizer.to_str())
-    except Exception as error:  # whatever the library meets in a foreign folder
-        raise InputError(
-            f"{folder}: holds no fast tokenizer to load ({_reason(error)}); {SAVE_TOKENIZER}"
-        ) from error
-    eos = _token_id(tokenizer, model, "eos")
-    bos = _token_id(tokenizer, model, "bos")
+    eos, bos = (_token_id(tokenizer, model, name) for name in ("eos", "bos"))
     if eos is None:
         raise InputError(
             f"{folder}: no token ends a document (eos_token of the tokenizer, eos_token_id of the "
@@ -193,11 +188,6 @@ def load_tokenizer(
         raise InputError(f"{folder}: {error}") from error
 
 
-def _reason(error: Exception) -> str:
-    """Return the first line of what a library says, which may be a page."""
-    return (str(error).strip() or repr(error)).splitlines()[0]
-
-
 def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
     """Return a special token as the tokenizer names it, else as the model's configuration does."""
     found = getattr(tokenizer, f"{name}_token_id")
@@ -209,15 +199,15 @@ def _token_id(tokenizer: Any, model: PreTrainedModel, name: str) -> int | None:
 
 
 @torch.no_grad()
-def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
+def _probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
     """Try that our pass and our steps give the logits of the model's own forward pass."""
-    kind = brought.config.model_type
-    taken = inspect.signature(model.body.forward).parameters
-    if not {"position_ids", "past_key_values"} <= set(taken):
-        raise InputError(f"{name}: {kind} models cannot be stepped through here; {USABLE}")
+    what = f"{name}: {brought.config.model_type} models cannot be"
+    if not {"position_ids", "past_key_values"} <= set(signature(model.body.forward).parameters):
+        raise InputError(f"{what} stepped through here; {USABLE}")
     length = min(PROBE_LENGTH, model.context_length or PROBE_LENGTH)
     tokens = _probe_tokens(model, length)  # (2, T)
-    try:
+    kinds = (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError)
+    with _told(f"{what} used here", f"; {USABLE}", kinds):
         truth = brought(input_ids=model.output.theirs[tokens], use_cache=False).logits.float()
         truth = truth.index_select(-1, model.output.theirs)  # (2, T, V)
         order = torch.arange(length) % (length - length // 3)  # (T,)
@@ -226,18 +216,14 @@ def probe(model: HuggingFace, brought: PreTrainedModel, name: str) -> None:
             "a whole pass": (model(tokens), truth),
             "single steps": (_steps(model, tokens, order), restarted),
         }
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError, KeyError) as error:
-        raise InputError(
-            f"{name}: {kind} models cannot be used here ({_reason(error)}); {USABLE}"
-        ) from error
     allowed = PROBE_TOLERANCE * (1 + float(truth.abs().max()))
     for how, (ours, theirs) in found.items():
         possible = ours > -torch.inf  # (2, T, V)
         worst = float((ours - theirs)[possible].abs().max())
         if not worst <= allowed:
             raise InputError(
-                f"{name}: {kind} models cannot be used here: the logits of {how} differ from the "
-                f"model's own by {worst:.2g}; {USABLE}"
+                f"{what} used here: the logits of {how} differ from the model's own by "
+                f"{worst:.2g}; {USABLE}"
             )
 
 

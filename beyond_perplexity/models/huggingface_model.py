@@ -29,6 +29,7 @@ from beyond_perplexity.models.factored import (
     float_product,
     summed_cross_entropy,
 )
+from beyond_perplexity.models.transformer import select_rows
 from beyond_perplexity.vocabulary import N_SPECIAL
 
 try:
@@ -95,44 +96,27 @@ class RowCache(Cache):
 
     def row_bytes(self) -> int:
         """Return the bytes of all layers for one row and all positions."""
-        place = sum(
-            cache.element_size() * cache.shape[1] * cache.shape[3]
-            for pair in self.held.values()
-            for cache in pair
-        )
-        return place * self._room
+        caches = (cache for pair in self.held.values() for cache in pair)
+        return self._room * sum(c.element_size() * c.shape[1] * c.shape[3] for c in caches)
 
     def select(self, rows: Tensor, longest: int) -> None:
-        """Let row i be what row ``rows[i]`` was, of which `longest` positions are filled.
-
-        Only what is filled of rows that move is copied: whole caches would cost more than a step.
-        """
+        """Let row i be what row ``rows[i]`` was, of which `longest` positions are filled."""
         here = torch.arange(len(rows), device=rows.device)  # (B',)
         moved = here[rows != here]  # (N,)
         for pair in self.held.values():
-            for index, cache in enumerate(pair):
-                if len(rows) > len(cache):
-                    pair[index] = cache.index_select(0, rows)  # (B', H, M, K)
-                    continue
-                if len(moved):
-                    cache[moved, :, :longest] = cache[rows[moved], :, :longest]
-                pair[index] = cache[: len(rows)]  # (B', H, M, K)
+            pair[:] = [select_rows(cache, rows, moved, longest) for cache in pair]
 
 
 @dataclass(frozen=True)
 class HuggingFaceState(State):
-    """The cache of B prefixes, with a length for each row, int64, (B,).
-
-    The cache is overwritten by `step` and `select`, and shared with what `reset` makes of the
-    state. `longest` is known to the host so that a step needs no synchronization.
-    """
+    """The cache of B prefixes, overwritten by `step` and `select`, and shared after a `reset`."""
 
     cache: RowCache
-    lengths: Tensor
-    longest: int
+    lengths: Tensor  # of each row, int64, (B,)
+    longest: int  # known to the host, so that a step needs no synchronization
 
     def row_bytes(self) -> int:
-        """Return the bytes of one row of the cache at its longest; it must have made a step."""
+        """Return the bytes of one row at its longest; it must have made a step."""
         return self.cache.row_bytes()
 
     def select(self, rows: Tensor) -> HuggingFaceState:
@@ -149,13 +133,13 @@ class HuggingFaceState(State):
 
 
 class Head(OutputLayer):
-    """The model's output layer, with our ids: `theirs`, (V,), are the model's, `impossible` ours.
+    """The model's output layer, with our ids.
 
     Some architectures have a factor of the logits, `scale`, or c tanh(logit / c), `softcap`.
     """
 
-    theirs: Tensor
-    impossible: Tensor
+    theirs: Tensor  # the model's ids of ours, (V,)
+    impossible: Tensor  # of ours
     impossible_rows: Tensor
 
     def __init__(
@@ -167,8 +151,7 @@ class Head(OutputLayer):
         softcap: float | None,
     ) -> None:
         super().__init__()
-        self.linear = linear
-        self.scale, self.softcap = scale, softcap
+        self.linear, self.scale, self.softcap = linear, scale, softcap
         source, without = torch.tensor(theirs), torch.tensor(impossible)  # (V,), (N',)
         possible = source[~torch.isin(torch.arange(len(source)), without)]
         rows = torch.arange(len(source) - N_SPECIAL)  # (N,)
@@ -205,8 +188,8 @@ class HuggingFace(FactoredModel):
     """A causal language model of transformers, from its configuration as in its ``config.json``.
 
     `special` are its ids of ``<s>``, ``</s>`` and ``<unk>``, None where it has none. Our ids that
-    are `impossible` (see `huggingface_vocabulary`) have the logit minus infinity; the softmax is
-    taken over the others. Without a `model` one without sensible weights is made.
+    are `impossible` have the logit minus infinity. Without a `model` one without sensible weights
+    is made.
     """
 
     family: ClassVar[str] = "huggingface"
@@ -268,9 +251,8 @@ class HuggingFace(FactoredModel):
         """Return the input of the output layer, (B, T, D), for tokens (B, T)."""
         self.check_context(tokens)
         theirs = self.output.theirs[tokens]  # (B, T)
-        outputs = self.body(
-            input_ids=theirs, attention_mask=torch.ones_like(theirs), use_cache=False
-        )
+        seen = torch.ones_like(theirs)  # (B, T)
+        outputs = self.body(input_ids=theirs, attention_mask=seen, use_cache=False)
         features: Tensor = outputs.last_hidden_state  # (B, T, D)
         return features
 
@@ -285,10 +267,7 @@ class HuggingFace(FactoredModel):
         return HuggingFaceState(RowCache(maximum_length), lengths, 0)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, HuggingFaceState]:
-        """Advance B prefixes by the tokens (B,).
-
-        Features (B, D), and the new state, in the same caches.
-        """
+        """Advance B prefixes by the tokens (B,): features (B, D), and state, in the same caches."""
         assert isinstance(state, HuggingFaceState)
         lengths, bucket = state.lengths, (state.longest // CACHE_STEP + 1) * CACHE_STEP
         state.cache.open(lengths, bucket)

@@ -1,10 +1,9 @@
-"""The contracts of models whose likelihood is estimated.
+"""The contracts of models whose likelihood is estimated: unnormalized, latent, and proposals.
 
-There are models that score sentences up to a constant, latent language models p(x, z) and their
-proposals q(z | x). x are the words of an instance (a sentence or a document), z its latent
-variables: a parse, who is mentioned where. B instances, R rows (samples, each of one instance), W
-entries of a row of z, U random numbers a row, A temperatures. Of sentences that are scored: B
-sentences, T words of the longest.
+Latent language models are p(x, z), their proposals q(z | x). x are the words of an instance (a
+sentence or a document), z its latent variables: a parse, who is mentioned where. B instances, R
+rows (samples, each of one instance), W entries of a row of z, U random numbers a row, A
+temperatures. Of sentences that are scored: B sentences, T words of the longest.
 
 A row of z is a vector of int64 in a canonical form: equal rows are equal latents and no two rows
 are the same latent. Rows shorter than W are filled up with `FILLING` at their end.
@@ -45,10 +44,10 @@ class UnnormalizedModel(ConfiguredModel):
 
     @abstractmethod
     def sentence_log_scores(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        """Return log p of sentences, nats, up to −log Z, float64, (B,).
+        """Return log p of sentences, nats, up to −log Z, float64, (B,); their lengths are (B,).
 
-        Words are int64, (B, T), without ``<s>`` and ``</s>``, any valid id behind the end;
-        lengths (B,). On a CPU a sentence's score does not depend on the others in its batch.
+        Words are int64, (B, T), without ``<s>`` and ``</s>``, any valid id behind the end. On a CPU
+        a sentence's score does not depend on the others in its batch.
         """
 
     @abstractmethod
@@ -57,10 +56,7 @@ class UnnormalizedModel(ConfiguredModel):
 
     @abstractmethod
     def extend(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        """Put a word, of (B,), to the end of each sentence.
-
-        Change of log score, float64, and state.
-        """
+        """Put a word, of (B,), to the end of each sentence: change of log score, float64; state."""
 
     @abstractmethod
     def scale_vectors(self) -> None:
@@ -124,26 +120,14 @@ class LatentModule(ConfiguredModel):
 
 
 class Simulated(NamedTuple):
-    """A document (or sentence) that a latent model generated, with the latents of its words.
+    """A document (or sentence) that a latent model generated, with the latents of its words."""
 
-    Attributes
-    ----------
-    words : list of str
-        As generated, without ``</s>``; an unknown word as it is written, ``<unk>`` where the model
-        knows no more of it.
-    instance : Instance
-        What `LatentModule.instances` would give of these words, with these latents as annotation.
-        Its id is the number of the document.
-    latents : Tensor
-        int64, (W,): the canonical row of z.
-    truncated : bool
-        Cut at the largest number of words: then (x, z) is no draw of a whole document.
-    """
-
+    # Without ``</s>``; an unknown word as it is written, ``<unk>`` where the model knows no more
     words: list[str]
+    # What `LatentModule.instances` would give of these words and latents; the document's number
     instance: Instance
-    latents: Tensor
-    truncated: bool
+    latents: Tensor  # int64, (W,): the canonical row of z
+    truncated: bool  # cut at the largest number of words: no draw of a whole document
 
 
 class LatentModel(LatentModule):
@@ -167,13 +151,7 @@ class LatentModel(LatentModule):
     def log_joint(self, batch: InstanceBatch, owner: Tensor, latents: Tensor) -> Tensor:
         """Return log p(x, z), nats, float64, (R,); −inf for an impossible z.
 
-        Parameters
-        ----------
-        batch : InstanceBatch
-        owner : Tensor
-            int64, (R,): place in the batch of each row's instance.
-        latents : Tensor
-            int64, (R, W).
+        `owner`, int64, (R,): place in the batch of each row's instance; latents int64, (R, W).
         """
 
     def unknown_penalty(
@@ -183,13 +161,6 @@ class LatentModel(LatentModule):
 
         Each of the U types that the vocabulary lacks then has a U-th of the probability of
         ``<unk>``. None where that is ln U for each unknown token, whatever z is.
-
-        Parameters
-        ----------
-        batch, owner, latents
-            As for `log_joint`.
-        unknown_types : int
-            U, at least 1.
         """
         return None
 
@@ -211,25 +182,10 @@ class LatentModel(LatentModule):
     def simulate(
         self, seed: int, purpose: str, numbers: range, maximum_words: int, vocabulary: Vocabulary
     ) -> list[Simulated]:
-        """Draw (x, z) ~ p, exactly up to the cut at a number of words.
+        """Draw documents (x, z) ~ p with these numbers, or say that the family cannot be simulated.
 
-        Parameters
-        ----------
-        seed : int
-            Of the run.
-        purpose : str
-            What the documents are for; keys the random streams, as `random_streams.stream`.
-        numbers : range
-            Of the documents; a document depends on its own number, the seed and the purpose alone.
-        maximum_words : int
-            A document that would be longer is cut there, and says so.
-        vocabulary : Vocabulary
-            Of the words.
-
-        Raises
-        ------
-        InputError
-            When the family cannot be simulated.
+        A document depends on its own number, the seed and the purpose alone, which key its stream
+        (`random_streams.stream`); one of more than `maximum_words` is cut there, and says so.
         """
         family = self.config["family"]
         raise InputError(f"{family}: no way to simulate documents is known; leave it out there")
@@ -238,12 +194,9 @@ class LatentModel(LatentModule):
     def readable(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe one row of z, (W,), for people, tables and figures; JSON-serializable.
 
-        Returns
-        -------
-        dict
-            ``tree``: Penn brackets over ``#0 #1 ...``, the places of the words (RNNG); or
-            ``mentions``: a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for
-            KGLM ``kind``, ``relation``, ``parent``.
+        ``tree``: Penn brackets over ``#0 #1 ...``, the places of the words (RNNG); or ``mentions``:
+        a list of dict with ``start``, ``end`` (exclusive), ``entity``, and for KGLM ``kind``,
+        ``relation``, ``parent``.
         """
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
@@ -270,23 +223,11 @@ class Proposal(LatentModule):
     def sample(
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:
-        """Draw one z ~ q_τ(· | x) a row.
+        """Draw one z ~ q_τ(· | x) a row, int64, (R, W), at a temperature τ above 0.
 
-        Parameters
-        ----------
-        batch : InstanceBatch
-        owner : Tensor
-            int64, (R,): place in the batch of each row's instance.
-        uniforms : Tensor
-            float64 in [0, 1), (R, U): the row's own random numbers; nothing else is random. What
-            a row uses of them depends on its instance and temperature alone.
-        temperature : float
-            τ above 0.
-
-        Returns
-        -------
-        Tensor
-            int64, (R, W).
+        `owner`, int64, (R,): place in the batch of each row's instance; `uniforms`, float64 in
+        [0, 1), (R, U): the row's own random numbers. Nothing else is random, and what a row uses of
+        them depends on its instance and temperature alone.
         """
 
     @abstractmethod
@@ -301,24 +242,17 @@ class Proposal(LatentModule):
 
     @abstractmethod
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Return the most probable latents of each instance under q, best first.
+        """Return the most probable latents of each instance under q, best first, (B, size, W).
 
-        Exact (k best) where the family can, else by a beam search of that size; distinct.
-
-        Returns
-        -------
-        Tensor
-            int64, (B, size, W); rows of `FILLING` alone where there are fewer.
+        Exact (k best) where the family can, else by a beam search of that size; distinct. Rows of
+        `FILLING` alone where there are fewer.
         """
 
 
 def check_support(
     model: LatentModule, proposal: LatentModule, model_folder: object, proposal_folder: object
 ) -> None:
-    """Refuse a proposal whose latents are not those of a model.
-
-    The folders name them in the error.
-    """
+    """Refuse a proposal whose latents are not those of a model; the folders are for the error."""
     for name, value in proposal.support.items():
         if model.support.get(name) != value:
             raise InputError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,27 +21,20 @@ LOGIT_ROWS = 2048
 
 
 class DocumentScore(NamedTuple):
-    """What a model says of one document: log P of its tokens and, unless left out, ``</s>``, nats.
+    """What a model says of one document."""
 
-    −inf where a prediction is `impossible`, which are counted; `tokens` are without ``<s>`` and
-    ``</s>``, of which `unknown` are ``<unk>``.
-    """
-
-    log_prob: float
-    tokens: int
-    unknown: int
-    impossible: int
+    log_prob: float  # of its tokens and, unless left out, ``</s>``, nats; −inf if impossible
+    tokens: int  # without ``<s>`` and ``</s>``
+    unknown: int  # of them ``<unk>``
+    impossible: int  # predictions
 
 
 class ScoreWindow(NamedTuple):
-    """A part of a document that is scored at once: ids (n + 1,), inputs and then targets.
-
-    Only the last `counted` predictions count.
-    """
+    """A part of a document that is scored at once."""
 
     document: int
-    tokens: np.ndarray
-    counted: int
+    tokens: np.ndarray  # ids (n + 1,), inputs and then targets
+    counted: int  # of the predictions the last ones
 
 
 def check_window(
@@ -90,19 +83,14 @@ def cut_windows(
 def score_windows(
     model: LanguageModel, windows: Sequence[ScoreWindow], width: int | None = None
 ) -> Iterator[np.ndarray]:
-    """Yield log p of the counted predictions of each window of one batch, float64.
-
-    Rows are filled up to `width` predictions; None: those of the longest.
-    """
+    """Yield log p of the counted predictions of each window, float64; `width`: of the rows."""
     width = width or max(len(window.tokens) for window in windows) - 1
-    inputs = np.full((len(windows), width), EOS, np.int64)
-    targets = np.full((len(windows), width), EOS, np.int64)
+    pair = np.full((2, len(windows), width), EOS, np.int64)  # inputs, targets
     for row, window in enumerate(windows):
-        inputs[row, : len(window.tokens) - 1] = window.tokens[:-1]
-        targets[row, : len(window.tokens) - 1] = window.tokens[1:]
-    device = model.device
-    pair = torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
-    flat = torch.cat(list(model.target_log_probs(*pair, LOGIT_ROWS)))
+        end = len(window.tokens) - 1
+        pair[0, row, :end], pair[1, row, :end] = window.tokens[:-1], window.tokens[1:]
+    inputs, targets = torch.from_numpy(pair).to(model.device)
+    flat = torch.cat(list(model.target_log_probs(inputs, targets, LOGIT_ROWS)))
     scores = flat.view(len(windows), width).cpu().numpy()
     for row, window in enumerate(windows):
         end = len(window.tokens) - 1
@@ -119,33 +107,19 @@ def score_encoded(
     count_eos: bool = True,
     batch_tokens: int = 8192,
 ) -> Iterator[DocumentScore]:
-    """Score documents given as token ids, in their order, without holding them all.
+    """Score documents, ids without ``<s>`` and ``</s>``, in their order, without holding them all.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Put to evaluation mode.
-    encoded : iterable of ndarray
-        Token ids of each document, without ``<s>`` and ``</s>``.
-    context_length, stride : int, optional
-        See `check_window`.
-    count_eos : bool
-        Whether log P has ``</s>``; without, it is that of all texts that begin so.
-    batch_tokens : int
-        Positions of a batch at most; changes results by rounding only.
+    The model is put to evaluation mode. `context_length`, `stride`: see `check_window`;
+    `count_eos`: whether log P has ``</s>``; without, it is that of all texts that begin so;
+    `batch_tokens`: positions of a batch at most; changes results by rounding only.
     """
     model.eval()
     context, stride = check_window(model, context_length, stride)
     stream = iter(encoded)
     while pool := list(islice(stream, POOL)):
-        windows = [
-            window
-            for document, ids in enumerate(pool)
-            for window in cut_windows(document, ids, context, stride)
-        ]
-        totals = np.zeros(len(pool))
-        impossible = np.zeros(len(pool), np.int64)
-        windows.sort(key=lambda window: len(window.tokens))
+        cut = (cut_windows(document, ids, context, stride) for document, ids in enumerate(pool))
+        windows = sorted(chain.from_iterable(cut), key=lambda window: len(window.tokens))
+        totals, impossible = np.zeros(len(pool)), np.zeros(len(pool), np.int64)
         while windows:
             rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
             batch, windows = windows[-rows:], windows[:-rows]

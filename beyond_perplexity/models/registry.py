@@ -6,7 +6,6 @@ needs nothing else; ``model.json`` is written last: where it is, the others are 
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -59,23 +58,18 @@ def find_named(reference: str | None) -> Any:
 def find_engines(family: str) -> ModuleType | None:
     """Return the module with a family's own decoding engines; None: the common ones are taken."""
     row = FAMILIES.get(family)
-    return importlib.import_module(row.engines) if row and row.engines else None
+    return find_named(row.engines) if row else None
 
 
 def build(
     config: Mapping[str, Any], vocabulary_size: int, open_vocabulary: bool = False
 ) -> LanguageModel:
-    """Make an untrained model.
-
-    Where the vocabulary is open (BPE), ``<unk>`` gets no probability.
-    """
+    """Make an untrained model; where the vocabulary is open (BPE), ``<unk>`` has no probability."""
     kind: Callable[..., LanguageModel] = find_language_model(config.get("family"))
     return kind(vocabulary_size, config.get("architecture", {}), open_vocabulary)
 
 
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
-
-
 _Model = TypeVar("_Model", bound=TrainedModel)
 
 WEIGHTS, DESCRIPTION, VOCABULARY = "model.safetensors", "model.json", "vocabulary.json"
@@ -140,18 +134,8 @@ def load_any(
 ) -> tuple[TrainedModel, Vocabulary, dict[str, Any]]:
     """Read a model folder: model in evaluation mode, vocabulary, content of ``model.json``.
 
-    Parameters
-    ----------
-    folder : path
-        Written by `save_model`.
-    device : str or torch.device
-        Where the model goes; ``"auto"`` takes a GPU where there is one.
-
-    Raises
-    ------
-    InputError
-        When a file is missing, foreign, corrupt or does not belong to the others, or a weight is no
-        finite number.
+    A file that is missing, foreign, corrupt or does not belong to the others, or a weight that is
+    no finite number, is an `InputError`.
     """
     folder = Path(folder)
     description = _read_description(folder)
@@ -164,11 +148,12 @@ def load_any(
     if content_hash(weights) != description["weights_sha256"]:
         raise InputError(f"{weights}: is not the file that {DESCRIPTION} describes; train it again")
     note_read(weights, description["weights_sha256"])
+    config = description["config"]
     try:
-        family = find(description["config"].get("family"))
+        family = find(config.get("family"))
     except InputError as error:
         raise InputError(f"{folder / DESCRIPTION}: {error}") from error
-    model = read_weights(weights, family, description["config"], DESCRIPTION)
+    model = read_weights(weights, family, config, DESCRIPTION)
     check_finite(model, weights)
     return model.to(choose_device(device)).eval(), vocabulary, description
 
@@ -178,25 +163,22 @@ def read_weights(
 ) -> _Model:
     """Read the weights of a model of some class and config, or say in a line what does not fit."""
     try:
-        model = kind.from_tensors(config, safetensors.torch.load_file(path))
+        return kind.from_tensors(config, safetensors.torch.load_file(path))
     except Exception as error:  # whatever a foreign description makes torch raise
         reason = str(error) if isinstance(error, InputError) else brief_repr(error)
         raise InputError(f"{path}: does not fit {description} ({reason}); make it again") from error
-    return model
 
 
 def _read_description(folder: Path) -> dict[str, Any]:
     path = folder / DESCRIPTION
     if not path.exists():
         raise InputError(f"{folder}: is no model folder, it has no {DESCRIPTION}")
-    found = read_json(path, "description of a model", "train the model again")
-    held: dict[str, Any] = found if isinstance(found, dict) else {}
-    vocabulary, config = held.get("vocabulary"), held.get("config")
-    named = isinstance(vocabulary, dict) and isinstance(vocabulary.get("sha256"), str)
-    if not (named and isinstance(config, dict) and isinstance(held.get("weights_sha256"), str)):
-        wanted = "config, weights_sha256 and vocabulary.sha256"
-        raise InputError(f"{path}: does not describe a model, it lacks {wanted}; train it again")
-    return held
+    found: dict[str, Any] = read_json(path, "description of a model", "train the model again")
+    match found:
+        case {"config": {}, "weights_sha256": str(), "vocabulary": {"sha256": str()}}:
+            return found
+    wanted = "config, weights_sha256 and vocabulary.sha256"
+    raise InputError(f"{path}: does not describe a model, it lacks {wanted}; train it again")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -215,17 +197,14 @@ def choose_device(device: str | torch.device) -> torch.device:
 
 
 class OpenedModel(NamedTuple):
-    """A model that is ready to score, in evaluation mode.
-
-    `description` is ``model.json``; of a model of another program its ``config`` and ``source``:
-    path, commit of the hub, SHA-256 of its weights by file. Such a model has no file of
-    `weights`.
-    """
+    """A model that is ready to score, in evaluation mode."""
 
     model: TrainedModel
     vocabulary: Vocabulary
+    # ``model.json``; of a model of another program its ``config`` and ``source``: path, commit of
+    # the hub, SHA-256 of its weights by file
     description: dict[str, Any]
-    weights: Path | None
+    weights: Path | None  # None: a model of another program
 
     @property
     def source(self) -> dict[str, Any]:
@@ -239,10 +218,7 @@ def is_foreign(name: str) -> bool:
 
 
 def open_any(name: str, device: str | torch.device = "cpu") -> OpenedModel:
-    """Open a folder of a run, one of another program (`save_pretrained`), or a model of its hub.
-
-    Nothing of it is executed or unpickled. An error is one line.
-    """
+    """Open a folder of a run, one of another program (`save_pretrained`), or a model of its hub."""
     if not is_foreign(name):
         return OpenedModel(*load_any(name, device), Path(name, WEIGHTS))
     chosen = choose_device(device)

@@ -88,22 +88,17 @@ class TransformerState(State):
     longest: int
 
     def select(self, rows: Tensor) -> TransformerState:
-        """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten.
-
-        Only what is filled is copied, and on a CPU only rows that move: whole caches would cost
-        more than a step.
-        """
+        """Return the state whose row i is row ``rows[i]`` of this one, which is overwritten."""
         lengths = self.lengths[rows]  # (B',)
         if len(rows) > len(self.lengths):
             keys, values = self.keys.index_select(1, rows), self.values.index_select(1, rows)
             return TransformerState(keys, values, lengths, self.longest)
-        to = torch.arange(len(rows), device=rows.device)  # (B',)
-        moved, filled = to, self.shape()
+        moved = torch.arange(len(rows), device=rows.device)  # (B',)
+        filled = self.shape()
         if rows.device.type == "cpu":
-            moved, filled = (rows != to).nonzero()[:, 0], int(self.lengths.max())  # (N,)
-        if len(moved):
-            for cache in (*self.keys, *self.values):  # (B, H, M, K)
-                cache[moved, :, :filled] = cache[rows[moved], :, :filled]  # (N, H, M', K)
+            moved, filled = (rows != moved).nonzero()[:, 0], int(self.lengths.max())  # (N,)
+        for cache in (*self.keys, *self.values):  # (B, H, M, K)
+            select_rows(cache, rows, moved, filled)
         keys, values = self.keys[:, : len(rows)], self.values[:, : len(rows)]  # (L, B', H, M, K)
         return TransformerState(keys, values, lengths, self.longest)
 
@@ -142,6 +137,19 @@ class TransformerState(State):
                 start = groups.pop()[0].start
             groups.append((slice(start, (index + 1) * GROUP), bucket))
         return groups
+
+
+def select_rows(cache: Tensor, rows: Tensor, moved: Tensor, filled: int) -> Tensor:
+    """Return (B', H, M, K) whose row i is row ``rows[i]`` of a cache, (B, H, M, K), overwritten.
+
+    Only the filled places of rows that move, (N,), are copied: whole caches would cost more than a
+    step.
+    """
+    if len(rows) > len(cache):
+        return cache.index_select(0, rows)  # (B', H, M, K)
+    if len(moved):
+        cache[moved, :, :filled] = cache[rows[moved], :, :filled]  # (N, H, M', K)
+    return cache[: len(rows)]  # (B', H, M, K)
 
 
 class Block(nn.Module):
@@ -294,10 +302,7 @@ class Transformer(FactoredNetwork):
         return TransformerState(keys, torch.zeros_like(keys), lengths, 0)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, TransformerState]:
-        """Advance B prefixes by the tokens (B,).
-
-        Features (B, D), and the new state, in the same caches.
-        """
+        """Advance B prefixes by the tokens (B,): features (B, D), and state, in the same caches."""
         assert isinstance(state, TransformerState)
         places = torch.arange(state.keys.shape[3], device=tokens.device)  # (M,)
         below = (places <= state.lengths[:, None])[:, None, None]  # (B, 1, 1, M)
@@ -318,10 +323,7 @@ class Transformer(FactoredNetwork):
 
 
 def sinusoids(length: int, width: int) -> Tensor:
-    """Return the sines, then cosines of Vaswani et al.
-
-    (2017), section 3.5: float32, (length, width).
-    """
+    """Return sines, then cosines (Vaswani et al. 2017, section 3.5): float32, (length, width)."""
     places = torch.arange(length, dtype=torch.float64)[:, None]  # (length, 1)
     rates = 10_000.0 ** (-torch.arange(width // 2, dtype=torch.float64) / (width // 2))
     angles = places * rates  # (length, D / 2)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -34,11 +35,11 @@ from beyond_perplexity.vocabulary import N_SPECIAL
 
 @dataclass(frozen=True)
 class Bands:
-    """How the ids are cut: first id of each band, its S_i ids, the width D_i of its vectors."""
+    """How the ids are cut."""
 
-    starts: tuple[int, ...]
-    sizes: tuple[int, ...]
-    widths: tuple[int, ...]
+    starts: tuple[int, ...]  # first id of each band
+    sizes: tuple[int, ...]  # S_i
+    widths: tuple[int, ...]  # D_i of its vectors
 
     @classmethod
     def cut(
@@ -56,12 +57,9 @@ class Bands:
                 f"architecture.cutoffs: none of {list(cutoffs)} is inside the vocabulary of "
                 f"{vocabulary_size} ids; give smaller ones"
             )
-        starts = (0, *inner)
-        sizes = tuple(
-            end - start for start, end in zip(starts, (*inner, vocabulary_size), strict=True)
-        )
-        widths = tuple(max(1, width // reduction**band) for band in range(len(starts)))
-        return cls(starts, sizes, widths)
+        edges = (0, *inner, vocabulary_size)
+        widths = tuple(max(1, width // reduction**band) for band in range(len(inner) + 1))
+        return cls(edges[:-1], tuple(end - start for start, end in pairwise(edges)), widths)
 
     def tables(self) -> nn.ModuleList:
         """Return new embeddings S_i x D_i, of variance 1 / D_i."""
@@ -125,15 +123,10 @@ class AdaptiveSoftmax(OutputLayer):
     impossible: Tensor
 
     def __init__(
-        self,
-        bands: Bands,
-        open_vocabulary: bool,
-        shared: AdaptiveInput,
-        tie_weights: bool,
-        tie_projections: bool,
+        self, shared: AdaptiveInput, open_vocabulary: bool, tie_weights: bool, tie_projections: bool
     ) -> None:
         super().__init__()
-        self.bands = bands
+        self.bands = bands = shared.bands
         self.tables = shared.tables if tie_weights else bands.tables()
         source = shared.projections if tie_projections else bands.projections()
         self.projections = nn.ModuleList(source[1:])
@@ -143,13 +136,10 @@ class AdaptiveSoftmax(OutputLayer):
 
     def logits(self, features: Tensor) -> Tensor:
         """Return log p of all ids, float32, (..., V), for features (..., D); normalized."""
-        head = self._head(features)  # (..., S_0 + n)
         first = self.bands.sizes[0]
-        parts = [head[..., :first]]
-        for tail in range(len(self.projections)):
-            inside = self._tail(tail, features).log_softmax(-1)  # (..., S_i)
-            parts.append(inside + head[..., first + tail, None])
-        return torch.cat(parts, -1)  # (..., V)
+        words, *heads = self._head(features).split([first] + [1] * len(self.projections), -1)
+        tails = (self._tail(tail, features).log_softmax(-1) for tail in range(len(heads)))
+        return torch.cat([words, *map(torch.add, tails, heads)], -1)  # (..., V)
 
     def log_probs(self, features: Tensor, targets: Tensor) -> Tensor:
         """Return log p, float64, (N,), computing only the tails that the targets (N,) are in."""
@@ -195,7 +185,7 @@ class AdaptiveSoftmax(OutputLayer):
         """List the tails that hold targets: tail, positions (N_i,), targets within it (N_i,)."""
         found = []
         for tail, mask in enumerate(self.bands.masks(targets)[1:]):
-            (rows,) = mask.nonzero(as_tuple=True)
+            rows = mask.nonzero()[:, 0]
             if len(rows):
                 found.append((tail, rows, targets[rows] - self.bands.starts[tail + 1]))
         return found
@@ -240,16 +230,11 @@ class AdaptiveTransformer(Transformer):
     options: AdaptiveTransformerOptions
 
     def _make_embedding(self) -> nn.Module:
-        cut = self.options.cutoffs, self.options.width, self.options.reduction
+        options = self.options
+        cut = (options.cutoffs, options.width, options.reduction)
         return AdaptiveInput(Bands.cut(self.vocabulary_size, *cut))
 
     def _make_output(self) -> OutputLayer:
         assert isinstance(self.embedding, AdaptiveInput)
-        options = self.options
-        return AdaptiveSoftmax(
-            self.embedding.bands,
-            self.open_vocabulary,
-            self.embedding,
-            options.tie_weights,
-            options.tie_projections,
-        )
+        ties = (self.options.tie_weights, self.options.tie_projections)
+        return AdaptiveSoftmax(self.embedding, self.open_vocabulary, *ties)

@@ -15,8 +15,13 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import CountedModel, State, TensorState
-from beyond_perplexity.ngrams.counts import count_parts, join_sentences, last_words, prefix_places
+from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
+from beyond_perplexity.ngrams.kneser_ney import (
+    count_parts,
+    join_sentences,
+    last_words,
+    prefix_places,
+)
 from beyond_perplexity.vocabulary import BOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
@@ -72,9 +77,19 @@ class Trigram(CountedModel):
 
     def count(self, batches: Iterable[Sequence[np.ndarray]]) -> bool:
         """Count the trigrams of a stream of documents; memory grows with the distinct ones."""
-        keys, counts = _count_stream(batches, self.vocabulary_size)  # (N,), (N,)
+        counted, size = count_parts(join_sentences(batches), 3), self.vocabulary_size
+        if counted is None:
+            return False
+        _, pairs, triples = counted
+        # The first words of documents, after two <s>, are those of pairs that begin with <s>.
+        first = int(np.searchsorted(prefix_places(pairs.keys), BOS, side="right"))
+        before = pairs.keys[prefix_places(triples.keys)]
+        rows = prefix_places(before) * size + last_words(before)
+        begun, inside = last_words(pairs.keys[:first]), rows * size + last_words(triples.keys)
+        counts = np.concatenate([pairs.counts[:first], triples.counts])  # (N,)
+        keys = np.concatenate([begun, inside])  # (N,)
         self._set_counts(torch.from_numpy(keys), torch.from_numpy(counts))
-        return len(keys) > 0
+        return True
 
     def take_tensors(self, tensors: Mapping[str, Tensor]) -> None:
         """Take the tables of a state dict."""
@@ -110,9 +125,7 @@ class Trigram(CountedModel):
     def _dense(self, rows: Tensor, seen: Tensor) -> Tensor:
         """Return logits, float32, (R, V), of the contexts in rows (R,)."""
         sizes = torch.where(seen, self.offsets[rows + 1] - self.offsets[rows], 0)  # (R,)
-        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(sizes)  # (E,)
-        inside = torch.arange(len(owner), device=rows.device) - (sizes.cumsum(0) - sizes)[owner]
-        entries = self.offsets[rows[owner]] + inside  # (E,)
+        owner, entries = spread(self.offsets[rows], sizes)  # (E,), (E,)
         shape = (len(rows), self.vocabulary_size)
         logits = torch.full(shape, -torch.inf, device=rows.device)  # (R, V)
         log_probs = self._log_probs(entries, rows[owner]).float()  # (E,)
@@ -120,10 +133,7 @@ class Trigram(CountedModel):
         return logits
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Score every next token of prefixes (B, T), float32, (B, T, V).
-
-        −inf after unseen contexts.
-        """
+        """Score every next token of prefixes (B, T), float32, (B, T, V); −inf where unseen."""
         previous = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=BOS)  # (B, T)
         rows, seen = self.context_index(tokens, previous)  # (B, T), (B, T)
         return self._dense(rows.flatten(), seen.flatten()).unflatten(0, tokens.shape)
@@ -153,19 +163,3 @@ class Trigram(CountedModel):
         assert isinstance(state, TrigramState)
         rows, seen = self.context_index(tokens, state.parts[0])  # (B,), (B,)
         return self._dense(rows, seen), TrigramState((tokens.clone(),))
-
-
-def _count_stream(
-    batches: Iterable[Sequence[np.ndarray]], size: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return rising trigram keys (u V + v) V + w and their counts, int64, (N,) each."""
-    counted = count_parts(join_sentences(batches), 3)
-    if counted is None:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    _, pairs, triples = counted.levels
-    # The first words of documents, after two <s>, are those of pairs that begin with <s>.
-    first = int(np.searchsorted(prefix_places(pairs.keys), BOS, side="right"))
-    before = pairs.keys[prefix_places(triples.keys)]
-    rows = prefix_places(before) * size + last_words(before)
-    keys = np.concatenate([last_words(pairs.keys[:first]), rows * size + last_words(triples.keys)])
-    return keys, np.concatenate([pairs.counts[:first], triples.counts])

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import torch
@@ -119,10 +119,7 @@ class BeamedProposal(Proposal):
 
     @torch.no_grad()
     def beam(self, batch: InstanceBatch, size: int, temperature: float = 1.0) -> Tensor:
-        """Search the most probable latents word by word with K = `size` hypotheses.
-
-        See `Proposal.beam`.
-        """
+        """Search the most probable latents word by word with K = `size` hypotheses."""
         shape = (len(batch), size, batch.tokens.shape[1])
         found = torch.full(shape, FILLING, device=self.device)  # (B, K, W)
         for number, length in enumerate(batch.lengths[TOKENS].tolist()):
@@ -150,15 +147,9 @@ class BeamedProposal(Proposal):
 class OptimalProposal(BeamedProposal):
     """A proposal that is worked out from its model; a subclass says how, a word at a time.
 
-    It has `SequentialProposal`'s ``start`` and ``propose``, and what follows
-    from stepping: samples, probabilities and beams of whole texts.
-
-    Parameters
-    ----------
-    model : LatentModel
-        In evaluation mode; its parameters are not this module's.
-
-    `word_draws` is D.
+    It has `SequentialProposal`'s ``start`` and ``propose``, and what follows from stepping:
+    samples, probabilities and beams of whole texts. The model is in evaluation mode, its parameters
+    are not this module's; `word_draws` is D.
     """
 
     family = "optimal"
@@ -174,13 +165,11 @@ class OptimalProposal(BeamedProposal):
         """Make nothing: there are no layers."""
 
     @classmethod
-    def create(
-        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
-    ) -> Self:
+    def create(cls, *_: Any) -> Self:
         """Refuse: there is nothing to train."""
         raise InputError(f"{cls.family}: is worked out from its model and is not trained")
 
-    def loss(self, batch: InstanceBatch, epoch: float = math.inf) -> Tensor:
+    def loss(self, *_: Any) -> Tensor:
         """Refuse: there is nothing to train."""
         raise InputError(f"{self.family}: is worked out from its model and is not trained")
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import MOST_COUNT, MOST_THREADS
-from beyond_perplexity.option_sets import option
+from beyond_perplexity.arguments import MOST_COUNT, option, output_path, threads_option
 
 
 @dataclass(frozen=True)
@@ -18,9 +17,8 @@ class ScoringOptions:
     model: str | Path = option(
         MISSING,
         "folder of a model: of a run or of Hugging Face; or its name on the hub",
-        "path or str",
         more="Or the file of an n-gram model in ARPA format.",
-        positional=True,
+        in_command=None,
     )
     texts: Any = option(
         MISSING,
@@ -29,65 +27,51 @@ class ScoringOptions:
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents: a str is a path; tables have a column ``text``. An iterator is "
         "read once and never held.",
-        positional=True,
+        called="--text",
+        metavar="TEXT",
     )
+    _: KW_ONLY
     groups: Any = option(
         None,
         "which documents belong together, where `texts` is an iterable: intervals are over groups",
         "iterable, optional",
     )
     arpa: bool | None = option(
-        None, "whether the model is an ARPA file (default: whether it is a file)", "bool, optional"
+        None, "whether the model is an ARPA file (default: whether it is a file)"
     )
     unk_as: str | None = option(
-        None,
-        "of an ARPA file: a literal <unk> is this ordinary word",
-        "str, optional",
-        metavar="WORD",
+        None, "of an ARPA file: a literal <unk> is this ordinary word", metavar="WORD"
     )
-    unk_as_unknown: bool = option(
-        False, "of an ARPA file: a literal <unk> is the unknown word", "bool"
-    )
+    unk_as_unknown: bool = option(False, "of an ARPA file: a literal <unk> is the unknown word")
     field: str | None = option(
-        None,
-        "field or column of the texts in JSONL, Parquet and tables (default: text)",
-        "str, optional",
+        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
     )
-    cleaned: bool = option(False, "clean the text as the model's corpus", "bool")
-    tokenized: bool = option(False, "the text is cleaned already", "bool")
+    cleaned: bool = option(False, "clean the text as the model's corpus")
+    tokenized: bool = option(False, "the text is cleaned already")
     context_length: int | None = option(
-        None,
-        "tokens that a prediction sees (default: the model's)",
-        "int, optional",
-        least=1,
-        most=MOST_COUNT,
+        None, "tokens that a prediction sees (default: the model's)", least=1, most=MOST_COUNT
     )
     stride: int | None = option(
         None,
         "predictions that each window adds (default: half the context)",
-        "int, optional",
         least=1,
         most=MOST_COUNT,
     )
-    count_bos: bool = option(False, "count <s> in every N, as the tutorial does", "bool")
-    no_count_eos: bool = option(False, "leave </s> out of log P and of every N", "bool")
+    count_bos: bool = option(False, "count <s> in every N, as the tutorial does")
+    no_count_eos: bool = option(False, "leave </s> out of log P and of every N")
     special_tokens: bool = option(
         False,
         "read special tokens that the text says, such as <|endoftext|>, as those tokens, as "
         "lm-eval does (default: as characters)",
-        "bool",
         more="Then the softmax is over every row of the output layer. Of models of Hugging Face.",
     )
     speller: str | Path | None = option(
         None,
         "speller of the words that the vocabulary lacks (default: speller.json in the model "
         "folder, or that of the run which the folder is of)",
-        "path, optional",
     )
     group_column: str | None = option(
-        None,
-        "field or column of the documents that belong together (default: group)",
-        "str, optional",
+        None, "field or column of the documents that belong together (default: group)"
     )
     per_document: bool | str | Path = option(
         True,
@@ -95,22 +79,24 @@ class ScoringOptions:
         "bool or path",
         more="Or whether the result has the table ``documents``, a row a document. False: nothing "
         "is held but a few numbers a document.",
-        writes="file",
+        in_command=None,
+        type=output_path,
     )
-    threads: int | None = option(
-        None,
-        "CPU threads",
-        "int, optional",
-        more="Default: as PyTorch has them.",
-        least=1,
-        most=MOST_THREADS,
-    )
-    device: str = option("auto", "auto, cpu or cuda", "str")
+    threads: int | None = threads_option()
+    device: str = option("auto", "auto, cpu or cuda")
 
 
 @dataclass(frozen=True)
 class PairOptions:
-    """Which models are compared on the same documents, and how."""
+    """Compare models by their scores of the same documents: bits per byte, differences, p-values.
+
+    A file (.parquet, or .csv or .csv.gz with a line of names) has a row for every document: bytes
+    and log_likelihood (nats, with the end of the document). `beyond-perplexity perplexity
+    --per-document` writes one; those of other programs are read too. Used where they are there:
+    doc_id (else rows are matched by their order), group (documents that belong together, such as
+    those of a page), text_hash, words and characters (to tell other texts), unknown,
+    log_likelihood_spelled, scored_text (cleaned, raw).
+    """
 
     scores: Any = option(
         MISSING,
@@ -120,24 +106,21 @@ class PairOptions:
         "DataFrame, an Arrow table or a result of `perplexity`, with a row for every document: "
         "``bytes`` and ``log_likelihood`` (nats); see `score_files` for the columns that are used "
         "where they are there.",
-        positional=True,
+        called="scores",
+        nargs="+",
     )
-    flips: int = option(9_999, "drawn sign-flips of each test", "int", least=1, most=MOST_COUNT)
-    seed: int = option(1, "seed of the flips", "int", least=0)
+    _: KW_ONLY
+    flips: int = option(9_999, "drawn sign-flips of each test", least=1, most=MOST_COUNT)
+    seed: int = option(1, "seed of the flips", least=0)
     no_count_eos: bool = option(
-        False, "the scores are without the end of documents, and it is no byte", "bool"
+        False, "the scores are without the end of documents, and it is no byte"
     )
     leave_out_infinite: bool = option(
-        False, "name models that find a document impossible, and compare the others", "bool"
+        False, "name models that find a document impossible, and compare the others"
     )
-    csv: str | Path | None = option(
-        None, "table to write, in full precision", "path, optional", writes="file"
-    )
+    csv: str | Path | None = option(None, "table to write, in full precision", type=output_path)
     output: str | Path | None = option(
-        None,
-        "the same as Parquet; then one model alone is no error",
-        "path, optional",
-        writes="file",
+        None, "the same as Parquet; then one model alone is no error", type=output_path
     )
 
     @property

@@ -35,9 +35,9 @@ from beyond_perplexity.options import (
     Section,
     add_fields,
 )
-from beyond_perplexity.planning.evaluator_sections import EvaluatorSection
 from beyond_perplexity.planning.measurement_sections import (
     Contrastive,
+    EvaluatorSection,
     Importance,
     Perplexity,
     Semantics,

@@ -1,28 +1,30 @@
-"""Reading a configuration where Snakemake does not: `plan`, `similarity`, and before a run."""
+"""A configuration as it is read and checked, and its values as the parameters of commands."""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import yaml
 
-from beyond_perplexity.corpus.formats import EMBEDDED, SIDE_FILES
+from beyond_perplexity.corpus.formats import EMBEDDED, SENTENCES, SIDE_FILES
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import LARGEST_NUMBER
-from beyond_perplexity.planning.parameters import Config
+from beyond_perplexity.planning.sections import Nothing, defaults_of, read_late, read_section
 from beyond_perplexity.semantics.evaluators.families import evaluator_locations
 from beyond_perplexity.storage.inputs import is_address, read_utf8, without_secrets
 
+Config = Mapping[str, Any]
+
 
 def read_configuration(path: str | Path) -> dict[str, Any]:
-    """Read a configuration as it stands, without defaults.
-
-    What aliases repeat for ever is refused here: Snakemake would copy it, for hours.
-    """
+    """Read a configuration as it stands; what aliases repeat for ever is refused."""
     try:
         config = yaml.safe_load(read_utf8(path))
     except (ValueError, RecursionError, yaml.YAMLError) as error:
@@ -93,7 +95,7 @@ def check_path(key: str, path: str) -> None:
 
 def check_paths(config: Config) -> None:
     """Refuse paths and addresses that no rule can name; see `check_path`."""
-    for key, location in _locations(config):
+    for key, location in locations(config):
         if not isinstance(location, Mapping):
             check_path(key, location.removeprefix(EMBEDDED))
             continue
@@ -111,20 +113,11 @@ def check_paths(config: Config) -> None:
                 )
 
 
-def _locations(config: Config) -> Iterator[tuple[str, Any]]:
+def locations(config: Config) -> Iterator[tuple[str, Any]]:
     """List all paths and addresses of a configuration with their keys."""
-    for name, folder in config.get("pathvars", {}).items():
-        yield f"pathvars.{name}", folder
+    yield from ((f"pathvars.{name}", folder) for name, folder in config.get("pathvars", {}).items())
     for name, corpus in config["corpora"].items():
-        key, source = f"corpora.{name}.source", corpus["source"]
-        paths = source["paths"]
-        given = paths.items() if isinstance(paths, Mapping) else [("", paths)]
-        for split, held in given:
-            place = f"{key}.paths.{split}".rstrip(".")
-            yield from ((f"{place}.{number}", location) for number, location in enumerate(held))
-        yield from (
-            (f"{key}.{option}", source[option]) for option in SIDE_FILES if source.get(option)
-        )
+        yield from source_locations(f"corpora.{name}.source", corpus["source"])
     for section, named in (
         ("external_samples", config["external_samples"]),
         ("contrastive.pairs", config["contrastive"]["pairs"]),
@@ -132,6 +125,103 @@ def _locations(config: Config) -> Iterator[tuple[str, Any]]:
     ):
         yield from ((f"{section}.{name}.path", held["path"]) for name, held in named.items())
     for name, evaluator in config["evaluators"].items():
-        for location in evaluator_locations(evaluator):
-            yield f"evaluators.{name}", location
+        yield from ((f"evaluators.{name}", place) for place in evaluator_locations(evaluator))
     yield "tendencies.stop_words", config["tendencies"]["stop_words"]
+
+
+def source_locations(key: str, source: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """List every file of a corpus with its key: its texts and what lies beside them."""
+    given = source["paths"]
+    for split, held in given.items() if isinstance(given, Mapping) else [("", given)]:
+        place = f"{key}.paths.{split}".rstrip(".")
+        yield from ((f"{place}.{number}", location) for number, location in enumerate(held))
+    yield from ((f"{key}.{option}", source[option]) for option in SIDE_FILES if option in source)
+
+
+def require(key: str, name: str, known: Iterable[str], kind: str) -> None:
+    """Raise `InputError` unless a name that a key gives is among those defined."""
+    known = list(known)
+    if name not in known:
+        raise InputError(f"{key}: no {kind} is named '{name}'; defined are {', '.join(known)}")
+
+
+# ---- values as the parameters of commands ----
+
+
+def as_json(value: object) -> str:
+    """Write an option as canonical JSON, so that an equal value is an equal command."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def block_names(total: int, size: int) -> list[str]:
+    """Name the blocks of so many; in a larger run those that were whole are the same."""
+    return [f"{block:05d}" for block in range(-(-total // size))]
+
+
+def block_range(block: str, total: int, size: int) -> list[int]:
+    """Return the first of a block, and how many they are."""
+    first = int(block) * size
+    return [first, min(size, total - first)]
+
+
+def base_corpus(config: Config, corpus: str) -> str:
+    """Return the corpus that sentences are of, or a corpus itself."""
+    return corpus if corpus in config["corpora"] else corpus.removesuffix(SENTENCES)
+
+
+def split_unit(config: Config, corpus: str) -> str:
+    """Return what the splits of a corpus keep whole: ``document`` or ``page``."""
+    corpus = base_corpus(config, corpus)
+    # Where the files say the splits, they keep the pages whole.
+    unit: str = config["corpora"][corpus].get("split", {"unit": "page"})["unit"]
+    return unit
+
+
+def documents_are_sentences(config: Config, section: str, corpus: str) -> bool:
+    """Return whether the documents of a corpus are sentences, as a section says."""
+    given = config[section]["documents_are_sentences"]
+    if isinstance(given, dict):
+        given = given.get(corpus)
+    source = config["corpora"][corpus]["source"]
+    of_trees: bool = source["format"] == "penn" and source.get("document") == "tree"
+    return of_trees if given is None else bool(given)
+
+
+def with_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job, ``module:Dataclass``, with the defaults of those not given."""
+    return {**defaults_of(resolve_name(options)), **given}
+
+
+def without_defaults(options: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of a job without those that have their default anyway."""
+    defaults = defaults_of(resolve_name(options))
+    return {key: v for key, v in given.items() if key not in defaults or v != defaults[key]}
+
+
+def architecture(model: Mapping[str, Any], where: str = "architecture") -> dict[str, Any]:
+    """Check the architecture of a model or proposal and return it with its defaults."""
+    options, given = FAMILIES[model["family"]].options, model.get("architecture", {})
+    if options is None:
+        read_section(Nothing, given, where)
+        return {}
+    return read_late(options, given, where)
+
+
+_CAP = "maximum_"  # begins the name of an option of an architecture that is a cap
+_PIECE = "maximum_length"  # of training, in which ``maximum_steps`` and the like are no caps
+
+
+def caps(options: Mapping[str, Any]) -> list[str]:
+    """Name the caps of a model with their values, such as ``training.maximum_length 512``.
+
+    Those of training are of models that are trained in pieces alone.
+    """
+    family, given = options["family"], options.get("training", {})
+    row = FAMILIES[family]
+    held = architecture(options)
+    found = {key: value for key, value in held.items() if key.startswith(_CAP)}
+    if row.kind in ("trained", "unnormalized") or (row.kind == "brought" and given):
+        training = with_defaults(row.training, given)
+        if _PIECE in training:
+            found[f"training.{_PIECE}"] = training[_PIECE]
+    return [f"{key} {value}" for key, value in found.items()]

@@ -11,19 +11,17 @@ from beyond_perplexity.corpus.distortions import DistortionOptions
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.latent_checks import require
-from beyond_perplexity.planning.models import Models, SentenceSection, check_scored
-from beyond_perplexity.planning.parameters import (
+from beyond_perplexity.planning.configuration_file import (
     Config,
     as_json,
     block_names,
     block_range,
     documents_are_sentences,
 )
-from beyond_perplexity.storage.fingerprint import fingerprint
+from beyond_perplexity.planning.models import Models, SentenceSection
 
 _FOLDER = "<results>/contrastive"
-DIFFERENCES = "differences"  # the name of a file among those of models
+CONTRAST_FILES = ("differences",)  # among those of models
 
 
 class ContrastivePlan(SentenceSection):
@@ -94,16 +92,10 @@ class ContrastivePlan(SentenceSection):
         found += [f"<results>/partitions/{model}.parquet" for model in self.estimated()]
         for corpus in self.corpora():
             if len(self.models(corpus)) > 1:
-                found.append(f"{_FOLDER}/{corpus}/{DIFFERENCES}.parquet")
+                found += [f"{_FOLDER}/{corpus}/{name}.parquet" for name in CONTRAST_FILES]
         for name in self.options["pairs"]:
             found += [f"{_FOLDER}/pairs/{name}/{model}.parquet" for model in self.models()]
         return found
-
-    def partition_code(self, model: str) -> str:
-        """Return the fingerprint of the code that estimates a model's partition function."""
-        families = {*self._models.code(model)}
-        families |= {*self._models.code(self.options["partition"]["proposal"])}
-        return fingerprint("scripts/estimate_partition.py", *sorted(families))
 
     def partition_options(self) -> str:
         """Return how partition functions are estimated, as JSON."""
@@ -133,67 +125,34 @@ def _from_text(options: Mapping[str, Any]) -> bool:
 
 def _first_closed(config: Config, corpus: str) -> str | None:
     """Name the closed vocabulary of the first listed model of a corpus that has one."""
-    for name in config["contrastive"]["models"]:
-        model = config["models"][name]
-        vocabulary: str | None = model.get("vocabulary")
-        if model["corpus"] != corpus or not vocabulary:
-            continue
-        if config["vocabularies"][vocabulary]["kind"] == "closed":
-            return vocabulary
-    return None
+    models = (config["models"][name] for name in config["contrastive"]["models"])
+    own = (held.get("vocabulary") for held in models if held["corpus"] == corpus)
+    kinds = {name: held["kind"] for name, held in config["vocabularies"].items()}
+    return next((name for name in own if kinds.get(name) == "closed"), None)
 
 
 def check_contrastive(config: Config) -> None:
     """Check section ``contrastive``; models of sentences are told, in place, what is a sentence."""
     given = config["contrastive"]
     _share_sentences(config)
-    from_text = _from_text(given)
-    check_scored(config, "contrastive", [DIFFERENCES], [given["split"]])
-    for name in given["models"]:
-        family = config["models"][name]["family"]
-        if FAMILIES[family].kind == "latent":
-            raise InputError(
-                f"contrastive.models: '{name}' ({family}) has latent variables, its scores are "
-                "estimates; remove it"
-            )
-    if given["vocabulary"] is not None:
-        key, name = "contrastive.vocabulary", given["vocabulary"]
-        require(key, name, config["vocabularies"], "vocabulary")
-        if config["vocabularies"][name]["kind"] != "closed":
-            raise InputError(
-                f"{key}: '{name}' has parts of words; substitutes are words: name a closed one"
-            )
-    elif not from_text:
+    if not _from_text(given) and given["vocabulary"] is None:
         for corpus in {config["models"][name]["corpus"] for name in given["models"]}:
             if _first_closed(config, corpus) is None:
                 raise InputError(
                     f"contrastive.vocabulary: no listed model of {corpus} has a closed vocabulary "
                     "to take substitutes from; name one, or set distortion.substitutes: text"
                 )
-    levels = [*given["levels"], *given["curve"]]
-    if given["models"] and given["base_level"] not in levels:
+    if given["models"] and given["base_level"] not in [*given["levels"], *given["curve"]]:
         raise InputError(
             f"contrastive.base_level: {given['base_level']:g} is not among the levels; add it to "
             "contrastive.levels"
         )
-    _check_proposal(config)
-
-
-def _check_proposal(config: Config) -> None:
-    """Check that the proposal has a likelihood and the vocabulary of the models it is for."""
-    given, key = config["contrastive"], "contrastive.partition.proposal"
     name = given["partition"]["proposal"]
-    if name is None:
-        return
-    require(key, name, config["models"], "model")
-    proposal = config["models"][name]
-    if FAMILIES[proposal["family"]].kind not in ("counted", "trained"):
-        raise InputError(f"{key}: '{name}' ({proposal['family']}) is no language model of the run")
-    for other in given["models"]:
-        model = config["models"][other]
+    for other in given["models"] if name else ():
+        model, proposal = config["models"][other], config["models"][name]
         same = all(model.get(part) == proposal.get(part) for part in ("corpus", "vocabulary"))
         if FAMILIES[model["family"]].kind == "unnormalized" and not same:
             raise InputError(
-                f"{key}: '{name}' has another corpus or vocabulary than '{other}'; name a language "
-                "model that shares both"
+                f"contrastive.partition.proposal: '{name}' has another corpus or vocabulary than "
+                f"'{other}'; name a language model that shares both"
             )

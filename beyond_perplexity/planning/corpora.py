@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from itertools import chain
+from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from beyond_perplexity.corpus.formats import (
     AUTOMATIC,
@@ -18,35 +17,37 @@ from beyond_perplexity.corpus.formats import (
     guess_format,
 )
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.planning.parameters import Config, as_json, base_corpus, split_unit
-from beyond_perplexity.semantics.evaluators.families import evaluator_locations
+from beyond_perplexity.planning.configuration_file import (
+    Config,
+    as_json,
+    base_corpus,
+    locations,
+    source_locations,
+    split_unit,
+)
 from beyond_perplexity.tendencies.word_classes import stop_word_list
 
 STOP_WORD_LISTS = frozenset({"auto", "gensim", "nltk"})
+# Tokens for each byte of a corpus that is not read yet; where it is not there, or comes with pip.
+TOKENS_PER_BYTE, ASSUMED_TOKENS, EMBEDDED_TOKENS = 0.2, 100_000_000, 500_000
 
 
 class Corpora:
-    """The corpora of a run, and the other files from outside.
-
-    `downloads` by the SHA-256 of a content.
-    """
+    """The corpora of a run, and the other files from outside."""
 
     def __init__(self, config: Config, results: str) -> None:
-        self.config = config
-        self.results = results
-        remote = [place for place in self.locations() if isinstance(place, dict)]
-        self.downloads = {place["sha256"]: place for place in remote}
+        self.config, self.results = config, results
+        found = [place for key, place in locations(config) if not key.startswith("pathvars.")]
+        # By the SHA-256 of their content.
+        self.downloads = {place["sha256"]: place for place in found if isinstance(place, dict)}
+        self._local = [place for place in found if isinstance(place, str)]
+        self.tokens = cache(self._count_tokens)
 
-    def locations(self) -> Iterable[str | dict[str, str]]:
-        """Yield every path, or address, that the configuration names."""
-        for corpus in self.config["corpora"].values():
-            yield from _source_locations(corpus["source"])
-        yield from (external["path"] for external in self.config["external_samples"].values())
-        yield from (pairs["path"] for pairs in self.config["contrastive"]["pairs"].values())
-        yield from (held["path"] for held in self.config["semantics"]["human_scores"].values())
-        for evaluator in self.config["evaluators"].values():
-            yield from evaluator_locations(evaluator)
-        yield self.config["tendencies"]["stop_words"]
+    def missing_files(self) -> list[str]:
+        """List the local files that the configuration names and that are not there."""
+        wanted = (path for path in self._local if path not in STOP_WORD_LISTS)
+        brought = (path for path in wanted if not path.startswith(EMBEDDED))
+        return [file for file in dict.fromkeys(brought) if not Path(file).exists()]
 
     def local_path(self, location: str | Mapping[str, str]) -> str:
         """Return where a location is on this machine: itself, or its place among the downloads."""
@@ -76,9 +77,18 @@ class Corpora:
 
     def source_files(self, corpus: str) -> list[str]:
         """List the files that a corpus is read from; what pip brought is not among them."""
-        locations = _source_locations(self.config["corpora"][corpus]["source"])
-        local = [self.local_path(location) for location in locations]
+        found = source_locations("", self.config["corpora"][corpus]["source"])
+        local = [self.local_path(location) for _, location in found]
         return [path for path in local if not path.startswith(EMBEDDED)]
+
+    def _count_tokens(self, corpus: str) -> float:
+        """Return the tokens of a corpus: counted, or about those that its files hold."""
+        counted = Path(self.results) / "corpora" / corpus / "extraction.json"
+        if counted.exists():
+            return float(json.loads(counted.read_text(encoding="utf-8"))["tokens"])
+        files = [Path(file) for file in self.source_files(corpus)]
+        size = sum(file.stat().st_size for file in files if file.exists())
+        return (TOKENS_PER_BYTE * size or ASSUMED_TOKENS) if files else EMBEDDED_TOKENS
 
     def present(self, files: Iterable[str]) -> list[str]:
         """Leave out what is neither made by the run nor there: planning comes before fetching."""
@@ -98,50 +108,51 @@ class Corpora:
             source["paths"] = {split: list(map(local, files)) for split, files in paths.items()}
         else:
             source["paths"] = list(map(local, paths))
-        for name in SIDE_FILES:
-            if name in source:
-                source[name] = local(source[name])
+        source |= {name: local(source[name]) for name in SIDE_FILES if name in source}
         for name, option in FORMATS[source["format"]].options.items():
             if option.default is not None:
                 source.setdefault(name, option.default)
         return as_json(options)
 
     def code(self, corpus: str) -> list[str]:
-        """List the modules that a row names to read a corpus, which its jobs depend on.
-
-        The row of the parser is among them, as its words stand in the report of the extraction.
-        """
+        """List what is looked up by name to read a corpus: modules, and the row of a parser."""
         options = self.config["corpora"][corpus]
-        code = [f"{FORMATS[options['source']['format']].module.replace('.', '/')}.py"]
+        code = [_file(FORMATS[options["source"]["format"]].module)]
         trees = options.get("trees", {}).get("kind")
         if trees in PARSERS:
-            code.append(f"{PARSERS[trees].module.replace('.', '/')}.py")
+            code.append(_file(PARSERS[trees].module))
             code.append(f"beyond_perplexity.corpus.formats:PARSERS[{trees}]")
         return code
 
+    # ---- samples and pairs that are brought ----
+
+    def external_file(self, name: str) -> str:
+        """Return where samples that were brought are on this machine."""
+        return self.local_path(self.config["external_samples"][name]["path"])
+
     def external_format(self, name: str) -> str:
         """Return the format of samples that were brought, by their suffix where none is given."""
-        external = self.config["external_samples"][name]
-        given: str = external["format"]
-        path = PurePosixPath(self.local_path(external["path"]))
-        return guess_format(path) if given == AUTOMATIC else given
+        given: str = self.config["external_samples"][name]["format"]
+        return (
+            guess_format(PurePosixPath(self.external_file(name))) if given == AUTOMATIC else given
+        )
 
     def external_field(self, name: str) -> list[str]:
         """Return the field of the texts in samples that were brought; none where it is ``text``."""
         field = self.config["external_samples"][name]["field"]
         return [] if field is None else [field]
 
-    def external_file(self, name: str) -> str:
-        """Return where samples that were brought are on this machine."""
-        return self.local_path(self.config["external_samples"][name]["path"])
+    def external_code(self, name: str) -> list[str]:
+        """List the source file that reads samples that were brought."""
+        return [_file(FORMATS[self.external_format(name)].module)]
 
     def pairs_file(self, name: str) -> str:
         """Return where pairs of sentences that were brought are on this machine."""
         return self.local_path(self.config["contrastive"]["pairs"][name]["path"])
 
-    def external_code(self, name: str) -> list[str]:
-        """List the source file that reads samples that were brought."""
-        return [f"{FORMATS[self.external_format(name)].module.replace('.', '/')}.py"]
+
+def _file(module: str) -> str:
+    return f"{module.replace('.', '/')}.py"
 
 
 def location_name(location: str | Mapping[str, str]) -> str:
@@ -153,23 +164,22 @@ def location_name(location: str | Mapping[str, str]) -> str:
 
 
 def check_text_formats(config: Config) -> None:
-    """Check that files of texts are of the formats that the configuration gives them."""
+    """Refuse to read as text what another format has by its name, and fields of what has none."""
     for name, corpus in config["corpora"].items():
-        source = corpus["source"]
-        for location in _flat(source["paths"]):
-            _check_is_text(f"corpora.{name}.source", source["format"], location)
+        key, form = f"corpora.{name}.source", corpus["source"]["format"]
+        for place, location in source_locations(key, corpus["source"]):
+            if place.startswith(f"{key}.paths"):
+                _check_is_text(key, form, PurePosixPath(location_name(location)), location)
     for name, external in config["external_samples"].items():
         key, path = f"external_samples.{name}", PurePosixPath(location_name(external["path"]))
-        _check_is_text(key, external["format"], external["path"])
+        _check_is_text(key, external["format"], path, external["path"])
         try:
             check_field(path, external["field"], external["format"])
         except InputError as error:
             raise InputError(f"config: {key}.field: {error}") from error
 
 
-def _check_is_text(key: str, given: str, location: str | Mapping[str, str]) -> None:
-    """Refuse to read as text what another format has by its name."""
-    path = PurePosixPath(location_name(location))
+def _check_is_text(key: str, given: str, path: PurePosixPath, location: object) -> None:
     if given != "text" or str(location).startswith(EMBEDDED):
         return
     try:
@@ -180,13 +190,3 @@ def _check_is_text(key: str, given: str, location: str | Mapping[str, str]) -> N
         raise InputError(
             f"config: {key}.format: is text, but {path} is {found} by its name; set format: {found}"
         )
-
-
-def _source_locations(source: Mapping[str, Any]) -> list[Any]:
-    """List every file of a corpus: its texts and what lies beside them."""
-    return [*_flat(source["paths"]), *(source[name] for name in SIDE_FILES if name in source)]
-
-
-def _flat(paths: Any) -> list[Any]:
-    """List locations that may be given by split."""
-    return list(chain.from_iterable(paths.values())) if isinstance(paths, dict) else list(paths)

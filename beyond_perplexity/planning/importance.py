@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 from beyond_perplexity.importance.ways_to_draw import DRAWS, SimulationOptions, estimator_code
 from beyond_perplexity.models.families import FAMILIES, Family, proposal_modules
+from beyond_perplexity.planning.configuration_file import as_json, block_names, block_range, caps
 from beyond_perplexity.planning.latent_checks import describe_annotation
-from beyond_perplexity.planning.parameters import as_json, block_names, block_range, caps
 
 REDUCED = [draw for draw, row in DRAWS.items() if row.reduced]
 # A flag for every way to draw, for the command of a rule whose parameters have these names.
 DRAW_FLAGS = " ".join(f"--{draw.replace('_', '-')} {{params.{draw}:q}}" for draw in REDUCED)
-
-
-def _reads(model: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Return what decides which ids a model reads: its corpus and its vocabulary."""
-    return model["corpus"], model.get("vocabulary")
 
 
 # Draws and estimates that choose lie in folders of their own, under the same names.
@@ -66,20 +60,15 @@ class ImportancePlan:
         return {name: self._models[name]["family"] for name in self.models()}
 
     def titles(self) -> dict[str, str]:
-        """Say what is printed for each latent model and each proposal.
-
-        A title is a family's; what else tells apart those of one family stands in brackets.
-        """
-        found = _titles(self.families())
+        """Say what is printed for latent models and proposals: titles of families, told apart."""
+        found = _told_apart({name: FAMILIES[kind].title for name, kind in self.families().items()})
         for model in self.models():
-            own = {name: self._proposals[name] for name in self.proposals_of(model)}
-            peeking = {
-                name: " (peeking)"
-                for name, held in own.items()
-                if held.get("architecture", {}).get("context") == "peeking"
-            }
-            families = {name: held["family"] for name, held in own.items()}
-            found |= _titles(families, peeking, model)
+            plain = {}
+            for name in self.proposals_of(model):
+                own = self._proposals[name]
+                peeking = own.get("architecture", {}).get("context") == "peeking"
+                plain[name] = FAMILIES[own["family"]].title + " (peeking)" * peeking
+            found |= _told_apart(plain, f"{model}-")
         return found
 
     def data(self) -> dict[str, str]:
@@ -140,35 +129,22 @@ class ImportancePlan:
         """Return the options of a job as JSON."""
         return as_json(self.settings(draw, proposal)[setting])
 
-    def _count(self, what: str, draw: str) -> int:
-        """Return how many instances or samples a way to draw is for."""
+    def _cut(self, what: str, draw: str) -> tuple[int, int]:
+        """Return how many instances, samples or runs a way to draw is for, and those of a block."""
+        size: int = self.options[f"{what}_per_shard"]
         if DRAWS[draw].documents and what == "instances":
-            return SimulationOptions(**self.options["bidirectional"]).documents
+            return SimulationOptions(**self.options["bidirectional"]).documents, size
         held = self.options["smc"] if what == "runs" else self.options
-        count: int = held[what]
-        return count
+        return held[what], size
 
     def instance_range(self, draw: str, block: str) -> list[int]:
-        """Return the first place of a block of instances, and how many they are.
-
-        Blocks are counted by their size alone: in a larger run those that were whole are the same.
-        Of simulated documents it is their numbers.
-        """
-        return self._range("instances", draw, block)
+        """Return the first of a block of instances (or of simulated documents) and their number."""
+        return block_range(block, *self._cut("instances", draw))
 
     def sample_range(self, draw: str, setting: str, block: str) -> list[int]:
-        """Return the first of a block of samples (of particles: runs) and their number.
-
-        Nothing where those of an instance are not cut.
-        """
+        """Return the first of a block of samples (of particles: runs) and their number, if cut."""
         what = DRAWS[draw].cut_by(setting)
-        return self._range(what, draw, block) if what else []
-
-    def _range(self, what: str, draw: str, block: str) -> list[int]:
-        return block_range(block, self._count(what, draw), self.options[f"{what}_per_shard"])
-
-    def _blocks(self, what: str, draw: str) -> list[str]:
-        return block_names(self._count(what, draw), self.options[f"{what}_per_shard"])
+        return block_range(block, *self._cut(what, draw)) if what else []
 
     def split_of(self, folder: str) -> str:
         """Return the split that the draws of a folder are from: for choosing, another one."""
@@ -183,9 +159,9 @@ class ImportancePlan:
         return [
             f"{folder}/{setting}/{instances}-{samples}.parquet"
             for setting in self.settings(draw, proposal)
-            for instances in self._blocks("instances", draw)
+            for instances in block_names(*self._cut("instances", draw))
             for what in [DRAWS[draw].cut_by(setting)]
-            for samples in (self._blocks(what, draw) if what else ["00000"])
+            for samples in (block_names(*self._cut(what, draw)) if what else ["00000"])
         ]
 
     # ---- beside ----
@@ -196,8 +172,9 @@ class ImportancePlan:
         if chosen is None:
             rows = {name: FAMILIES[held["family"]] for name, held in self._models.items()}
             chosen = [name for name, row in rows.items() if row.plain]
-        latent = self._models[model]
-        read = [name for name in chosen if _reads(self._models[name]) == _reads(latent)]
+        # The corpus and the vocabulary decide which ids a model reads.
+        ids = {k: (held["corpus"], held.get("vocabulary")) for k, held in self._models.items()}
+        read = [name for name in chosen if ids[name] == ids[model]]
         if self.options["beside"] is not None:
             return read
         first = {self._models[name]["family"]: name for name in reversed(read)}
@@ -251,15 +228,8 @@ class ImportancePlan:
         ]
 
 
-def _titles(
-    families: Mapping[str, str], endings: Mapping[str, str] = MappingProxyType({}), model: str = ""
-) -> dict[str, str]:
-    """Name models, or the proposals of a model, after their families, each by another title."""
-    plain = {name: FAMILIES[kind].title + endings.get(name, "") for name, kind in families.items()}
-    shared = Counter(plain.values())
-    return {
-        name: title
-        if shared[title] == 1
-        else f"{title} ({name.removeprefix(f'{model}-').replace('_', ' ')})"
-        for name, title in plain.items()
-    }
+def _told_apart(titles: Mapping[str, str], beginning: str = "") -> dict[str, str]:
+    """Give those of one title their names, without a beginning, in brackets behind it."""
+    shared = Counter(titles.values())
+    own = {name: name.removeprefix(beginning).replace("_", " ") for name in titles}
+    return {k: t if shared[t] == 1 else f"{t} ({own[k]})" for k, t in titles.items()}

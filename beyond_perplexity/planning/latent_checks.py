@@ -11,7 +11,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.ways_to_draw import ReductionOptions
 from beyond_perplexity.models.families import FAMILIES, Need
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.planning.parameters import Config, architecture
+from beyond_perplexity.planning.configuration_file import Config, architecture
 
 LEAST_TEMPERATURE = 0.01  # scores divided by less leave the range of floating point
 LEAST_REPLICATES = 10  # of few samples; a density needs 8
@@ -59,23 +59,10 @@ def describe_annotation(needs: Iterable[Need], corpus: Mapping[str, Any]) -> str
     return ", ".join(dict.fromkeys(a.made if a.is_made(corpus) else a.held for a in held))
 
 
-def require(key: str, name: str, known: Iterable[str], kind: str) -> None:
-    """Raise `InputError` unless a name that a key gives is among those defined."""
-    known = list(known)
-    if name not in known:
-        raise InputError(f"{key}: no {kind} is named '{name}'; defined are {', '.join(known)}")
-
-
 def _check_annotation(name: str, config: Config) -> None:
     """Refuse a model whose corpus lacks what it reads."""
     model = config["models"][name]
     family, corpus = model["family"], config["corpora"][model["corpus"]]
-    kind = config["vocabularies"][model["vocabulary"]]["kind"]
-    if kind != "closed":
-        raise InputError(
-            f"models.{name}.vocabulary: '{model['vocabulary']}' is {kind}, but trees and mentions "
-            "are over words; take a closed one"
-        )
     form = corpus["source"]["format"]
     for annotation in (REQUIREMENTS[need] for need in FAMILIES[family].needs):
         if form not in annotation.formats and not annotation.is_made(corpus):
@@ -162,12 +149,8 @@ def _check_training(key: str, training: Mapping[str, Any]) -> None:
 
 def _check_beside(name: str, config: Config) -> None:
     """Refuse a model that no latent model can be held against."""
-    require("importance.beside", name, config["models"], "model")
-    held = config["models"][name]
-    kind = FAMILIES[held["family"]].kind
-    if kind not in ("counted", "trained"):
-        raise InputError(f"importance.beside: '{name}' ({held['family']}) is {kind}; remove it")
-    latent = [one for one in config["models"].values() if FAMILIES[one["family"]].kind == "latent"]
+    held, models = config["models"][name], config["models"].values()
+    latent = [one for one in models if FAMILIES[one["family"]].kind == "latent"]
     keys = ("corpus", "vocabulary")
     if not any(all(one[key] == held.get(key) for key in keys) for one in latent):
         raise InputError(
@@ -177,10 +160,7 @@ def _check_beside(name: str, config: Config) -> None:
 
 
 def check_latent_models(config: Config) -> None:
-    """Check models with latent variables, proposals and importance sampling.
-
-    Proposals get, in place, the options that they share with their models.
-    """
+    """Check latent models and proposals, which get, in place, the options that both share."""
     for name, model in config["models"].items():
         if FAMILIES[model["family"]].kind == "latent":
             _check_annotation(name, config)
@@ -192,14 +172,11 @@ def check_latent_models(config: Config) -> None:
     for name, proposal in config["proposals"].items():
         if name in config["models"]:
             raise InputError(f"proposals.{name}: a model has this name too; rename one of them")
-        require(f"proposals.{name}.model", proposal["model"], config["models"], "model")
         _check_family(name, proposal, config["models"][proposal["model"]])
         _check_training(f"proposals.{name}", proposal["training"])
         _check_temperatures(f"proposals.{name}.temperatures", proposal["temperatures"])
         _share_options(name, config)
     _check_reduction(config)
-    for name in config["importance"]["proposals"] or []:
-        require("importance.proposals", name, config["proposals"], "proposal")
     if importance["choose"] == "validation" and importance["split"] == "valid":
         raise InputError(
             "importance.choose: is validation, but importance.split is valid too; report another"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.families import (
     FAMILIES,
     Family,
@@ -15,19 +15,20 @@ from beyond_perplexity.models.families import (
     is_taken_as_it_is,
     training_modules,
 )
-from beyond_perplexity.planning.latent_checks import require
-from beyond_perplexity.planning.parameters import (
+from beyond_perplexity.planning.configuration_file import (
     Config,
     as_json,
     block_names,
     block_range,
     documents_are_sentences,
-    split_unit,
     with_defaults,
     without_defaults,
 )
 
 WAKE_CODE = "beyond_perplexity/training/wake.py"
+# Guessed of a model whose file is not there yet: weights for each word of its vocabulary, at most
+# so many; words of a closed vocabulary without a limit.
+WEIGHTS_PER_WORD, MOST_WEIGHTS, ASSUMED_WORDS = 3_000, 300_000_000, 30_000
 
 
 class Models:
@@ -35,6 +36,7 @@ class Models:
 
     def __init__(self, config: Config) -> None:
         self.config = config
+        self.weights = cache(self._count_weights)
 
     def find(self, name: str) -> Mapping[str, Any]:
         """Return the configuration of a model, or of a proposal as if it were one."""
@@ -45,10 +47,7 @@ class Models:
         return {**proposals[name], "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
 
     def options(self, name: str) -> str:
-        """Return the options of `scripts.train` as JSON; a default that is written out stays out.
-
-        So it trains nothing anew, and neither does an option that is new.
-        """
+        """Return the options of `scripts.train` as JSON, less defaults: new ones train nothing."""
         model, row = self.find(name), self.row(name)
         given, kind = model["training"], row.training
         training = without_defaults(kind, given)
@@ -62,23 +61,24 @@ class Models:
         """Return what is known of the family of a model."""
         return FAMILIES[self.find(name)["family"]]
 
+    # ---- the source files that its jobs depend on ----
+
     def code(self, name: str) -> list[str]:
-        """List the source files of a model's family, which its jobs depend on."""
+        """List those of a model's family."""
         return family_modules(self.find(name)["family"])
 
     def generating_code(self, name: str) -> list[str]:
-        """List the source files of a model's family and of how it generates."""
+        """List those of a model's family and of how it generates."""
         return [*self.code(name), *generating_modules(self.find(name)["family"])]
 
     def training_code(self, name: str) -> list[str]:
-        """List the source files of a model's family and of its training.
-
-        Of a proposal with wake training, those of its model and of that training as well.
-        """
+        """List those of a model's family and training; of wake training, of its model as well."""
         own = training_modules(self.find(name)["family"])
         if not self.wake_files(name):
             return own
         return sorted({*own, *self.code(self.find(name)["model"]), WAKE_CODE})
+
+    # ---- what it is made of ----
 
     def wake_files(self, name: str) -> list[str]:
         """List the description of the model that a proposal learns from after its fit, if any."""
@@ -95,19 +95,24 @@ class Models:
         """Return the documents that a model is trained on."""
         return f"<results>/corpora/{self.corpus(name)}/documents.parquet"
 
+    def raw_texts(self, name: str) -> list[str]:
+        """List the documents before cleaning, where a model is made for plain text."""
+        model = self.find(name)
+        plain = is_taken_as_it_is(model["family"], model["training"])
+        return [f"<results>/corpora/{model['corpus']}/raw.parquet"] if plain else []
+
     def preprocessing(self, name: str) -> str:
         """Return how the corpus of a model is cleaned, as JSON."""
         return as_json(self.config["corpora"][self.corpus(name)]["preprocessing"])
 
     def tables(self, name: str) -> list[str]:
         """List the tables of a corpus that a model is trained on besides its documents."""
-        model = self.find(name)
         row = self.row(name)
         if row.kind not in ("latent", "proposal"):
             return []
         names = ["mentions.parquet", "knowledge_graph.parquet", "aliases.parquet", "trees.parquet"]
         names += ["graph.safetensors"] if "graph" in row.needs else []
-        return [f"<results>/corpora/{model['corpus']}/{name}" for name in names]
+        return [f"<results>/corpora/{self.corpus(name)}/{table}" for table in names]
 
     def vocabulary_files(self, name: str) -> list[str]:
         """List the vocabulary that a model is trained with: none where it brings its own."""
@@ -118,9 +123,13 @@ class Models:
 
     def speller_files(self, name: str) -> list[str]:
         """List the speller of what a model's vocabulary lacks: none where that is open."""
-        held = self.config["vocabularies"].get(self.find(name).get("vocabulary"), {})
-        files = self.vocabulary_files(name) if held.get("kind") == "closed" else []
+        closed = self._vocabulary(name).get("kind") == "closed"
+        files = self.vocabulary_files(name) if closed else []
         return [str(Path(file).with_suffix(".speller.json")) for file in files]
+
+    def _vocabulary(self, name: str) -> Mapping[str, Any]:
+        held: Mapping[str, Any] = self.config["vocabularies"]
+        return held.get(self.find(name).get("vocabulary", ""), {})
 
     def brought_files(self, name: str) -> list[str]:
         """List the files of a model that was brought in a folder: a new one is taken anew."""
@@ -130,30 +139,32 @@ class Models:
         folder = Path(self.find(name)["architecture"]["path"])
         return sorted(str(file) for pattern in row.files for file in folder.glob(pattern))
 
+    # ---- what its jobs need ----
+
     def learns(self, name: str) -> bool:
         """Return whether a model has a training curve: neither counted nor taken as it is."""
         kind = self.row(name).kind
         return bool(self.find(name)["training"]) if kind == "brought" else kind != "counted"
 
-    def raw_texts(self, name: str) -> list[str]:
-        """List the documents before cleaning, where a model is made for plain text."""
-        model = self.find(name)
-        plain = is_taken_as_it_is(model["family"], model["training"])
-        return [f"<results>/corpora/{model['corpus']}/raw.parquet"] if plain else []
-
     def gpus(self, name: str) -> int:
         """Return how many GPUs a job of a model asks for."""
         return 0 if self.row(name).kind == "counted" else 1
 
-    def split_unit(self, name: str) -> str:
-        """Return what the splits of a model's corpus keep whole: documents or pages."""
-        return split_unit(self.config, self.corpus(name))
+    def _count_weights(self, name: str) -> int:
+        """Count the weights of a model, one for every four bytes of its files, or guess."""
+        results = self.config.get("pathvars", {}).get("results", "results")
+        own, brought = f"{results}/models/{name}/model.safetensors", self.brought_files(name)
+        files = map(Path, [own, *(file for file in brought if "safetensors" in file)])
+        if found := sum(file.stat().st_size for file in files if file.exists()):
+            return found // 4
+        if self.row(name).kind == "counted" or self.row(name).reference is None:
+            return 0
+        held = self._vocabulary(name)
+        words = held.get("size") or held.get("maximum_size") or ASSUMED_WORDS
+        return min(WEIGHTS_PER_WORD * int(words), MOST_WEIGHTS)
 
     def scored(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored and generate (of those trained on a corpus).
-
-        The likelihood of latent ones is estimated (`planning.importance`), not scored.
-        """
+        """List those that are scored, not estimated, and generate (of one corpus)."""
         names: list[str] = self.config["generation"]["models"]
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]
@@ -196,10 +207,6 @@ class SentenceSection:
         """Return the flag that says that documents are sentences, where they are."""
         return ["--whole"] if documents_are_sentences(self._config, self._section, corpus) else []
 
-    def whole_flag_of_model(self, model: str) -> list[str]:
-        """Do as `whole_flag` does, for the corpus of a model."""
-        return self.whole_flag(self._models.corpus(model))
-
     def score_files(self, model: str) -> list[str]:
         """List the scores of a model."""
         raise NotImplementedError
@@ -207,18 +214,3 @@ class SentenceSection:
     def all_score_files(self, corpus: str) -> list[str]:
         """List the scores of all models of a corpus, model by model."""
         return [file for name in self.models(corpus) for file in self.score_files(name)]
-
-
-def check_scored(config: Config, section: str, names: Iterable[str], splits: Iterable[str]) -> None:
-    """Check that the models of a section are there, and their corpora have the splits."""
-    for name in config[section]["models"]:
-        require(f"{section}.models", name, config["models"], "model")
-        model = config["models"][name]
-        if name in names:
-            raise InputError(f"{section}.models: '{name}' is the name of a file; rename the model")
-        for split in splits:
-            if config["corpora"][model["corpus"]].get("split", {}).get(split) == 0:
-                raise InputError(
-                    f"corpora.{model['corpus']}.split.{split}: is 0, but models.{name} is scored "
-                    f"on it (section {section})"
-                )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from itertools import product
-from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from beyond_perplexity.decoding.options import DECODINGS
@@ -13,7 +13,8 @@ from beyond_perplexity.figures.labels import EXTERNAL, NAME_SUFFIXES
 from beyond_perplexity.figures.measure_names import EVALUATOR_LABEL
 from beyond_perplexity.importance.ways_to_draw import estimator_code
 from beyond_perplexity.models.families import FAMILIES
-from beyond_perplexity.planning.parameters import as_json, caps
+from beyond_perplexity.planning.configuration_file import as_json, caps
+from beyond_perplexity.planning.contrastive import CONTRAST_FILES
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.inputs import INPUTS
 from beyond_perplexity.storage.fingerprint import fingerprint
@@ -22,65 +23,13 @@ if TYPE_CHECKING:
     from beyond_perplexity.planning.run import Run
 
 Exhibits = Mapping[str, Exhibit]
-Lists = Mapping[str, list[str]]
+Files = Mapping[str, list[str]]
+RELATION_FILES = (
+    "measures",
+    "correlations",
+    "orders",
+)  # of a corpus
 
-# Where the files of each kind of `INPUTS` are, by the paper; some kinds lie in two places. A name
-# in braces stands for each of a list of the run, as the function of the paper's lists gives it.
-PATTERNS: Mapping[str, Mapping[str, str]] = {
-    "tendencies": {
-        "measures": "{measures}",
-        "embedding_measures": "<results>/embeddings/{embedded}/measures.parquet",
-        "raw_measures": "<results>/tendencies/{source}/raw.parquet",
-        "resamples": "<results>/references/{corpus}/resamples/{resample}/measures.parquet",
-        "curves": "<results>/references/{corpus}/{vocabulary}/curves.parquet "
-        "<results>/tendencies/{source}/curves.parquet",
-        "sample_size": "<results>/tendencies/{source}/sample_size.parquet",
-        "sensitivity": "{sensitivity}",
-        "models": "<results>/models/{scored}/model.json",
-        "perplexities": "<results>/perplexity/{scored}.json",
-        "perplexity_differences": "<results>/perplexity_differences/{scored_corpus}.parquet",
-        "training": "<results>/models/{learning}/training.parquet",
-        "example_samples": "<results>/samples/{source}/00000.parquet",
-        "example_documents": "<results>/corpora/{corpus}/documents.parquet",
-    },
-    "importance": {
-        "costs": "{costs}",
-        "posteriors": "{posteriors}",
-        "choices": "{choices}",
-        "beside": "{beside}",
-        "gaps": "{gaps}",
-        "estimates": "<results>/estimates/{proposal}/estimates.parquet",
-        "importance_instances": "<results>/estimates/{proposal}/diagnostics.parquet",
-        "importance_curves": "<results>/estimates/{proposal}/curves.parquet",
-        "replicates": "<results>/estimates/{proposal}/replicates.parquet",
-        "latents": "<results>/latents/{latent}.json",
-    },
-    "contrastive": {
-        "contrasts": "<results>/contrastive/{corpus}/{model}.parquet",
-        "contrast_differences": "<results>/contrastive/{compared}/differences.parquet",
-        "pair_contrasts": "<results>/contrastive/pairs/{pairs}/{model}.parquet",
-        "models": "<results>/models/{model}/model.json",
-        "sentence_models": "<results>/models/{unnormalized}/model.json",
-        "training": "<results>/models/{unnormalized}/training.parquet",
-        "perplexities": "<results>/perplexity/{normalized}.json",
-        "partitions": "<results>/partitions/{estimated}.parquet",
-        "given_lengths": "<results>/partitions/{estimated}.json",
-    },
-    "semantics": {
-        "semantics": "<results>/semantics/{corpus}/{model}.parquet",
-        "semantic_differences": "<results>/semantics/{compared}/differences.parquet",
-        "semantic_correlations": "<results>/semantics/{compared}/correlations.parquet",
-        "probes": "<results>/semantics/{corpus}/probes/{evaluator}.parquet",
-        "human_correlations": "<results>/semantics/{corpus}/human/{judge}.parquet",
-        "human_scores": "<results>/semantics/{corpus}/human_scores/{judge}.parquet",
-        "models": "<results>/models/{model}/model.json",
-    },
-    "relations": {
-        "relation_measures": "<results>/relations/{corpus}/measures.parquet",
-        "relation_correlations": "<results>/relations/{corpus}/correlations.parquet",
-        "relation_orders": "<results>/relations/{corpus}/orders.parquet",
-    },
-}
 SENTENCE_REFERENCE = "Sentences of the test set"
 SENTENCE_UNIT = """
 
@@ -89,24 +38,41 @@ test split (those that have a tree), not with its documents. Sentences of one do
 page where whole pages were split, are exchanged together."""
 
 
-def _tendency_lists(run: Run, corpus: str) -> Lists:
+# ---- where the files of each kind of `INPUTS` are, by the paper; some kinds lie in two places ----
+
+
+def _each(pattern: str, names: Iterable[str]) -> list[str]:
+    return [f"<results>/{pattern}".replace("*", name) for name in names]
+
+
+def _tendency_files(run: Run, corpus: str) -> Files:
     sources, scored = run.samples.sources(corpus), run.models.scored(corpus)
-    resamples = range(run.config["tendencies"]["resamples"])
+    resamples = (f"{resample:03d}" for resample in range(run.config["tendencies"]["resamples"]))
+    read_in, reference = run.samples.compared_vocabularies(corpus), f"references/{corpus}"
+    embedded = [corpus] if sources and run.embeddings.encoder else []
     return {
-        "corpus": [corpus],
-        "source": sources,
-        "vocabulary": run.samples.compared_vocabularies(corpus),
         "measures": run.embeddings.measures(corpus),
+        "embedding_measures": _each("embeddings/*/measures.parquet", embedded),
+        "raw_measures": _each("tendencies/*/raw.parquet", sources),
+        "resamples": _each(f"{reference}/resamples/*/measures.parquet", resamples),
+        "curves": [
+            *_each(f"{reference}/*/curves.parquet", read_in),
+            *_each("tendencies/*/curves.parquet", sources),
+        ],
+        "sample_size": _each("tendencies/*/sample_size.parquet", sources),
         "sensitivity": run.embeddings.sensitivity(corpus),
-        "embedded": [corpus] if sources and run.embeddings.encoder else [],
-        "resample": [f"{resample:03d}" for resample in resamples],
-        "scored": scored,
-        "scored_corpus": [corpus] if scored else [],
-        "learning": [name for name in scored if run.models.learns(name)],
+        "models": _each("models/*/model.json", scored),
+        "perplexities": _each("perplexity/*.json", scored),
+        "perplexity_differences": _each(
+            "perplexity_differences/*.parquet", [corpus] if scored else []
+        ),
+        "training": _each("models/*/training.parquet", filter(run.models.learns, scored)),
+        "example_samples": _each("samples/*/00000.parquet", sources),
+        "example_documents": _each("corpora/*/documents.parquet", [corpus]),
     }
 
 
-def _importance_lists(run: Run, _: str) -> Lists:
+def _importance_files(run: Run, _: str) -> Files:
     plan = run.importance
     return {
         "costs": plan.cost_files(),
@@ -114,47 +80,52 @@ def _importance_lists(run: Run, _: str) -> Lists:
         "choices": plan.choice_files(),
         "beside": plan.beside_files(),
         "gaps": plan.gap_files(),
-        "proposal": [f"{plan.model_of(name)}/{name}" for name in plan.proposals()],
-        "latent": plan.models(),
+        "estimates": plan.estimate_files("estimates"),
+        "importance_instances": plan.estimate_files("diagnostics"),
+        "importance_curves": plan.estimate_files("curves"),
+        "replicates": plan.estimate_files("replicates"),
+        "latents": _each("latents/*.json", plan.models()),
     }
 
 
-def _contrastive_lists(run: Run, corpus: str) -> Lists:
-    plan = run.contrastive
-    names, normalized, estimated = plan.models(corpus), plan.normalized(), plan.estimated()
+def _contrastive_files(run: Run, corpus: str) -> Files:
+    plan, folder = run.contrastive, f"contrastive/{corpus}"
+    names, normalized = plan.models(corpus), plan.normalized()
+    compared = CONTRAST_FILES if len(names) > 1 else ()
+    estimated = [name for name in names if name in plan.estimated()]
+    unnormalized = [name for name in names if name not in normalized]
+    pairs = (f"{pairs}/{name}" for pairs, name in product(plan.options["pairs"], names))
     return {
-        "corpus": [corpus],
-        "compared": [corpus] if len(names) > 1 else [],
-        "model": names,
-        "normalized": [name for name in names if name in normalized],
-        "unnormalized": [name for name in names if name not in normalized],
-        "estimated": [name for name in names if name in estimated],
-        "pairs": list(plan.options["pairs"]),
+        "contrasts": _each(f"{folder}/*.parquet", names),
+        "contrast_differences": _each(f"{folder}/*.parquet", compared),
+        "pair_contrasts": _each("contrastive/pairs/*.parquet", pairs),
+        "models": _each("models/*/model.json", names),
+        "sentence_models": _each("models/*/model.json", unnormalized),
+        "training": _each("models/*/training.parquet", unnormalized),
+        "perplexities": _each("perplexity/*.json", (name for name in names if name in normalized)),
+        "partitions": _each("partitions/*.parquet", estimated),
+        "given_lengths": _each("partitions/*.json", estimated),
     }
 
 
-def _semantic_lists(run: Run, corpus: str) -> Lists:
-    plan = run.semantics
+def _semantic_files(run: Run, corpus: str) -> Files:
+    plan, folder = run.semantics, f"semantics/{corpus}"
     names, evaluators = plan.models(corpus), plan.evaluators()
+    compared = [corpus] if len(names) > 1 else []
+    judges = evaluators if plan.options["human_scores"] else []
     return {
-        "corpus": [corpus],
-        "compared": [corpus] if len(names) > 1 else [],
-        "model": names,
-        "evaluator": evaluators,
-        "judge": evaluators if plan.options["human_scores"] else [],
+        "semantics": _each(f"{folder}/*.parquet", names),
+        "semantic_differences": _each("semantics/*/differences.parquet", compared),
+        "semantic_correlations": _each("semantics/*/correlations.parquet", compared),
+        "probes": _each(f"{folder}/probes/*.parquet", evaluators),
+        "human_correlations": _each(f"{folder}/human/*.parquet", judges),
+        "human_scores": _each(f"{folder}/human_scores/*.parquet", judges),
+        "models": _each("models/*/model.json", names),
     }
 
 
-def _expand(patterns: str, lists: Lists) -> list[str]:
-    """Put every value of its list for each name in braces; the last name changes fastest."""
-    found = []
-    for pattern in patterns.split():
-        names = [name for _, name, _, _ in Formatter().parse(pattern) if name]
-        found += [
-            pattern.format(**dict(zip(names, values, strict=True)))
-            for values in product(*(lists[name] for name in names))
-        ]
-    return found
+def _relation_files(run: Run, corpus: str) -> Files:
+    return {f"relation_{kind}": [run.relations.file(corpus, kind)] for kind in RELATION_FILES}
 
 
 # ---- papers ----
@@ -163,21 +134,15 @@ def _expand(patterns: str, lists: Lists) -> list[str]:
 class Paper(NamedTuple):
     """What a run has to show of a paper.
 
-    Attributes
-    ----------
-    subjects : list of str
-        What its tables and figures are made for, each in a folder of its own: the corpora, or a
-        single empty name for those of the whole run.
-    lists : function
-        Gives what the names in its `PATTERNS` stand for, by the subject.
-    labels : dict
-        Names, order and kinds of models and decodings: the attributes of `figures.labels.Labels`.
-    code : tuple of str
-        What its tables and figures look up by name: files, and rows of families for their titles.
+    `subjects`: what its tables and figures are made for, each in a folder of its own: the corpora,
+    or a single empty name for those of the whole run. `files` gives them, by their kind, of a
+    subject. `labels`: names, order and kinds of models and decodings: attributes of
+    `figures.labels.Labels`. `code`: what its tables and figures look up by name: files, and rows
+    of families for their titles.
     """
 
     subjects: list[str]
-    lists: Callable[[Run, str], Lists]
+    files: Callable[[Run, str], Files]
     labels: Mapping[str, Any]
     code: tuple[str, ...] = ()
 
@@ -193,35 +158,38 @@ def _families(run: Run, names: Iterable[str]) -> dict[str, str]:
     return {name: run.models.find(name)["family"] for name in names}
 
 
+def _decodings(names: Iterable[str]) -> dict[str, str]:
+    return {name: DECODINGS[name].title for name in names if name in DECODINGS}
+
+
 def _tendencies(run: Run) -> Paper:
     generation = run.config["generation"]
     names, decodings = generation["models"], generation["decodings"]
     written = f"generation.maximum_length {generation['maximum_length']}"
-    data = {name: f"caps: {', '.join([*caps(run.models.find(name)), written])}" for name in names}
     labels = {
         "models": names,
         "decodings": decodings,
-        "names": {name: DECODINGS[name].title for name in decodings if name in DECODINGS},
+        "names": _decodings(decodings),
         "families": _families(run, names),
         "kinds": {name: run.config["decodings"][name]["kind"] for name in decodings},
-        "data": data,
+        "data": {
+            name: f"caps: {', '.join([*caps(run.models.find(name)), written])}" for name in names
+        },
     }
-    return Paper(run.samples.compared_corpora(), _tendency_lists, labels, family_rows(names))
+    return Paper(run.samples.compared_corpora(), _tendency_files, labels, family_rows(names))
 
 
 def _importance(run: Run) -> Paper:
     plan = run.importance
     labels = {"families": plan.families(), "data": plan.data(), "titles": plan.titles()}
-    if not plan.proposals():
-        return Paper([], _importance_lists, labels)
-    code = (*estimator_code(), *family_rows(plan.models()))
-    return Paper([""], _importance_lists, labels, code)
+    code = (*estimator_code(), *family_rows(plan.models())) if plan.proposals() else ()
+    return Paper([""] if code else [], _importance_files, labels, code)
 
 
 def _contrastive(run: Run) -> Paper:
     names = run.contrastive.models()
     labels = {"models": names, "families": _families(run, names)}
-    return Paper(run.contrastive.corpora(), _contrastive_lists, labels, family_rows(names))
+    return Paper(run.contrastive.corpora(), _contrastive_files, labels, family_rows(names))
 
 
 def _with_evaluators(run: Run, names: list[str]) -> dict[str, Any]:
@@ -239,29 +207,33 @@ def _with_evaluators(run: Run, names: list[str]) -> dict[str, Any]:
 def _semantics(run: Run) -> Paper:
     names = run.semantics.models()
     code = (*family_rows(names), *run.semantics.measure_code())
-    return Paper(run.semantics.corpora(), _semantic_lists, _with_evaluators(run, names), code)
+    return Paper(run.semantics.corpora(), _semantic_files, _with_evaluators(run, names), code)
 
 
 def _relations(run: Run) -> Paper:
     names = [name for corpus in run.relations.corpora() for name in run.relations.names(corpus)]
     decodings, labels = run.config["generation"]["decodings"], _with_evaluators(run, names)
-    labels["names"] |= {name: DECODINGS[name].title for name in decodings if name in DECODINGS}
+    labels |= {"decodings": decodings, "names": labels["names"] | _decodings(decodings)}
     code = (*family_rows(names), *run.semantics.measure_code())
-    labels = {**labels, "decodings": decodings}
-    return Paper(run.relations.corpora(), lambda _, corpus: {"corpus": [corpus]}, labels, code)
+    return Paper(run.relations.corpora(), _relation_files, labels, code)
+
+
+PAPERS: Mapping[str, Callable[[Run], Paper]] = {
+    "tendencies": _tendencies,
+    "importance": _importance,
+    "contrastive": _contrastive,
+    "semantics": _semantics,
+    "relations": _relations,
+}
 
 
 class Report:
-    """The tables and figures of a run.
-
-    They come in groups, ``paper`` or ``paper/subject``, which are the folders that they are in.
-    """
+    """The tables and figures of a run, in groups: folders ``paper`` or ``paper/subject``."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._lists: dict[str, Lists] = {}
-        makers = (_tendencies, _importance, _contrastive, _semantics, _relations)
-        self._papers = {name: make(run) for name, make in zip(PATTERNS, makers, strict=True)}
+        self._papers = {name: make(run) for name, make in PAPERS.items()}
+        self._files = cache(lambda paper, subject: self._papers[paper].files(run, subject))
 
     # ---- what there is ----
 
@@ -307,10 +279,8 @@ class Report:
     def inputs(self, exhibits: Exhibits, group: str, exhibit: str) -> dict[str, list[str]]:
         """Return the files that a table or figure is made of, by their kind."""
         paper, _, subject = group.partition("/")
-        if group not in self._lists:
-            self._lists[group] = self._papers[paper].lists(self._run, subject)
-        kinds, lists = exhibits[self.name(group, exhibit)].inputs, self._lists[group]
-        return {kind: _expand(PATTERNS[paper][kind], lists) for kind in kinds}
+        files = self._files(paper, subject)
+        return {kind: files[kind] for kind in exhibits[self.name(group, exhibit)].inputs}
 
     def code(self, script: str, exhibits: Exhibits, group: str, exhibit: str) -> str:
         """Return the function of a table or figure with a fingerprint of all that it reaches."""
@@ -357,11 +327,7 @@ class Report:
         )
 
     def compared(self) -> str:
-        """Return what the first page is told of what was compared, as JSON.
-
-        ``corpora`` maps a corpus to the bodies of text that are compared with it; ``kinds`` lists
-        the kinds of the models that wrote them, and ``external`` where they were brought.
-        """
+        """Return the bodies of text of each corpus and the kinds of who wrote them, as JSON."""
         samples = self._run.samples
         corpora = {name: samples.sources(name) for name in samples.compared_corpora()}
         models = {source.split("/")[0] for held in corpora.values() for source in held}

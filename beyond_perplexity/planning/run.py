@@ -1,4 +1,4 @@
-"""What the rules look up for the relations of all measures: whose, and from which files."""
+"""A configuration as the jobs and files it stands for; here the relations of all measures, too."""
 
 from __future__ import annotations
 
@@ -6,19 +6,16 @@ import os
 import sys
 from pathlib import Path
 
+from beyond_perplexity.planning.configuration_file import Config
 from beyond_perplexity.planning.contrastive import ContrastivePlan
 from beyond_perplexity.planning.corpora import Corpora
-from beyond_perplexity.planning.evaluators import EvaluatorPlan
 from beyond_perplexity.planning.importance import ImportancePlan
 from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import Config
-from beyond_perplexity.planning.report import Report
+from beyond_perplexity.planning.report import RELATION_FILES, Report
 from beyond_perplexity.planning.samples import EmbeddingPlan, Samples
-from beyond_perplexity.planning.semantics import SemanticsPlan
+from beyond_perplexity.planning.semantics import EvaluatorPlan, SemanticsPlan
 from beyond_perplexity.tendencies.definitions import MeasurementOptions
 
-_FOLDER = "<results>/relations"
-RELATIONS = ("measures", "correlations", "orders")
 _LEAST_MODELS = 2
 _LEVEL = 0.3  # where nothing is contrasted
 
@@ -39,12 +36,10 @@ class RelationPlan:
 
     def models(self, corpus: str) -> list[str]:
         """List the models of a corpus that have a perplexity and another measure."""
-        found = [
-            *self._models.scored(corpus),
-            *(m for m in self._contrastive.normalized() if self._models.corpus(m) == corpus),
-            *self._semantics.models(corpus),
-        ]
-        return list(dict.fromkeys(found))
+        normalized = self._contrastive.normalized()
+        contrasted = [name for name in self._contrastive.models(corpus) if name in normalized]
+        scored = [*self._models.scored(corpus), *contrasted, *self._semantics.models(corpus)]
+        return list(dict.fromkeys(scored))
 
     def names(self, corpus: str) -> list[str]:
         """List all models that have a measure, also those without a perplexity."""
@@ -89,19 +84,16 @@ class RelationPlan:
         return float(measurement.get("confidence", MeasurementOptions.confidence))
 
     def file(self, corpus: str, kind: str) -> str:
-        """Return a file of a corpus, of a kind of `RELATIONS`."""
-        return f"{_FOLDER}/{corpus}/{kind}.parquet"
+        """Return a file of a corpus, of a kind of `RELATION_FILES`."""
+        return f"<results>/relations/{corpus}/{kind}.parquet"
 
     def files(self) -> list[str]:
         """List all files."""
-        return [self.file(corpus, kind) for corpus in self.corpora() for kind in RELATIONS]
+        return [self.file(corpus, kind) for corpus in self.corpora() for kind in RELATION_FILES]
 
 
 class Run:
-    """A validated configuration, seen as the jobs and files it stands for.
-
-    One attribute a stage.
-    """
+    """A validated configuration, seen as the jobs and files it stands for, a stage an attribute."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -118,12 +110,36 @@ class Run:
         self.relations = RelationPlan(config, *measured)
         self.report = Report(self)
 
+    def describe(self) -> dict[str, str]:
+        """Say in words what the run is about, by the subject."""
+        generation, brought = self.config["generation"], self.config["external_samples"]
+        bodies, documents = len(self.samples.sources()) - len(brought), generation["documents"]
+        latent = self.importance.models()
+        others = [*generation["models"], *self.contrastive.models(), *self.semantics.models()]
+        models = list(dict.fromkeys([*others, *latent]))
+        words = f" ({len(latent)} of them with latent variables)" if latent else ""
+        return {
+            "corpora": ", ".join(self.config["corpora"]),
+            "models": f"{len(models)}{words}: {', '.join(models) or 'none'}",
+            "decodings": ", ".join(generation["decodings"]) or "none",
+            "documents": f"{bodies * documents:,} ({bodies} bodies of {documents:,})",
+            "brought": ", ".join(brought) or "none",
+            "embedded": self.embeddings.describe(),
+            "weighed": self.importance.describe(),
+            "contrasted": self.contrastive.describe(),
+            "understood": self.semantics.describe(),
+        }
+
+    def describe_missing(self) -> list[str]:
+        """Name, in lines, the local files that the run reads and that are not there."""
+        missing = self.corpora.missing_files()
+        lines = [f"  missing      {len(missing)} of the files that it reads"] if missing else []
+        lines += [f"    {file}" for file in missing[:20]]
+        return lines + ([f"    and {len(missing) - 20:,} more"] if len(missing) > 20 else [])
+
 
 def prepare_environment(folder: str | Path) -> None:
-    """Let jobs find this Python first, and the scripts from whatever folder they run in.
-
-    A folder ``scripts`` there is not taken for ours.
-    """
+    """Let jobs find this Python first, and our scripts from whatever folder they run in."""
     for name, entry in (("PATH", str(Path(sys.executable).parent)), ("PYTHONPATH", str(folder))):
         entries = [part for part in os.environ.get(name, "").split(os.pathsep) if part]
         os.environ[name] = os.pathsep.join([entry, *(part for part in entries if part != entry)])

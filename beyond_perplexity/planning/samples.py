@@ -6,12 +6,8 @@ from typing import Any
 
 from beyond_perplexity.corpus.formats import SENTENCES
 from beyond_perplexity.decoding.options import DECODINGS, parse_decoding
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import EXTERNAL
-from beyond_perplexity.planning.evaluators import EvaluatorPlan
-from beyond_perplexity.planning.latent_checks import require
-from beyond_perplexity.planning.models import Models
-from beyond_perplexity.planning.parameters import (
+from beyond_perplexity.planning.configuration_file import (
     Config,
     as_json,
     base_corpus,
@@ -19,7 +15,8 @@ from beyond_perplexity.planning.parameters import (
     block_range,
     split_unit,
 )
-from beyond_perplexity.semantics.evaluators.families import EVALUATORS
+from beyond_perplexity.planning.models import Models
+from beyond_perplexity.planning.semantics import EvaluatorPlan
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.tendencies.definitions import SHARES
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
@@ -88,10 +85,7 @@ class Samples:
         ]
 
     def corpus_of(self, model: str, decoding: str) -> str:
-        """Return the corpus that a body of text is compared with: with like texts of it.
-
-        A model of sentences is compared with the sentences, which are a corpus of their own.
-        """
+        """Return the corpus that a body of text is compared with: of sentences, if it is some."""
         if model != EXTERNAL:
             of_sentences = self._models.row(model).unit == "sentence"
             return self._models.corpus(model) + (SENTENCES if of_sentences else "")
@@ -200,14 +194,6 @@ class Samples:
         grouped = self.is_of_sentences(corpus) or split_unit(self.config, corpus) == "page"
         return ["title"] if grouped else []
 
-    def compared_group_column(self, model: str, decoding: str) -> list[str]:
-        """Do as `group_column` does, for the corpus that a body of text is compared with."""
-        return self.group_column(self.corpus_of(model, decoding))
-
-    def compared_bodies(self, model: str, decoding: str) -> int:
-        """Do as `bodies` does, for the corpus that a body of text is compared with."""
-        return self.bodies(self.corpus_of(model, decoding))
-
     def training_split(self, model: str, decoding: str) -> list[str]:
         """Return the split that a body of text was learned from; none where it was elsewhere."""
         elsewhere = model == EXTERNAL or self._models.raw_texts(model)
@@ -217,9 +203,6 @@ class Samples:
         """Return the options of `scripts.measure_tendencies` without any draws, as JSON."""
         without = {"permutations": 0, "bootstrap": 0, "monte_carlo": 0}
         return as_json({**self.config["tendencies"]["measurement"], **without})
-
-
-KEY = "tendencies.embedding"
 
 
 class EmbeddingPlan:
@@ -258,10 +241,7 @@ class EmbeddingPlan:
     # ---- what its jobs are made of ----
 
     def sample_files(self, corpus: str) -> list[str]:
-        """List the shards that documents are drawn from: the first ones, which are as good as any.
-
-        Documents of a model are independent, whichever their number; of brought ones all are there.
-        """
+        """List the shards that documents are drawn from: the first, which are as good as any."""
         found = []
         for source in self._samples.sources(corpus):
             model = source.split("/")[0]
@@ -277,23 +257,6 @@ class EmbeddingPlan:
         names = self._samples.compared_vocabularies(corpus)
         return [file for name in names for file in self._samples.vocabulary_files(corpus, name)]
 
-    def evaluator_files(self) -> list[str]:
-        """List what must be there before the encoder is loaded."""
-        return self._evaluators.files(self.encoder) if self.encoder else []
-
-    def code(self, script: str) -> str:
-        """Return the fingerprint of the script that embeds, with that of the encoder."""
-        loaded = self._evaluators.code(self.encoder) if self.encoder else []
-        return fingerprint(script, *loaded)
-
-    def gpus(self) -> int:
-        """Return how many GPUs the job that embeds asks for."""
-        return self._evaluators.gpus(self.encoder) if self.encoder else 0
-
-    def encoder_options(self) -> str:
-        """Return what the encoder is loaded from, as JSON."""
-        return self._evaluators.options(self.encoder) if self.encoder else ""
-
     def readings(self, corpus: str) -> str:
         """Return the vocabulary of each body of text that is read in one, as JSON."""
         sources = self._samples.sources(corpus)
@@ -304,18 +267,3 @@ class EmbeddingPlan:
     def documents(self) -> int:
         """How many documents of each body of text are embedded, at most."""
         return int(self._options["documents"]) if self._options else 0
-
-
-def check_embedding(config: Config) -> None:
-    """Check key ``tendencies.embedding`` against the evaluators."""
-    given = config["tendencies"]["embedding"]
-    if given is None:
-        return
-    require(f"{KEY}.encoder", given["encoder"], config["evaluators"], "evaluator")
-    family = config["evaluators"][given["encoder"]]["family"]
-    if "similarity" not in EVALUATORS[family].measures:
-        able = [name for name, row in EVALUATORS.items() if "similarity" in row.measures]
-        raise InputError(
-            f"{KEY}.encoder: '{given['encoder']}' ({family}) has no vectors of texts; name one of "
-            f"family {', '.join(able)}"
-        )

@@ -1,9 +1,7 @@
-"""What Snakemake notes of finished jobs, made complete where it was killed and its jobs went on.
+"""What Snakemake notes of jobs, made complete where it was killed and its jobs went on.
 
-Snakemake itself notes parameters, code and inputs of a job, and plans it again when they change,
-but only while the process that submitted the job lives. Here each job on a cluster notes them
-itself; what is there without a note is compared by its run record; and a job whose outputs a later
-run is about stops (see `storage.outlived`). The two methods that are replaced have no hooks.
+Each job notes itself; what has no note is compared by its run record; a job whose outputs a later
+run is about stops. The two methods that are replaced have no hooks.
 """
 
 from __future__ import annotations
@@ -17,6 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ from beyond_perplexity.storage.outputs import (
 from beyond_perplexity.storage.verification import changed_inputs, find_record
 
 # What an attempt is given of a machine, and no result depends on.
-_OF_A_MACHINE = ("--device", "--memory-mb", "--threads", "--workers")
+_OF_A_MACHINE = {"--device", "--memory-mb", "--threads", "--workers"}
 
 
 def watch(workflow: Any, results: str) -> None:
@@ -93,26 +92,22 @@ def take_over(dag: Any, results: str) -> None:
 
 def _stale(dag: Any) -> Iterator[str]:
     """List outputs that are there without a note of theirs and were made otherwise than now."""
-    persistence = dag.workflow.persistence
     dag.update_jobids()  # without them a shell command cannot be asked for
     for job in dag.jobs:
         there = [path for path in job.output if os.path.exists(path)]
-        unnoted = [path for path in there if not has_note(persistence, path)]
+        unnoted = [path for path in there if not _has_note(dag.workflow.persistence, path)]
         if unnoted and made_otherwise(unnoted, job.shellcmd):
             yield from there
 
 
-def has_note(persistence: Any, path: str) -> bool:
+def _has_note(persistence: Any, path: str) -> bool:
     """Return whether Snakemake's note of an output is about the file that is there."""
     note = persistence.metadata(path)
     return bool(note) and note.get("endtime") == os.stat(path).st_mtime
 
 
 def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> bool:
-    """Return whether outputs of a job say that other code, inputs or another command made them.
-
-    Those without a run record say nothing; `command` is the shell command that makes them now.
-    """
+    """Return whether run records say that other code, inputs or another `command` made outputs."""
     for path in map(Path, outputs):
         try:
             record = find_record(path)
@@ -125,10 +120,9 @@ def made_otherwise(outputs: Iterable[str | os.PathLike[str]], command: str) -> b
 
 def _differs(path: Path, record: dict[str, Any], command: str) -> bool:
     try:
-        now = fingerprint(record["script"])
         given = record.get("arguments")
         return (
-            now != record["code_fingerprint"]
+            fingerprint(record["script"]) != record["code_fingerprint"]
             or (given is not None and _results(given) != _results(arguments_in(command)))
             or any(True for _ in changed_inputs(path, record))
         )
@@ -140,17 +134,16 @@ def arguments_in(command: str) -> list[str]:
     """Return the arguments of the script that a rule's shell command runs."""
     words = shlex.split(command.replace("\\\n", " "))
     words = words[words.index("-m") + 2 :]
-    ends = [place for place, word in enumerate(words) if word in ("2>&1", "|")]
-    return words[: min(ends, default=len(words))]
+    return list(takewhile(lambda word: word not in ("2>&1", "|"), words))
 
 
 def _results(arguments: Sequence[str]) -> list[str]:
-    """Leave out the arguments that no result depends on."""
-    machine = {place for place, word in enumerate(arguments) if word in _OF_A_MACHINE}
+    """Leave out the arguments that no result depends on, each with its value."""
+    before = ["", *arguments]
     return [
         word
-        for place, word in enumerate(arguments)
-        if place not in machine and place - 1 not in machine
+        for last, word in zip(before, arguments, strict=False)
+        if not {last, word} & _OF_A_MACHINE
     ]
 
 
@@ -170,9 +163,8 @@ NOT_KNOWN = (
 class RunRecord:
     """The file of this run; locks on its results that dead runs have left are removed.
 
-    `said` is what the user shall know of locks that there were; `prefix` is for the shell command
-    of a job on this machine, so that the job holds the file too. `elsewhere`: jobs run on other
-    machines.
+    `said` is what the user shall know of locks; `prefix` of shell commands lets jobs on this
+    machine hold the file too, if they do not run `elsewhere`.
     """
 
     def __init__(self, results: str, elsewhere: bool) -> None:

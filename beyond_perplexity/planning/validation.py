@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import glob
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +17,117 @@ from beyond_perplexity.figures.labels import EXTERNAL
 from beyond_perplexity.models.families import FAMILIES
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.planning.configuration import Configuration, Model, ProposalSection
-from beyond_perplexity.planning.configuration_file import check_path, check_paths, check_values
-from beyond_perplexity.planning.contrastive import check_contrastive
+from beyond_perplexity.planning.configuration_file import (
+    Config,
+    architecture,
+    check_path,
+    check_paths,
+    check_values,
+    require,
+)
+from beyond_perplexity.planning.contrastive import CONTRAST_FILES, check_contrastive
 from beyond_perplexity.planning.corpora import check_text_formats
-from beyond_perplexity.planning.evaluators import check_evaluators
-from beyond_perplexity.planning.latent_checks import check_latent_models, require
+from beyond_perplexity.planning.latent_checks import check_latent_models
 from beyond_perplexity.planning.measurement_sections import Importance
-from beyond_perplexity.planning.parameters import Config, architecture
-from beyond_perplexity.planning.samples import check_embedding
 from beyond_perplexity.planning.sections import Nothing, fill, keys_of, read_late, read_section
-from beyond_perplexity.planning.semantics import check_semantics
+from beyond_perplexity.planning.semantics import SEMANTIC_FILES, check_evaluators
+from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
+from beyond_perplexity.semantics.evaluators.families import EVALUATORS
 from beyond_perplexity.tendencies.tokens import RAW_TEXT
 
-# Kinds of families that generate nothing, and why.
-UNGENERATING = {"unnormalized": "scores sentences alone"}
+# By the section, and what is in it: the keys that name one; ``*`` stands for each of their names.
+_REFERENCES = {
+    ("corpora", "corpus"): "models.*.corpus external_samples.*.corpus evaluators.*.corpus "
+    "report.published.* contrastive.documents_are_sentences semantics.documents_are_sentences",
+    ("vocabularies", "vocabulary"): "models.*.vocabulary external_samples.*.vocabulary "
+    "contrastive.vocabulary evaluators.*.vocabulary",
+    ("models", "model"): "generation.models contrastive.models contrastive.partition.proposal "
+    "semantics.models importance.beside proposals.*.model evaluators.*.model",
+    ("decodings", "decoding"): "generation.decodings",
+    ("proposals", "proposal"): "importance.proposals",
+    ("evaluators", "evaluator"): "semantics.evaluators evaluators.*.vectors "
+    "tendencies.embedding.encoder",
+}
+# Keys that name models, the kinds of families that they can name, and what others are.
+_WRITING, _EXACT = ("counted", "trained", "brought", "latent"), ("counted", "trained", "brought")
+_KINDS = (
+    ("generation.models", _WRITING, "scores sentences alone; remove it"),
+    (
+        "contrastive.models",
+        (*_EXACT, "unnormalized"),
+        "has latent variables, its scores are estimates; remove it",
+    ),
+    ("semantics.models", _EXACT, "gives no next word a probability; remove it"),
+    ("importance.beside", _EXACT[:2], "is no model that scores the same words; remove it"),
+    ("contrastive.partition.proposal", _EXACT[:2], "is no language model of the run"),
+)
+# Names that files or texts have: of the entries of a section, or of those that a key names.
+_KEPT = {
+    "models": (EXTERNAL,),
+    "vocabularies": (RAW_TEXT,),
+    "evaluators": (WORDS_EVALUATOR,),
+    "contrastive.models": CONTRAST_FILES,
+    "semantics.models": SEMANTIC_FILES,
+}
 
 
-def _check_vocabulary(name: str, model: Mapping[str, Any], vocabularies: Config) -> None:
-    given, brought = "vocabulary" in model, FAMILIES[model["family"]].kind == "brought"
-    if brought and given:
-        raise InputError(
-            f"models.{name}.vocabulary: a {model['family']} model brings its own tokenizer; "
-            "remove this key"
-        )
-    if brought:
-        return
-    if not given:
+def _named(held: Any, path: str, key: str = "") -> Iterator[tuple[str, str]]:
+    """List the names that a path of keys leads to, a name or several, with their keys."""
+    first, _, rest = path.partition(".")
+    if first:
+        for part in held if first == "*" else {first} & (held or {}).keys():
+            yield from _named(held[part], rest, f"{key}.{part}".lstrip("."))
+    elif isinstance(held, str):
+        yield key, held
+    elif isinstance(held, Iterable):
+        yield from ((key, name) for name in held)
+
+
+def _check_references(config: Config) -> None:
+    """Refuse names that nothing has, and those that something else has."""
+    for (section, kind), paths in _REFERENCES.items():
+        for path in paths.split():
+            for key, name in _named(config, path):
+                require(key, name, config[section], kind)
+    for path, kept in _KEPT.items():
+        for key, name in _named(config, path):
+            if name in kept:
+                raise InputError(f"{key}: '{name}' is a name that is kept; rename it")
+
+
+def _check_kinds(config: Config) -> None:
+    """Refuse models and vocabularies that are not of the kind that a key needs."""
+    for path, kinds, words in _KINDS:
+        for key, name in _named(config, path):
+            family = config["models"][name]["family"]
+            if FAMILIES[family].kind not in kinds:
+                raise InputError(f"{key}: '{name}' ({family}) {words}")
+    for path in ("contrastive.vocabulary", "evaluators.*.vocabulary"):
+        for key, name in _named(config, path):
+            if config["vocabularies"][name]["kind"] != "closed":
+                raise InputError(f"{key}: '{name}' has parts of words; name a closed one")
+
+
+def _check_vocabulary(name: str, config: Config) -> None:
+    model = config["models"][name]
+    family, given = model["family"], model.get("vocabulary")
+    kind, key = FAMILIES[family].kind, f"models.{name}.vocabulary"
+    if kind == "brought" and given:
+        raise InputError(f"{key}: a {family} model brings its own tokenizer; remove this key")
+    if kind != "brought" and not given:
         raise InputError(f"models.{name}: key 'vocabulary' is missing")
-    require(f"models.{name}.vocabulary", model["vocabulary"], vocabularies, "vocabulary")
-    unnormalized = FAMILIES[model["family"]].kind == "unnormalized"
-    if unnormalized and vocabularies[model["vocabulary"]]["kind"] != "closed":
-        raise InputError(
-            f"models.{name}.vocabulary: '{model['vocabulary']}' is of parts of words, but a "
-            f"{model['family']} is trained on distorted words; name a closed one"
-        )
+    of_words = {
+        "unnormalized": f"a {family} is trained on distorted words",
+        "latent": "trees and mentions are over words",
+    }
+    if kind in of_words and config["vocabularies"][given]["kind"] != "closed":
+        held = config["vocabularies"][given]["kind"]
+        raise InputError(f"{key}: '{given}' is {held}, but {of_words[kind]}; name a closed one")
 
 
 def _check_writing(name: str, config: Config) -> None:
     """Refuse a latent model without a decoding that it can write by, or a name that it needs."""
-    given = config["generation"]["decodings"]
-    decodings = [config["decodings"][one] for one in given if one in config["decodings"]]
+    decodings = [config["decodings"][one] for one in config["generation"]["decodings"]]
     if not any(parse_options(DecodingOptions, one, "decodings").ancestral for one in decodings):
         raise InputError(
             f"generation.models: '{name}' has latent variables and writes by ancestral sampling "
@@ -70,56 +142,15 @@ def _check_writing(name: str, config: Config) -> None:
         )
 
 
-def _named_corpora(config: Config) -> Iterator[tuple[str, str]]:
-    """List the keys that name a corpus, with the names."""
-    for section in ("models", "external_samples"):
-        for name, held in config[section].items():
-            yield f"{section}.{name}.corpus", held["corpus"]
-    for paper, names in config["report"]["published"].items():
-        yield from ((f"report.published.{paper}", name) for name in names)
-    for section in ("contrastive", "semantics"):
-        named = config[section]["documents_are_sentences"]
-        for name in named if isinstance(named, dict) else ():
-            yield f"{section}.documents_are_sentences", name
-
-
-def _check_references(config: Config) -> None:
-    for name, model in config["models"].items():
-        if name == EXTERNAL:
-            raise InputError(f"models.{name}: this name is kept for external_samples; rename it")
-        _check_vocabulary(name, model, config["vocabularies"])
-    for name in config["generation"]["models"]:
-        require("generation.models", name, config["models"], "model")
-        family = config["models"][name]["family"]
-        kind = FAMILIES[family].kind
-        if kind in UNGENERATING:
-            raise InputError(f"generation.models: '{name}' ({family}) {UNGENERATING[kind]}; remove")
-        if kind == "latent":
-            _check_writing(name, config)
-    for name in config["generation"]["decodings"]:
-        require("generation.decodings", name, config["decodings"], "decoding")
-    for name, external in config["external_samples"].items():
-        if external["vocabulary"] is not None:
-            found = external["vocabulary"], config["vocabularies"]
-            require(f"external_samples.{name}.vocabulary", *found, "vocabulary")
-    if RAW_TEXT in config["vocabularies"]:
-        raise InputError(
-            f"vocabularies.{RAW_TEXT}: this name is kept for texts as they are; rename it"
-        )
-
-
 def _check_folders(config: Config) -> None:
     for name, folder in config.get("pathvars", {}).items():
+        words = ""
         if not folder.strip().strip("/"):
-            raise InputError(
-                f"config: pathvars.{name}: {folder!r} stands for the root of the file system; "
-                "name a folder or remove this key"
-            )
-        if folder.startswith(("~", "-")):
-            raise InputError(
-                f"config: pathvars.{name}: {folder!r} begins as an option or a home does, and "
-                "is taken for none here; give the whole path, or begin it with ./"
-            )
+            words = "stands for the root of the file system; name a folder or remove this key"
+        elif folder.startswith(("~", "-")):
+            words = "begins as an option or a home; give the whole path, or begin it with ./"
+        if words:
+            raise InputError(f"config: pathvars.{name}: {folder!r} {words}")
 
 
 def _check_lengths(config: Config) -> None:
@@ -147,31 +178,37 @@ def _check_families(config: Config) -> None:
 
 def _check_splits(config: Config) -> None:
     for name, corpus in config["corpora"].items():
-        given = isinstance(corpus["source"]["paths"], dict)
-        if given and "split" in corpus:
-            raise InputError(
-                f"corpora.{name}.split: source.paths already names the splits; remove one of them"
-            )
-        if not given and "split" not in corpus:
-            raise InputError(
-                f"corpora.{name}: key 'split' is missing; give the share of each split, or {{}}"
-            )
+        words = "key 'split' is missing; give the share of each split, or {}"
+        if named := isinstance(corpus["source"]["paths"], dict):
+            words = "split: source.paths already names the splits; remove one of them"
+        if named == ("split" in corpus):
+            raise InputError(f"corpora.{name}: {words}")
+
+
+def _evaluations(config: Config) -> Iterator[tuple[str, str, str]]:
+    """List on which split which model is evaluated, and the key that says so."""
+    for name, model in config["models"].items():
+        if FAMILIES[model["family"]].kind != "latent":
+            yield name, config["perplexity"]["split"], "perplexity.split"
+            continue
+        yield name, config["importance"]["split"], "importance.split"
+        if config["importance"]["choose"] == "validation":
+            yield name, "valid", "importance.choose"
+    for name in config["contrastive"]["models"]:
+        yield name, config["contrastive"]["split"], "contrastive.split"
+    for name, split in product(config["semantics"]["models"], config["semantics"]["splits"]):
+        yield name, split, "semantics.splits"
 
 
 def _check_evaluated_splits(config: Config) -> None:
     """Refuse models whose evaluation is on a split that gets no documents."""
-    for name, model in config["models"].items():
-        latent = FAMILIES[model["family"]].kind == "latent"
-        section = "importance" if latent else "perplexity"
-        corpus, wanted = model["corpus"], {"split": config[section]["split"]}
-        if latent and config["importance"]["choose"] == "validation":
-            wanted["choose"] = "valid"
-        for key, split in wanted.items():
-            if config["corpora"][corpus].get("split", {}).get(split) == 0:
-                raise InputError(
-                    f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
-                    f"({section}.{key})"
-                )
+    for name, split, key in _evaluations(config):
+        corpus = config["models"][name]["corpus"]
+        if config["corpora"][corpus].get("split", {}).get(split) == 0:
+            raise InputError(
+                f"corpora.{corpus}.split.{split}: is 0, but models.{name} is evaluated on it "
+                f"({key})"
+            )
 
 
 def _settle_preprocessing(config: Config) -> None:
@@ -205,11 +242,10 @@ def _matching(key: str, location: Any) -> list[Any]:
 def _expand_patterns(config: Config) -> None:
     """Replace patterns among the paths of corpora by the files that match them, in place."""
     for name, corpus in config["corpora"].items():
-        key, paths = f"corpora.{name}.source.paths", corpus["source"]["paths"]
-        by_split = paths if isinstance(paths, dict) else {"": paths}
-        for split, locations in by_split.items():
-            where = f"{key}.{split}".rstrip(".")
-            locations[:] = [file for held in locations for file in _matching(where, held)]
+        paths = corpus["source"]["paths"]
+        for split, locations in paths.items() if isinstance(paths, dict) else [("", paths)]:
+            key = f"corpora.{name}.source.paths.{split}".rstrip(".")
+            locations[:] = [file for held in locations for file in _matching(key, held)]
 
 
 def _check_sources(config: Config) -> None:
@@ -221,6 +257,18 @@ def _check_sources(config: Config) -> None:
             ExtractionOptions.from_config({"source": source, "trees": corpus.get("trees", {})})
         except InputError as error:
             raise InputError(f"config: corpora.{name}.{error}") from error
+
+
+def _check_encoder(config: Config) -> None:
+    """Refuse to compare documents by an evaluator that has no vectors of texts."""
+    for key, name in _named(config, "tendencies.embedding.encoder"):
+        family = config["evaluators"][name]["family"]
+        if "similarity" not in EVALUATORS[family].measures:
+            able = [name for name, row in EVALUATORS.items() if "similarity" in row.measures]
+            raise InputError(
+                f"{key}: '{name}' ({family}) has no vectors of texts; name one of family "
+                f"{', '.join(able)}"
+            )
 
 
 def validate(config: dict[str, Any]) -> None:
@@ -235,13 +283,16 @@ def validate(config: dict[str, Any]) -> None:
     check_text_formats(config)
     _check_splits(config)
     _check_families(config)
-    for key, corpus in _named_corpora(config):
-        require(key, corpus, config["corpora"], "corpus")
     _check_references(config)
+    _check_kinds(config)
+    for name in config["models"]:
+        _check_vocabulary(name, config)
+    for name in config["generation"]["models"]:
+        if FAMILIES[config["models"][name]["family"]].kind == "latent":
+            _check_writing(name, config)
     _check_evaluated_splits(config)
     _check_lengths(config)
     check_latent_models(config)
     check_contrastive(config)
     check_evaluators(config)
-    check_embedding(config)
-    check_semantics(config)
+    _check_encoder(config)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,16 +19,8 @@ from beyond_perplexity.inference.correlations import (
     few_items_interval,
 )
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
-from beyond_perplexity.relations.readers import (
-    PERPLEXITY,
-    DocumentSums,
-    contrast_sums,
-    measure_row,
-    perplexity_sums,
-    resampled_values,
-    semantic_sums,
-    tendency_rows,
-)
+from beyond_perplexity.inference.intervals import finite
+from beyond_perplexity.relations import readers
 from beyond_perplexity.schemas.relations import (
     RELATION_CORRELATIONS,
     RELATION_MEASURES,
@@ -100,14 +93,15 @@ def correlate_ranks(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
             (WITHIN_DECODINGS, _within(pairs)),
         ):
             low, high = few_items_interval(value, models, ranks=True)
-            numbers = {"value": value, "low": low, "high": high}
             unknown = len(pairs) >= _LEAST_ROWS and math.isnan(value)
             found.append(
                 {
                     "first": first,
                     "second": second,
                     "scope": scope,
-                    **{name: n if math.isfinite(n) else None for name, n in numbers.items()},
+                    "value": finite(value),
+                    "low": finite(low),
+                    "high": finite(high),
                     "rows": len(pairs),
                     "models": models,
                     "note": joined_facts(few, "a measure does not vary" if unknown else ""),
@@ -153,7 +147,7 @@ class RelatedMeasures:
     """
 
     rows: list[dict[str, Any]]
-    sums: dict[str, DocumentSums]
+    sums: dict[str, readers.DocumentSums]
     draws: dict[str, np.ndarray]
 
     def table(self) -> pa.Table:
@@ -161,17 +155,16 @@ class RelatedMeasures:
         return pa.Table.from_pylist(self.rows, RELATION_MEASURES)
 
 
-def _document_rows(held: DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
-    values = held.values(np.ones((1, len(held.groups))))[0]
+def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
     few = held.effective < EFFECTIVE_GROUPS
-    for place, model in enumerate(held.models):
-        value, drawn = float(values[place]), draws[:, place]
+    for model, number, drawn in zip(held.models, held.whole(), draws.T, strict=True):
+        value = float(number)
         known = math.isfinite(value) and not few
         error = float(np.std(drawn, ddof=1)) if known and len(drawn) > 1 else None
         given = None if math.isnan(value) else value
         note = FEW_DOCUMENTS if few else ""
         names = held.subject, held.measure, held.title
-        yield measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
+        yield readers.measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
 
 
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
@@ -180,17 +173,17 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     Perplexity, contrastive and semantic measures belong to a model; tendencies to its text under a
     decoding.
     """
-    perplexity, others = perplexity_sums(files.perplexities)
+    perplexity, others = readers.perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),
-        *contrast_sums(files.contrasts, options.level, options.base_level),
-        *semantic_sums(files.semantics, options.split),
+        *readers.contrast_sums(files.contrasts, options.level, options.base_level),
+        *readers.semantic_sums(files.semantics, options.split),
     ]
-    draws = resampled_values(held, options.resamples, options.seed)
+    draws = readers.resampled_values(held, options.resamples, options.seed)
     rows = [row for one in held for row in _document_rows(one, draws[one.measure])]
-    names, note = (PERPLEXITY, PERPLEXITY, "Bits per byte"), UNSCORED
-    rows += [measure_row(model, None, names, None, None, -1, note) for model in others]
-    rows += tendency_rows(files.tendencies, options.confidence)
+    names, note = (readers.PERPLEXITY, readers.PERPLEXITY, "Bits per byte"), UNSCORED
+    rows += [readers.measure_row(model, None, names, None, None, -1, note) for model in others]
+    rows += readers.tendency_rows(files.tendencies, options.confidence)
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)
 
 
@@ -202,94 +195,72 @@ def _agreeing(drawn: np.ndarray, value: float) -> np.ndarray:
     return np.where(drawn == 0, 0.5, np.sign(drawn) == np.sign(value))
 
 
-class _Orders:
-    """Pairs of models with a finite perplexity, in its order."""
+class _Ordered(NamedTuple):
+    """Models in the order of a measure, under a decoding or none."""
 
-    def __init__(self, found: RelatedMeasures) -> None:
-        self.found = found
-        self.own = found.sums[PERPLEXITY]
-        values = self.own.values(np.ones((1, len(self.own.groups))))[0]
-        self.values = {
-            model: float(value)
-            for model, value in zip(self.own.models, values, strict=True)
-            if math.isfinite(value)
-        }
-        self.few = self.own.effective < EFFECTIVE_GROUPS
+    measure: str
+    decoding: str | None
+    known: Mapping[str, float]  # of more is better
+    few: bool  # too few groups for a probability
+    draws: Mapping[str, np.ndarray] | None = None  # (R,) by model; None: of texts, with errors
+    errors: Mapping[str, float | None] = MappingProxyType({})
 
-    def compare(
-        self,
-        names: tuple[str, str | None],
-        known: Mapping[str, float],
-        few: bool,
-        sure: Callable[[str, str, float], float | np.ndarray],
-    ) -> Iterator[_Row]:
-        """Compare the order of a measure, `known`, of more is better, under a decoding or none.
 
-        `sure` gives of a pair and its difference the probability of its sign, or, (R,), in which
-        resamples it has it.
-        """
-        drawn, place = self.found.draws[PERPLEXITY], self.own.models.index
-        shared = sorted((m for m in known if m in self.values), key=lambda m: self.values[m])
-        for first, second in combinations(shared, 2):
-            gap, value = self.values[second] - self.values[first], known[second] - known[first]
-            both = _agreeing(drawn[:, place(second)] - drawn[:, place(first)], gap)  # (R,)
-            own = sure(first, second, value)
-            joint = np.mean(both * own) if isinstance(own, np.ndarray) else both.mean() * own
-            chances = (float(both.mean()), float(np.mean(own)), float(joint))
-            pair, resampled = (first, second), isinstance(own, np.ndarray)
-            yield self._row(names, pair, (gap, value), few, chances, resampled)
-
-    def resampled(self, held: DocumentSums) -> Iterator[_Row]:
-        """Compare the order of a measure that is a sum over the same documents."""
-        sign, place = 1 if held.higher else -1, held.models.index
-        values = sign * held.values(np.ones((1, len(held.groups))))[0]
-        known = {m: float(v) for m, v in zip(held.models, values, strict=True) if math.isfinite(v)}
-        draws = sign * self.found.draws[held.measure]
-
-        def sure(first: str, second: str, value: float) -> np.ndarray:
-            return _agreeing(draws[:, place(second)] - draws[:, place(first)], value)
-
-        few = self.few or held.effective < EFFECTIVE_GROUPS
-        return self.compare((held.measure, None), known, few, sure)
-
-    def written(self, names: tuple[str, str | None], rows: Mapping[str, _Row]) -> Iterator[_Row]:
-        """Compare the order of a measure of texts that models wrote, from its standard errors."""
-
-        def sure(first: str, second: str, value: float) -> float:
-            errors = [rows[name]["error"] for name in (first, second)]
-            spread = math.hypot(*errors) if None not in errors else 0.0
-            return 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
-
+def _orders(found: RelatedMeasures) -> Iterator[_Ordered]:
+    """List what has an order of models beside that of perplexity."""
+    few = found.sums[readers.PERPLEXITY].effective < EFFECTIVE_GROUPS
+    for measure, held in found.sums.items():
+        if measure != readers.PERPLEXITY:
+            sign = 1 if held.higher else -1
+            known = {model: sign * value for model, value in held.known().items()}
+            draws = dict(zip(held.models, sign * found.draws[measure].T, strict=True))
+            few_own = few or held.effective < EFFECTIVE_GROUPS
+            yield _Ordered(measure, None, known, few_own, draws)
+    texts: dict[tuple[str, str | None], dict[str, _Row]] = {}
+    for row in found.rows:
+        if row["measure"] not in found.sums and row["value"] is not None:
+            texts.setdefault((row["measure"], row["decoding"]), {})[row["model"]] = row
+    for names, rows in texts.items():
         known = {model: row["direction"] * row["value"] for model, row in rows.items()}
-        return self.compare(names, known, self.few, sure)
+        errors = {model: row["error"] for model, row in rows.items()}
+        yield _Ordered(*names, known, few, errors=errors)
 
-    @staticmethod
-    def _row(
-        names: tuple[str, str | None],
-        pair: tuple[str, str],
-        differences: tuple[float, float],
-        few: bool,
-        chances: tuple[float, float, float],
-        resampled: bool,
-    ) -> _Row:
-        columns = ("probability_perplexity", "probability", "probability_both")
-        known = {
-            name: chance if math.isfinite(chance) and not few else None
-            for name, chance in zip(columns, chances, strict=True)
+
+def _compare_order(found: RelatedMeasures, of: _Ordered) -> Iterator[_Row]:
+    """Compare the order of each pair of models with a finite perplexity, in its order."""
+    own, drawn = found.sums[readers.PERPLEXITY], found.draws[readers.PERPLEXITY]
+    values, place = own.known(), own.models.index
+    shared = sorted((model for model in of.known if model in values), key=values.__getitem__)
+    for first, second in combinations(shared, 2):
+        gap, value = values[second] - values[first], of.known[second] - of.known[first]
+        right = _agreeing(drawn[:, place(second)] - drawn[:, place(first)], gap)  # (R,)
+        if of.draws is None:
+            sure = _normal_chance(value, of.errors[first], of.errors[second])
+            both = right.mean() * sure
+        else:
+            agreeing = _agreeing(of.draws[second] - of.draws[first], value)  # (R,)
+            sure, both = float(agreeing.mean()), (right * agreeing).mean()
+        unknown = "the measure has no standard error" if math.isnan(sure) else ""
+        yield {
+            "measure": of.measure,
+            "decoding": of.decoding,
+            "first": first,
+            "second": second,
+            "perplexity_difference": gap,
+            "difference": value,
+            "differs": value > 0,
+            "probability_perplexity": None if of.few else finite(right.mean()),
+            "probability": None if of.few else finite(sure),
+            "probability_both": None if of.few else finite(both),
+            "resampled": of.draws is not None,
+            "note": FEW_DOCUMENTS if of.few else unknown,
         }
-        unknown = "the measure has no standard error" if math.isnan(chances[1]) else ""
-        return {
-            "measure": names[0],
-            "decoding": names[1],
-            "first": pair[0],
-            "second": pair[1],
-            "perplexity_difference": differences[0],
-            "difference": differences[1],
-            "differs": differences[1] > 0,
-            **known,
-            "resampled": resampled,
-            "note": FEW_DOCUMENTS if few else unknown,
-        }
+
+
+def _normal_chance(value: float, first: float | None, second: float | None) -> float:
+    """Return the probability of the sign of a difference with two standard errors; NaN: unknown."""
+    spread = 0.0 if first is None or second is None else math.hypot(first, second)
+    return 0.5 * math.erfc(-abs(value) / spread / math.sqrt(2)) if spread else math.nan
 
 
 def compare_orders(found: RelatedMeasures) -> pa.Table:
@@ -302,20 +273,6 @@ def compare_orders(found: RelatedMeasures) -> pa.Table:
     adjusted for the number of pairs.
     """
     rows: list[_Row] = []
-    if PERPLEXITY in found.sums:
-        orders = _Orders(found)
-        for measure, held in found.sums.items():
-            if measure != PERPLEXITY:
-                rows += orders.resampled(held)
-        for names, own in _written(found).items():
-            rows += orders.written(names, own)
+    if readers.PERPLEXITY in found.sums:
+        rows = [row for of in _orders(found) for row in _compare_order(found, of)]
     return pa.Table.from_pylist(rows, RELATION_ORDERS)
-
-
-def _written(found: RelatedMeasures) -> dict[tuple[str, str | None], dict[str, _Row]]:
-    """Sort the known rows of texts by measure and decoding, then by model."""
-    held: dict[tuple[str, str | None], dict[str, _Row]] = {}
-    for row in found.rows:
-        if row["measure"] not in found.sums and row["value"] is not None:
-            held.setdefault((row["measure"], row["decoding"]), {})[row["model"]] = row
-    return held

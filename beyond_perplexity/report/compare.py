@@ -134,7 +134,7 @@ def read_body(
     """Read, clean and count a file; working files, with their run record, go to a folder."""
     documents, counted = folder / "documents.parquet", folder / "statistics.parquet"
     fields = _Fields()
-    found = import_texts(
+    counts = import_texts(
         path,
         options.format,
         options.preprocessing(),
@@ -153,7 +153,6 @@ def read_body(
             counter.add(texts)
         counter.write(counted, record)
     statistics = read_statistics(counted)
-    counts = found.empty, found.short
     titles = fields.repeated(), fields.without_title
     return Body(
         Path(str(path)), documents, counted, statistics, *counts, codes, fields.grouped, *titles
@@ -229,7 +228,7 @@ def compare_bodies(options: CompareOptions) -> Iterator[Comparison]:
     if stop_words.missing:
         remark(f"warning: {stop_words.missing}; the row of stop words is left out")
     # of working files
-    record = run_record("beyond_perplexity/commands/compare.py", {}, seed=options.seed)
+    record = run_record("beyond_perplexity/library/compare.py", {}, seed=options.seed)
     main = next(iter(views))
     embedding = EmbeddingComparison(options) if options.embedding else None
     if options.vocabulary and main == RAW_TEXT:

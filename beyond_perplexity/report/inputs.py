@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import Exhibit
-from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.shards import check_schema, from_ranges
 
@@ -37,7 +37,7 @@ class Input(NamedTuple):
 
 
 _EXAMPLES = "beyond_perplexity.report.examples"
-# Where the files are: `planning.report.PATTERNS`.
+# Where the files are: `planning.report`.
 INPUTS: Rows[Input] = {
     "measures": Input("measures of every body of text", "tendencies:TENDENCY_MEASURES"),
     "embedding_measures": Input(

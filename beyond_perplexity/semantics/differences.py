@@ -12,8 +12,10 @@ from itertools import combinations, groupby
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
+from beyond_perplexity.inference import p_values
 from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
@@ -26,25 +28,13 @@ from beyond_perplexity.inference.intervals import (
     jackknife_interval,
     ratio_interval,
 )
-from beyond_perplexity.inference.p_values import (
-    EXACT_GROUPS,
-    TIE,
-    adjust_rows,
-    flipped_sums,
-    sign_flip_p_values,
-)
 from beyond_perplexity.schemas.semantics import (
     PREDICTED,
     SEMANTIC_CORRELATIONS,
     SEMANTIC_DIFFERENCES,
 )
 from beyond_perplexity.semantics.bleu import bleu_of
-from beyond_perplexity.semantics.paired_scores import (
-    GroupSums,
-    PairedScores,
-    ScoreKey,
-    SentenceValues,
-)
+from beyond_perplexity.semantics.paired_scores import GroupSums, PairedScores, ScoreKey
 from beyond_perplexity.verdicts import joined_facts
 
 FLIPPED = 2_000  # units of groups whose signs are flipped, at most: more change no p-value
@@ -88,11 +78,7 @@ def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
-    """Add groups (G, ...) up to at most `FLIPPED` units.
-
-    Where models can be exchanged in each group, they can be in a unit of several. Groups are in the
-    order of hashes, which is a random one.
-    """
+    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to exchange."""
     if len(values) <= FLIPPED:
         return values
     units = np.zeros((FLIPPED, *values.shape[1:]))
@@ -120,13 +106,13 @@ def _swap_p_values(
         moved = (flipped[..., first, :, :] - flipped[..., second, :, :]) / 2
         return _pooled(sums, middle + moved) - _pooled(sums, middle - moved)
 
-    least = np.abs(gap(total)) - TIE
+    least = np.abs(gap(total)) - p_values.TIE
     larger, drawn = np.zeros(len(pairs), np.int64), 0
-    for part in flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
+    for part in p_values.flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
         found = np.abs(gap(part.reshape(-1, *total.shape)))
         larger += np.count_nonzero(found >= least, axis=0)
         drawn += len(part)
-    own = 0 if len(units) <= EXACT_GROUPS else 1
+    own = 0 if len(units) <= p_values.EXACT_GROUPS else 1
     return [float((count + own) / (drawn + own)) for count in larger]
 
 
@@ -141,19 +127,17 @@ def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list
         places = range(first, first + len(sums.models))
         pairs += list(combinations(places, 2))
         first = places.stop
-    found = iter(sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
+    found = iter(p_values.sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
     return [[next(found) for _ in combinations(sums.models, 2)] for sums in held]
 
 
 def _family(held: Mapping[ScoreKey, GroupSums], tests: SemanticTests) -> Iterator[_Row]:
     """Make the rows of a family: all pairs and measures of a split and kind."""
     means = {key: sums for key, sums in held.items() if sums.counts is None}
-    p_values = (
-        dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True)) if means else {}
-    )
+    of_means = dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True))
     for key, sums in held.items():
         pairs = list(combinations(range(len(sums.models)), 2))
-        tested = p_values.get(key) or _swap_p_values(sums, pairs, tests)
+        tested = of_means.get(key) or _swap_p_values(sums, pairs, tests)
         for (one, two), p_value in zip(pairs, tested, strict=True):
             yield _row(key, sums, (one, two), p_value)
 
@@ -196,7 +180,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
     rows: list[_Row] = []
     for _, keys in groupby(sorted(held, key=family), family):
         own = list(_family({key: held[key] for key in keys}, tests))
-        adjust_rows(own, tests.flips, "flips")
+        p_values.adjust_rows(own, tests.flips, "flips")
         rows += own
     return pa.Table.from_pylist(rows, SEMANTIC_DIFFERENCES)
 
@@ -205,7 +189,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
 
 CORRELATED_SENTENCES = 20_000  # of each split; more say nothing new
 BLOCKS = 50  # of groups, that are left out one by one
-_METHODS = {"pearson": False, "spearman": True}
+_METHODS = {"pearson": False, "spearman": True}  # whether ranks are correlated
 _Key = tuple[str, str]
 
 
@@ -217,43 +201,37 @@ def _matrices(
     return np.stack([correlation_matrix(average_ranks(p) if ranks else p) for p in parts])
 
 
-def _sentence_values(held: SentenceValues) -> tuple[list[_Key], list[np.ndarray]]:
+def _sentence_values(held: pd.DataFrame) -> tuple[list[_Key], list[np.ndarray]]:
     """Choose the measures that all models have, and the models' values of them.
 
     A measure that some model lacks altogether (of aligned words, for a model of subwords) is
     correlated over the others: the models that have fewer measures than most are left out.
     """
-    known = {key: np.isfinite(found).any(axis=0) for key, found in held.values.items()}
-    keys = [key for key, has in known.items() if has.any()]
-    most = max((sum(known[key][m] for key in keys) for m in range(len(held.models))), default=0)
-    models = [m for m in range(len(held.models)) if sum(known[k][m] for k in keys) == most > 0]
-    keys = [key for key in keys if all(known[key][m] for m in models)]
-    return keys, [
-        np.stack([held.values[key][:, m] for key in keys], 1) for m in models
-    ] if keys else []
+    has: Any = np.isfinite(held).any()  # by evaluator, model and measure
+    known = has.unstack(1, fill_value=False, sort=False)
+    counts = known.sum()
+    models = [model for model in known if counts[model] == counts.max() > 0]
+    keys = [key for key, row in known.iterrows() if models and row[models].all()]
+    columns = [[(evaluator, model, measure) for evaluator, measure in keys] for model in models]
+    return keys, [np.ascontiguousarray(held[names]) for names in columns if names]
 
 
-def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
+def _over_sentences(held: pd.DataFrame) -> Iterator[_Row]:
     keys, values = _sentence_values(held)
     if not values:
         return
     complete = [np.isfinite(own).all(axis=1) for own in values]
-    _, code = np.unique(held.groups, return_inverse=True)  # of hashes: in a random order
-    block = code % BLOCKS
+    groups, code = np.unique(held.index.get_level_values("group"), return_inverse=True)
+    block = code % BLOCKS  # groups are hashes: in a random order
     sizes = np.bincount(block)
-    counts = {"n": max(int(own.sum()) for own in complete), "groups": len(np.unique(held.groups))}
+    counts = {"n": max(int(own.sum()) for own in complete), "groups": len(groups)}
     for method, ranks in _METHODS.items():
         whole = _matrices(values, complete, ranks=ranks)
         vary = np.isfinite(whole)  # of a model that always predicts the same word nothing does
         models = vary.sum(axis=0)
-        without = np.stack(
-            [
-                np.where(vary, _matrices(values, kept, ranks=ranks), 0).sum(axis=0)
-                for kept in (
-                    [own & (block != left) for own in complete] for left in range(len(sizes))
-                )
-            ]
-        )
+        kept = ([own & (block != left) for own in complete] for left in range(len(sizes)))
+        parts = [np.where(vary, _matrices(values, own, ranks=ranks), 0).sum(axis=0) for own in kept]
+        without = np.stack(parts)
         mean = np.where(vary, whole, 0).sum(axis=0)
         for one, two in combinations(range(len(keys)), 2):
             place, of = (one, two), int(models[one, two])
@@ -264,10 +242,7 @@ def _over_sentences(held: SentenceValues) -> Iterator[_Row]:
 
 
 def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray) -> _Row:
-    """Give a mean of models' correlations an interval on Fisher's scale.
-
-    Given are the sums over these models, of all groups and without each block (B,).
-    """
+    """Give a mean of correlations an interval on Fisher's scale, by sums without blocks (B,)."""
     if not models:
         return {"value": None, "low": None, "high": None, "note": "a measure does not vary"}
     value, without = total / models, without / models
@@ -292,28 +267,26 @@ def _pair(first: _Key, second: _Key) -> _Row:
 def _over_models(values: Mapping[_Key, Mapping[str, float]]) -> Iterator[_Row]:
     """Correlate measures over models: (evaluator, measure) to the value of each model."""
     for first, second in combinations(values, 2):
-        shared = [
-            model
-            for model in values[first]
-            if math.isfinite(values[first][model])
-            and math.isfinite(values[second].get(model, math.nan))
-        ]
-        columns = np.array([[values[key][model] for key in (first, second)] for model in shared])
-        few = f"fewer than {LEAST_ITEMS} models: no interval" if len(shared) < LEAST_ITEMS else ""
+        of = values[second]
+        pairs = ((value, of.get(model, math.nan)) for model, value in values[first].items())
+        columns = np.array([pair for pair in pairs if all(map(math.isfinite, pair))])
+        n = len(columns)
         for method, ranks in _METHODS.items():
             value = math.nan
-            if len(shared) > 2:
-                held = average_ranks(columns) if ranks else columns
-                value = float(correlation_matrix(held)[0, 1])
-            low, high = few_items_interval(value, len(shared), ranks=ranks)
-            known = {"value": finite(value), "low": finite(low), "high": finite(high)}
+            if n > 2:
+                value = float(
+                    correlation_matrix(average_ranks(columns) if ranks else columns)[0, 1]
+                )
+            low, high = few_items_interval(value, n, ranks=ranks)
             yield {
                 **_pair(first, second),
                 "method": method,
-                **known,
-                "n": len(shared),
+                "value": finite(value),
+                "low": finite(low),
+                "high": finite(high),
+                "n": n,
                 "groups": None,
-                "note": few,
+                "note": f"fewer than {LEAST_ITEMS} models: no interval" if n < LEAST_ITEMS else "",
             }
 
 

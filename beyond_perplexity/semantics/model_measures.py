@@ -1,8 +1,8 @@
 """What the scores of a model come to: values, their floors, excesses and intervals.
 
 Intervals are over documents, or pages where these are what a split keeps whole: they say how the
-value would change with other texts of the same kind, not with another training of the model. Scores
-are streamed: of G groups, in the order in which they appear, a few numbers are held.
+value would change with other texts of the same kind, not with another training of the model. G
+groups; the scores of one measure are in memory at a time.
 
 The floor of a value is what the same predictions get against unrelated sentences of like length;
 the excess is the difference, with an interval of its own, as both are of the same documents.
@@ -21,12 +21,12 @@ section 5.1.
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -45,122 +45,12 @@ from beyond_perplexity.schemas.semantics import (
     SPREAD,
 )
 from beyond_perplexity.semantics.bleu import bleu_intervals
-from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.semantics.word_cosines import Floats, exponential_scaling
 from beyond_perplexity.storage.shards import check_schema, read_batches
 from beyond_perplexity.verdicts import joined_facts
 
 _COLUMNS = ("split", "unit_id", "group", "measure", "kind", "value", "statistics")
-
-
-class KindSums(NamedTuple):
-    """Sums of one kind of scores by group."""
-
-    # float64, (G,): how many have a value, their values, and these put through equation 12
-    sentences: Floats
-    total: Floats
-    scaled: Floats
-    weight: Floats  # float64, (G,): words of these sentences, and words · value
-    weighted: Floats
-    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU; C is 0 of other measures
-    undefined: int  # sentences without a value
-
-
-class _Growing:
-    """Sums of one split and kind, in rows of groups: five columns, then those of statistics."""
-
-    def __init__(self, scalable: bool, width: int) -> None:
-        self._scalable, self._sums, self._undefined = scalable, np.zeros((0, 5 + width)), 0
-
-    def _reach(self, size: int) -> None:
-        """Make room for so many groups."""
-        more = max(size, 2 * len(self._sums)) - len(self._sums) if len(self._sums) < size else 0
-        self._sums = np.pad(self._sums, ((0, more), (0, 0)))
-
-    def add(self, groups: NDArray[np.int64], values: Floats, statistics: NDArray[np.int64]) -> None:
-        """Add sentences, one by one, so that sums do not depend on batches."""
-        known = ~np.isnan(values)
-        self._undefined += int(len(values) - known.sum())
-        groups, values, statistics = groups[known], values[known], statistics[known]
-        self._reach(1 + int(groups.max(initial=-1)))
-        ones = np.ones(len(values))
-        scaled = exponential_scaling(values) if self._scalable else np.nan * ones
-        weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
-        columns = [ones, values, scaled, weights, weights * values, statistics]
-        np.add.at(self._sums, groups, np.column_stack(columns))
-
-    def finish(self, groups: int) -> KindSums:
-        """Return the sums of all groups."""
-        self._reach(groups)
-        held = self._sums[:groups]
-        sentences, total, scaled, weight, weighted = held.T[:5]
-        statistics = held[:, 5:].astype(np.int64)
-        return KindSums(sentences, total, scaled, weight, weighted, statistics, self._undefined)
-
-
-def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
-    """List measures and files by evaluator, in the order of the files."""
-    found: dict[str, tuple[list[str], list[str | Path]]] = {}
-    for path in paths:
-        with check_schema(path, SEMANTIC_SCORES) as file:
-            table = file.read(columns=["evaluator", "measure"])
-        for pair in table.group_by(table.column_names).aggregate([]).to_pylist():
-            measures, files = found.setdefault(pair["evaluator"], ([], []))
-            if pair["measure"] not in measures:
-                measures.append(pair["measure"])
-            if path not in files:
-                files.append(path)
-    if not found:
-        raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score some")
-    order = list(MEASURES)
-    for measures, _ in found.values():
-        unknown = sorted(set(measures) - set(order))
-        if unknown:
-            raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
-        measures.sort(key=order.index)
-    return found
-
-
-def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
-    """Add up the scores of one model, evaluator and measure, by split and kind.
-
-    `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
-    of a split are the same in all its kinds.
-    """
-    numbers: dict[str, dict[str | int, int]] = defaultdict(dict)  # of groups, as they appear
-    held: dict[str, dict[str, _Growing]] = defaultdict(dict)
-    counted = measure in BLEU_NAMES or MEASURES[measure].pooling == "words"
-    for batch in read_batches(paths, SEMANTIC_SCORES, _COLUMNS):
-        batch = batch.filter(pc.equal(batch.column("measure"), measure))
-        if not batch.num_rows:
-            continue
-        values = batch.column("value").to_numpy(zero_copy_only=False)
-        units = batch.column("unit_id").to_numpy()
-        statistics = np.zeros((len(units), 0), np.int64)
-        if counted:
-            flat = batch.column("statistics").flatten().to_numpy()
-            statistics = flat.reshape(len(units), -1).astype(np.int64)
-        # a unit of no group is one by itself
-        named = zip(batch.column("group").to_pylist(), units.tolist(), strict=True)
-        owners = [unit if group is None else group for group, unit in named]
-        splits = batch.column("split").to_numpy(zero_copy_only=False)
-        kinds = batch.column("kind").to_numpy(zero_copy_only=False)
-        for split in dict.fromkeys(splits.tolist()):
-            here = np.flatnonzero(splits == split)
-            known = numbers[split]
-            groups = np.array([known.setdefault(owners[row], len(known)) for row in here.tolist()])
-            for kind in dict.fromkeys(kinds[here].tolist()):
-                part = kinds[here] == kind
-                empty = _Growing(MEASURES[measure].scalable, statistics.shape[1])
-                growing = held[split].setdefault(kind, empty)
-                growing.add(groups[part], values[here[part]], statistics[here[part]])
-    return {
-        split: {kind: one.finish(len(numbers[split])) for kind, one in kinds.items()}
-        for split, kinds in held.items()
-    }
-
-
-_Row = dict[str, Any]
 
 
 class Fraction(NamedTuple):
@@ -183,6 +73,82 @@ class Fraction(NamedTuple):
         return np.divide(left, rest, out=np.full(len(rest), np.nan), where=rest > 0)
 
 
+class KindSums(NamedTuple):
+    """Scores of one kind, by group."""
+
+    pooled: Fraction  # of sentences, by words where the measure is weighted so
+    statistics: NDArray[np.int64]  # int64, (G, C): of BLEU
+    defined: int  # sentences with a value, and without one
+    undefined: int
+    mean: float  # of the values, and of these put through equation 12
+    scaled: float
+
+
+def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
+    """List measures and files by evaluator, in the order of the files."""
+    found: dict[str, tuple[set[str], list[str | Path]]] = {}
+    for path in paths:
+        with check_schema(path, SEMANTIC_SCORES) as file:
+            frame = file.read(columns=["evaluator", "measure"]).to_pandas()
+        for evaluator, rows in frame.groupby("evaluator", sort=False)["measure"]:
+            measures, files = found.setdefault(evaluator, (set(), []))
+            measures.update(rows)
+            files.append(path)
+    if not found:
+        raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score some")
+    unknown = sorted({name for measures, _ in found.values() for name in measures} - {*MEASURES})
+    if unknown:
+        raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
+    return {
+        name: ([m for m in MEASURES if m in own], files) for name, (own, files) in found.items()
+    }
+
+
+def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
+    """Add up the scores of one model, evaluator and measure, by split and kind.
+
+    `paths` are shards, schema ``semantic_scores``, in their order, however they are cut; the groups
+    of a split, in the order in which they appear, are the same in all its kinds.
+    """
+    batches = read_batches(paths, SEMANTIC_SCORES, _COLUMNS)
+    held = (batch.filter(pc.equal(batch["measure"], measure)) for batch in batches)
+    table = pa.Table.from_batches(held, pa.schema([SEMANTIC_SCORES.field(n) for n in _COLUMNS]))
+    statistics = np.zeros((len(table), 0), np.int64)
+    if MEASURES[measure].pooling != "sentences" and len(table):
+        statistics = np.array(pc.list_flatten(table["statistics"])).reshape(len(table), -1)
+    frame = table.select(["split", "kind", "unit_id", "value"]).to_pandas()
+    groups = table["group"].to_pandas().astype(object)
+    frame["owner"] = groups.where(groups.notna(), frame["unit_id"])  # of no group: one by itself
+    found: dict[str, dict[str, KindSums]] = {}
+    for split, rows in frame.groupby("split", sort=False):
+        codes, owners = pd.factorize(rows["owner"])
+        own = rows.assign(owner=codes).groupby("kind", sort=False)
+        scalable, count = MEASURES[measure].scalable, len(owners)
+        found[split] = {k: _add_up(r, statistics[r.index], count, scalable) for k, r in own}
+    return found
+
+
+def _add_up(
+    rows: pd.DataFrame, statistics: NDArray[np.int64], count: int, scalable: bool
+) -> KindSums:
+    """Add sentences, one by one in their order, to their groups."""
+    groups, values = rows["owner"].to_numpy(), rows["value"].to_numpy()
+    known = ~np.isnan(values)
+    groups, values, statistics = groups[known], values[known], statistics[known]
+    ones = np.ones(len(values))
+    scaled = exponential_scaling(values) if scalable else np.nan * ones
+    weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
+    columns = [weights * values, weights, values, scaled, *statistics.T]
+    sums: list[Any] = [np.bincount(groups, column, count) for column in columns]
+    counted = np.array(sums[4:]).T.astype(np.int64)
+    defined = len(values)
+    means = (float(column.sum()) / max(1, defined) for column in sums[2:4])
+    return KindSums(Fraction(*sums[:2]), counted, defined, len(known) - defined, *means)
+
+
+_Row = dict[str, Any]
+
+
 class FloorIntervals(NamedTuple):
     """A value, its floor and its excess over that, None where there is no floor."""
 
@@ -201,15 +167,9 @@ def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]
     return {row["split"]: (own[0], own[1]) for row, own in zip(sums, shares, strict=True)}
 
 
-def _fraction(sums: KindSums, measure: Measure) -> Fraction:
-    if measure.pooling == "words":
-        return Fraction(sums.weighted, sums.weight)
-    return Fraction(sums.total, sums.sentences)
-
-
-def _proper(kinds: Mapping[str, KindSums], name: str, measure: Measure) -> Fraction:
+def _proper(kinds: Mapping[str, KindSums], name: str) -> Fraction:
     """Return what samples score, of kind `name`, less half of what they score among themselves."""
-    told, spread = (_fraction(kinds[kind], measure) for kind in (name, SPREAD))
+    told, spread = kinds[name].pooled, kinds[SPREAD].pooled
     # a partner may lack where the target has none to lack: then each has its own mean
     if np.array_equal(told.denominators, spread.denominators):
         return Fraction(told.numerators - spread.numerators / 2, told.denominators)
@@ -237,7 +197,6 @@ def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
 def _find(
     kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int
 ) -> FloorIntervals:
-    measure = MEASURES[name]
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
@@ -245,7 +204,7 @@ def _find(
         own = kinds[kind].statistics
         return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
     parts = [
-        _proper(kinds, one, measure) if kind == PROPER else _fraction(kinds[one], measure)
+        _proper(kinds, one) if kind == PROPER else kinds[one].pooled
         for one in (source, other)
         if one in kinds
     ]
@@ -254,7 +213,7 @@ def _find(
 
 def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float]) -> _Row:
     """Write a value and its limits, which no further than the range go; not known is null."""
-    names = ("low", "high") if prefix == "value" else (f"{prefix}_low", f"{prefix}_high")
+    names = tuple(f"{prefix}_{end}".removeprefix("value_") for end in ("low", "high"))
     if found is None or not math.isfinite(found.value):
         return dict.fromkeys((prefix, *names))
     limits = [
@@ -265,20 +224,18 @@ def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float
 
 
 def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
-    measure, defined = MEASURES[name], int(sums.sentences.sum())
-    if not defined:
+    measure = MEASURES[name]
+    if not sums.defined:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
         return f"not defined: {why}"
-    value = found.value.value
-    unseen = ""
+    missing: list[str] = []
     if name in BLEU_NAMES:
-        order = BLEU_NAMES[name]
-        matches = sums.statistics.sum(axis=0)[2 : 2 + order]
-        missing = [str(number) for number in range(1, order + 1) if not matches[number - 1]]
-        few_words = f"no match of {', '.join(missing)} words: smoothed, no interval"
-        unseen = few_words if missing else ""
+        matches = sums.statistics.sum(axis=0)[2 : 2 + BLEU_NAMES[name]].tolist()
+        missing = [str(order) for order, count in enumerate(matches, 1) if not count]
+    unseen = f"no match of {', '.join(missing)} words: smoothed, no interval" if missing else ""
+    known = math.isfinite(found.value.value)
     return joined_facts(
-        "" if math.isfinite(value) else "the model finds a sentence impossible: no value",
+        "" if known else "the model finds a sentence impossible: no value",
         found.value.few_groups(),
         f"{sums.undefined:,} sentences have no value" if sums.undefined else "",
         "no unrelated sentences: no floor" if measure.floor and found.floor is None else "",
@@ -290,47 +247,24 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
     measure = MEASURES[name]
     sums = kinds[SAMPLED if kind == PROPER else kind]
     found = _find(kinds, kind, name, resamples, seed)
-    defined = int(sums.sentences.sum())
     width = measure.high - measure.low
     # what is proper is a difference itself
     bounds = (-width, measure.high) if kind == PROPER else (measure.low, measure.high)
-    plain = kind != PROPER and defined > 0
+    plain = kind != PROPER and sums.defined > 0
     return {
         "measure": name,
         "kind": kind,
         **_limits(found.value, "value", bounds),
         **_limits(found.floor, "floor", bounds),
         **_limits(found.excess, "excess", (-width, width)),
-        "sentence_mean": finite(float(sums.total.sum()) / defined) if plain else None,
-        "scaled": finite(float(sums.scaled.sum()) / defined) if plain else None,
-        "sentences": defined,
+        "sentence_mean": finite(sums.mean) if plain else None,
+        "scaled": finite(sums.scaled) if plain else None,
+        "sentences": sums.defined,
         "undefined": sums.undefined,
         "groups": found.value.groups,
         "groups_effective": found.value.effective,
         "note": _note(sums, found, name),
     }
-
-
-def semantic_rows(
-    scores: Sequence[str | Path], predictions: Sequence[str | Path], resamples: int, seed: int
-) -> Iterator[_Row]:
-    """Measure a model: a row of ``semantics`` a split, evaluator, measure and kind.
-
-    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
-    were scored, for shares of unknown words.
-    """
-    unknown = unknown_shares(predictions)
-    for evaluator, (measures, files) in names_of(scores).items():
-        for name in measures:
-            for split, kinds in sum_groups_of(files, name).items():
-                target, predicted = unknown.get(split, (None, None))
-                given: _Row = {"split": split, "evaluator": evaluator}
-                given |= {"unknown_target": target, "unknown_predicted": predicted}
-                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
-                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
-                    told.append(PROPER)
-                for kind in told:
-                    yield given | _row(kinds, kind, name, resamples, seed)
 
 
 def summarize_scores(
@@ -340,6 +274,20 @@ def summarize_scores(
     resamples: int,
     seed: int,
 ) -> pa.Table:
-    """Return the rows of `semantic_rows` as a table of schema ``semantics``."""
-    rows = [{"model": model, **row} for row in semantic_rows(scores, predictions, resamples, seed)]
+    """Measure a model: schema ``semantics``, a row a split, evaluator, measure and kind.
+
+    `scores` are all shards of all evaluators, those of one in their order; `predictions` those that
+    were scored, for shares of unknown words.
+    """
+    unknown, rows = unknown_shares(predictions), []
+    for evaluator, (measures, files) in names_of(scores).items():
+        for name in measures:
+            for split, kinds in sum_groups_of(files, name).items():
+                target, predicted = unknown.get(split, (None, None))
+                given: _Row = {"model": model, "split": split, "evaluator": evaluator}
+                given |= {"unknown_target": target, "unknown_predicted": predicted}
+                told = [kind for kind in (PREDICTED, SAMPLED, CONTINUED) if kind in kinds]
+                if MEASURES[name].by_place and {SAMPLED, SPREAD} <= kinds.keys():
+                    told.append(PROPER)
+                rows += [given | _row(kinds, kind, name, resamples, seed) for kind in told]
     return pa.Table.from_pylist(rows, SEMANTICS)

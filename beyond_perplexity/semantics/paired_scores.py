@@ -1,7 +1,7 @@
 """Scores of several models on the same sentences, side by side.
 
-N sentences, G groups, M models, C measures, P parts (what is predicted, and its partner where that
-is taken off), K counts that a pooled measure is made of.
+N sentences, G groups, M models, P parts (what is predicted, and its partner where that is taken
+off), K counts that a pooled measure is made of.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.inference.intervals import group_key
@@ -40,90 +39,38 @@ KIND_PARTS: dict[str, dict[str, float]] = {
 }
 
 
-class ScoreCells(NamedTuple):
-    """A measure and kind in one file: values (N,), NaN where not defined, and counts (N, K)."""
-
-    values: np.ndarray
-    counts: np.ndarray | None
+_SENTENCE, _CELL = ["split", "unit_id", "sentence"], ["measure", "kind"]
 
 
 class ScoreBlock(NamedTuple):
-    """The sentences of one file, sorted: keys (N, 3) of split, document and place; group keys."""
+    """The sentences of one file, sorted; rows of all three tables are the same."""
 
     path: str
-    splits: list[str]
-    keys: np.ndarray
-    groups: np.ndarray
-    cells: dict[tuple[str, str], ScoreCells]
-
-    def values(self, measure: str, kind: str) -> np.ndarray:
-        """Return the values of a measure and kind, float64 (N,); NaN where there is none."""
-        cell = self.cells.get((measure, kind))
-        return np.full(len(self.keys), np.nan) if cell is None else cell.values
-
-
-def _codes(column: pa.ChunkedArray) -> tuple[np.ndarray, list[str]]:
-    coded = column.combine_chunks().dictionary_encode()
-    return coded.indices.to_numpy(zero_copy_only=False), coded.dictionary.to_pylist()
+    sentences: pd.DataFrame  # split, unit_id, sentence, group: the key of what it belongs to
+    values: pd.DataFrame  # by measure and kind: NaN where not defined
+    statistics: pd.DataFrame  # likewise: arrays (K,)
 
 
 def read_block(path: str) -> ScoreBlock:
     """Read a shard, schema ``semantic_scores``."""
     with check_schema(path, SEMANTIC_SCORES) as file:
-        table = file.read(columns=SEMANTIC_SCORES.names)
-    named, names = _codes(table["split"])
-    order = np.argsort(names)
-    columns = (
-        np.argsort(order)[named],
-        *(table[name].to_numpy() for name in ("unit_id", "sentence")),
-    )
-    keys, first, sentence = np.unique(
-        np.stack(columns, 1).astype(np.int64), axis=0, return_index=True, return_inverse=True
-    )
-    held = table["group"].take(pa.array(first)).to_pylist()
-    groups = [group_key(*pair) for pair in zip(held, keys[:, 1].tolist(), strict=True)]
-    cells = _read_cells(path, table, sentence.ravel(), len(keys))
-    return ScoreBlock(path, [names[k] for k in order], keys, np.array(groups, np.int64), cells)
-
-
-def _read_cells(
-    path: str, table: pa.Table, sentence: np.ndarray, count: int
-) -> dict[tuple[str, str], ScoreCells]:
-    """Take the values of each measure and kind, in the order of the sentences."""
-    (measure, measures), (kind, kinds) = _codes(table["measure"]), _codes(table["kind"])
-    value = pc.fill_null(table["value"], np.nan).to_numpy()
-    wanted = {part for parts in KIND_PARTS.values() for part in parts}
-    found = {}
-    for one, two in np.unique(np.stack([measure, kind], 1), axis=0).tolist():
-        if measures[one] not in MEASURES:
-            raise InputError(f"{path}: there is no measure '{measures[one]}'; score anew")
-        if kinds[two] not in wanted:
-            continue
-        rows = np.flatnonzero((measure == one) & (kind == two))
-        places = sentence[rows]
-        if len(np.unique(places)) < len(places):
-            raise InputError(f"{path}: a sentence has two values of '{measures[one]}'; score anew")
-        values = np.full(count, np.nan)
-        values[places] = value[rows]
-        counts = None
-        if MEASURES[measures[one]].pooling != "sentences":
-            counts = _read_counts(path, table["statistics"].take(pa.array(rows)), places, count)
-        found[measures[one], kinds[two]] = ScoreCells(values, counts)
-    return found
-
-
-def _read_counts(path: str, column: pa.ChunkedArray, places: np.ndarray, count: int) -> np.ndarray:
-    """Take lists of equal length as rows (N, K), zeros where there is none."""
-    lists = column.combine_chunks()
-    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
-    width = int(lengths.max(initial=0))
-    held = lengths > 0
-    if (lengths[held] != width).any():
-        raise InputError(f"{path}: statistics of one measure have different lengths; score anew")
-    found = np.zeros((count, width))
-    if width:
-        found[places[held]] = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)
-    return found
+        frame = file.read(columns=SEMANTIC_SCORES.names).to_pandas()
+    unknown = sorted({*frame["measure"]} - {*MEASURES})
+    if unknown:
+        raise InputError(f"{path}: there is no measure '{unknown[0]}'; score anew")
+    twice = frame.loc[frame.duplicated(_SENTENCE + _CELL), "measure"]
+    if len(twice):
+        raise InputError(f"{path}: a sentence has two values of '{twice.iloc[0]}'; score anew")
+    sentences = frame.drop_duplicates(_SENTENCE).sort_values(_SENTENCE, ignore_index=True)
+    sentences["group"] = [
+        group_key(None if pd.isna(title) else title, unit)
+        for title, unit in zip(sentences["group"], sentences["unit_id"], strict=True)
+    ]
+    wide = frame.set_index(_SENTENCE + _CELL)[["value", "statistics"]].unstack(_CELL)
+    wide = wide.reset_index(drop=True)  # by what it was sorted
+    cells = list(map(tuple, frame[_CELL].drop_duplicates().to_numpy()))  # in the file's order
+    values, statistics = (wide[name][cells] for name in ("value", "statistics"))
+    return ScoreBlock(path, sentences[[*_SENTENCE, "group"]], values, statistics)
 
 
 def shards_by_owner(paths: Sequence[str]) -> dict[str, dict[str, list[str]]]:
@@ -139,35 +86,16 @@ def shards_by_owner(paths: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     return found
 
 
-def check_alike(blocks: Sequence[ScoreBlock]) -> None:
-    """Raise `InputError` where blocks are of other sentences than the first."""
-    first = blocks[0]
-    for other in blocks[1:]:
-        same = other.splits == first.splits and np.array_equal(other.keys, first.keys)
-        if not (same and np.array_equal(other.groups, first.groups)):
-            raise InputError(
-                f"{other.path}: is of other sentences than {first.path}; score all models on the "
-                "same sentences"
-            )
-
-
 def known_scores(paths: Sequence[str]) -> set[tuple[str, str]]:
-    """Name the measures and kinds that the files of a model have values of, none of them infinite.
-
-    Cross-entropy is infinite where a model finds a sentence impossible: no mean of it is finite.
-    """
+    """Name the measures and kinds that files have values of, none infinite (with no mean)."""
     found: set[tuple[str, str]] = set()
     infinite: set[tuple[str, str]] = set()
     for path in paths:
         with check_schema(path, SEMANTIC_SCORES) as file:
-            table = file.read(columns=["measure", "kind", "value"])
-        for names, mask in ((found, pc.is_valid), (infinite, pc.is_inf)):
-            held = table.filter(mask(table["value"])).group_by(["measure", "kind"])
-            names |= {(row["measure"], row["kind"]) for row in held.aggregate([]).to_pylist()}
+            frame = file.read(columns=[*_CELL, "value"]).to_pandas().dropna()
+        for names, rows in ((found, frame), (infinite, frame[np.isinf(frame["value"])])):
+            names |= set(zip(rows["measure"], rows["kind"], strict=True))
     return found - infinite
-
-
-_Known = Mapping[str, set[tuple[str, str]]]  # measures and kinds that a model has values of
 
 
 class ScoreKey(NamedTuple):
@@ -193,154 +121,106 @@ class GroupSums:
 
 
 @dataclass(frozen=True, eq=False)
-class SentenceValues:
-    """What models score on each of some sentences of a split."""
-
-    groups: np.ndarray  # int64, (N,): key of what a sentence's document belongs to
-    models: list[str]
-    # float64, (N, M): of predictions; NaN where not defined
-    values: dict[tuple[str, str], np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
 class PairedScores:
     """All that models are compared by."""
 
-    models: list[str]
     sums: dict[ScoreKey, GroupSums]
     # int64, (G,): keys of the groups of each split, in the order of all sums
     groups: dict[str, np.ndarray]
-    sentences: dict[str, SentenceValues]  # of each split
-
-
-class _Sums:
-    """Sums of one key over documents, block by block."""
-
-    def __init__(self, models: list[str], order: int, parts: Sequence[float]) -> None:
-        self.models, self.order = models, order
-        self.factors = np.array(parts)
-        self.documents: list[np.ndarray] = []
-        self.parts: list[tuple[np.ndarray, ...]] = []
-        self.sentences = self.left_out = 0
-
-    def add(self, documents: np.ndarray, values: np.ndarray, counts: np.ndarray | None) -> None:
-        """Add sentences of documents (N,): values (N, M, P), counts (N, M, P, K) or None."""
-        known = np.isfinite(values).all(axis=(1, 2))
-        self.sentences += int(known.sum())
-        self.left_out += int((~known).sum())
-        keys, code = np.unique(documents[known], return_inverse=True)
-        weights = np.ones(len(code))
-        if counts is not None and not self.order:
-            weights = counts[known][:, 0, 0, 0]
-        signed = values[known] @ self.factors
-        own = np.zeros((len(keys), len(self.models)))
-        np.add.at(own, code, signed * weights[:, None])
-        sizes = np.bincount(code, weights, len(keys))
-        tallies: tuple[np.ndarray, ...] = ()
-        if counts is not None and self.order:
-            total = np.zeros((len(keys), *counts.shape[1:]))
-            np.add.at(total, code, counts[known])
-            tallies = (total,)
-        self.documents.append(keys)
-        self.parts.append((own, sizes, *tallies))
-
-    def total(self, documents: np.ndarray, code: np.ndarray) -> GroupSums:
-        """Sum up over groups, from the numbers (D,) of all documents, sorted, and their groups."""
-        held = np.concatenate(self.documents)
-        order = np.argsort(held, kind="stable")
-        places = code[np.searchsorted(documents, held[order])]
-        found = []
-        for column in zip(*self.parts, strict=True):
-            stacked = np.concatenate(column)[order]
-            summed = np.zeros((code.max(initial=-1) + 1, *stacked.shape[1:]))
-            np.add.at(summed, places, stacked)
-            found.append(summed)
-        own, sizes, *counts = found
-        tallies = counts[0] if counts else None
-        left_out = self.left_out
-        return GroupSums(self.models, own, sizes, tallies, self.order, self.sentences, left_out)
+    # Of some sentences of each split what predictions score, NaN where not defined: rows have
+    # unit_id, sentence and the key of the group, columns evaluator, model and measure.
+    sentences: dict[str, pd.DataFrame]
 
 
 class _Split:
     """What is known of the sentences of a split: documents, their groups, which are kept."""
 
-    def __init__(self, parts: Sequence[tuple[np.ndarray, np.ndarray]], limit: int) -> None:
-        documents, groups = (np.concatenate(column) for column in zip(*parts, strict=True))
-        self.documents, first = np.unique(documents, return_index=True)
-        self.groups, self.code = np.unique(groups[first], return_inverse=True)
-        sizes = np.bincount(np.searchsorted(self.groups, groups))
+    def __init__(self, sentences: pd.DataFrame, limit: int) -> None:
+        self.documents, first = np.unique(sentences["unit_id"], return_index=True)
+        own = sentences["group"].to_numpy()[first]
+        self.groups, self.code = np.unique(own, return_inverse=True)
+        sizes = sentences["group"].value_counts().sort_index()
         # Keys are hashes: their order is a random one of the groups.
-        self.kept = self.groups[: max(1, int((np.cumsum(sizes) <= limit).sum()))]
+        self.kept = sizes.index[: max(1, int((sizes.cumsum() <= limit).sum()))]
 
 
-class _Collector:
-    """Sums and values of one evaluator after the other."""
+class _DocumentSums(NamedTuple):
+    """Sums as in `GroupSums`, over the sentences of D documents of a block; left_out: of none."""
 
-    def __init__(self, models: list[str], splits: Mapping[str, _Split]) -> None:
-        self.models, self.splits = models, splits
-        self.sums: dict[ScoreKey, _Sums] = {}
-        self.values: dict[str, dict[tuple[str, str], list[np.ndarray]]] = {}
-        self.kept: dict[tuple[str, str], list[np.ndarray]] = {}
-
-    def add(self, evaluator: str, blocks: Mapping[str, ScoreBlock], known: _Known) -> None:
-        """Add the block of every model."""
-        first = next(iter(blocks.values()))
-        for code, split in enumerate(first.splits):
-            rows = np.flatnonzero(first.keys[:, 0] == code)
-            for key, parts in _compared(split, evaluator, known):
-                self._add_sums(key, parts, blocks, rows, known)
-            self._keep(split, evaluator, blocks, rows)
-
-    def _add_sums(
-        self,
-        key: ScoreKey,
-        parts: Mapping[str, float],
-        blocks: Mapping[str, ScoreBlock],
-        rows: np.ndarray,
-        known: _Known,
-    ) -> None:
-        models = [m for m in blocks if all((key.measure, part) in known[m] for part in parts)]
-        values = [[blocks[m].values(key.measure, part) for part in parts] for m in models]
-        counts = None
-        if MEASURES[key.measure].pooling != "sentences":
-            cells = [[blocks[m].cells.get((key.measure, part)) for part in parts] for m in models]
-            found = [[c.counts for c in own if c and c.counts is not None] for own in cells]
-            if all(len(own) == len(parts) for own in found):
-                counts = _stacked(found)[rows]
-        documents = next(iter(blocks.values())).keys[rows, 1]
-        sums = _Sums(models, BLEU_NAMES.get(key.measure, 0), list(parts.values()))
-        self.sums.setdefault(key, sums).add(documents, _stacked(values)[rows], counts)
-
-    def _keep(
-        self, split: str, evaluator: str, blocks: Mapping[str, ScoreBlock], rows: np.ndarray
-    ) -> None:
-        """Keep the values of predictions on the sentences of some groups."""
-        first = next(iter(blocks.values()))
-        rows = rows[np.isin(first.groups[rows], self.splits[split].kept)]
-        keys = np.column_stack([first.keys[rows, 1:], first.groups[rows]])
-        self.kept.setdefault((split, evaluator), []).append(keys)
-        measures = {m: None for block in blocks.values() for m, kind in block.cells}
-        empty = first._replace(cells={})
-        for measure in measures:
-            held = (blocks.get(model, empty) for model in self.models)
-            columns = [block.values(measure, PREDICTED) for block in held]
-            parts = self.values.setdefault(split, {}).setdefault((evaluator, measure), [])
-            parts.append(np.stack(columns, 1)[rows])
+    documents: np.ndarray
+    numerators: np.ndarray
+    sizes: np.ndarray
+    counts: np.ndarray | None
+    sentences: int
+    left_out: int
 
 
-def _stacked(columns: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """Stack arrays (N, …) of each of M models and P parts, (N, M, P, …)."""
-    return np.stack([np.stack(own, 1) for own in columns], 1)
+def summed(code: np.ndarray, values: np.ndarray, size: int) -> np.ndarray:
+    """Add rows of values (N, …), one by one, to those of their numbers (N,): (size, …)."""
+    found = np.zeros((size, *values.shape[1:]))
+    np.add.at(found, code, values)
+    return found
 
 
-def _compared(
-    split: str, evaluator: str, known: _Known
-) -> Iterator[tuple[ScoreKey, Mapping[str, float]]]:
-    """List what there is to compare, with its parts, in the order of the table of measures."""
+def _sum_documents(
+    measure: str, parts: Mapping[str, float], blocks: Sequence[ScoreBlock], rows: np.ndarray
+) -> _DocumentSums:
+    """Sum what models score, a block each, on the sentences of some rows."""
+    cells = [(measure, part) for part in parts]
+    values = np.stack([block.values.reindex(columns=cells).to_numpy()[rows] for block in blocks], 1)
+    known = np.isfinite(values).all(axis=(1, 2))  # of values (N, M, P)
+    sentences, order = int(known.sum()), BLEU_NAMES.get(measure)
+    held, values, weights, counts = rows[known], values[known], np.ones(sentences), None
+    if sentences and MEASURES[measure].pooling != "sentences":
+        counts = np.array(
+            [[block.statistics[cell][held].tolist() for cell in cells] for block in blocks], float
+        ).transpose(2, 0, 1, 3)  # (N, M, P, K)
+        weights = weights if order else counts[:, 0, 0, 0]
+    documents, code = np.unique(blocks[0].sentences["unit_id"][held], return_inverse=True)
+    own = values @ np.array([*parts.values()]) * weights[:, None]
+    return _DocumentSums(
+        documents,
+        summed(code, own, len(documents)),
+        np.bincount(code, weights, len(documents)),
+        None if counts is None or not order else summed(code, counts, len(documents)),
+        sentences,
+        len(rows) - sentences,
+    )
+
+
+def _sum_groups(
+    key: ScoreKey, models: list[str], parts: Sequence[_DocumentSums], split: _Split
+) -> GroupSums:
+    """Sum documents of all blocks, in the order of their numbers, over groups."""
+    held = np.concatenate([part.documents for part in parts])
+    order = np.argsort(held, kind="stable")
+    places = split.code[np.searchsorted(split.documents, held[order])]
+
+    def total(columns: Sequence[np.ndarray]) -> np.ndarray:
+        return summed(places, np.concatenate(columns)[order], len(split.groups))
+
+    counts = [part.counts for part in parts if part.counts is not None]
+    return GroupSums(
+        models,
+        total([part.numerators for part in parts]),
+        total([part.sizes for part in parts]),
+        total(counts) if counts else None,
+        BLEU_NAMES.get(key.measure, 0),
+        sum(part.sentences for part in parts),
+        sum(part.left_out for part in parts),
+    )
+
+
+_Known = Mapping[str, set[tuple[str, str]]]  # measures and kinds that a model has values of
+
+
+def _compared(known: _Known) -> Iterator[tuple[str, str, list[str]]]:
+    """List what there is to compare in the order of the table: measure, kind, the models of it."""
     for measure in MEASURES:
         for kind, parts in KIND_PARTS.items():
-            if any(all((measure, part) in own for part in parts) for own in known.values()):
-                yield ScoreKey(split, evaluator, measure, kind), parts
+            models = [m for m, own in known.items() if all((measure, p) in own for p in parts)]
+            if models:
+                yield measure, kind, models
 
 
 def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
@@ -351,50 +231,59 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
     groups in a random order, the values are kept.
     """
     owners = shards_by_owner(paths)
-    models = list(dict.fromkeys(model for own in owners.values() for model in own))
     some = next(iter(next(iter(owners.values())).values()))
-    keys = [read_block(path)._replace(cells={}) for path in some]
-    collector = _Collector(models, _splits(keys, limit))
+    sentences = [read_block(path).sentences for path in some]
+    named = pd.concat(sentences).groupby("split", sort=False)
+    splits = {str(split): _Split(rows, limit) for split, rows in named}
+    sums: dict[ScoreKey, tuple[list[str], list[_DocumentSums]]] = {}
+    kept: dict[str, dict[str, list[pd.DataFrame]]] = {split: {} for split in splits}
     for evaluator, own in owners.items():
-        for model, held in own.items():
-            if len(held) != len(keys):
-                said = f"'{model}' has {len(held)} shards by '{evaluator}', others have {len(keys)}"
-                wanted = "give all shards of all models and evaluators"
-                raise InputError(f"{held[-1]}: {said}; {wanted}")
         known = {model: known_scores(held) for model, held in own.items()}
-        for place, first in enumerate(keys):
-            blocks = {model: read_block(held[place]) for model, held in own.items()}
-            check_alike([first, *blocks.values()])
-            collector.add(evaluator, blocks, known)
-    return _finished(collector)
+        for place, blocks in enumerate(_blocks(evaluator, own, some, sentences)):
+            for split, rows in sentences[place].groupby("split", sort=False):
+                for measure, kind, models in _compared(known):
+                    key = ScoreKey(str(split), evaluator, measure, kind)
+                    held, parts = [blocks[model] for model in models], KIND_PARTS[kind]
+                    found = _sum_documents(measure, parts, held, rows.index.to_numpy())
+                    sums.setdefault(key, (models, []))[1].append(found)
+                chosen = rows[rows["group"].isin(splits[str(split)].kept)]
+                values = _predicted(blocks, chosen)
+                kept[str(split)].setdefault(evaluator, []).append(values)
+    return PairedScores(
+        {key: _sum_groups(key, *held, splits[key.split]) for key, held in sums.items()},
+        {name: split.groups for name, split in splits.items()},
+        {
+            split: pd.concat({e: pd.concat(parts) for e, parts in own.items()}, axis=1).sort_index()
+            for split, own in kept.items()
+        },
+    )
 
 
-def _splits(blocks: Sequence[ScoreBlock], limit: int) -> dict[str, _Split]:
-    parts: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
-    for block in blocks:
-        for code, split in enumerate(block.splits):
-            rows = block.keys[:, 0] == code
-            parts.setdefault(split, []).append((block.keys[rows, 1], block.groups[rows]))
-    return {split: _Split(held, limit) for split, held in parts.items()}
+def _blocks(
+    evaluator: str,
+    own: Mapping[str, Sequence[str]],
+    some: Sequence[str],
+    sentences: Sequence[pd.DataFrame],
+) -> Iterator[dict[str, ScoreBlock]]:
+    """Read the blocks of all models; each has the sentences of the same block of `some`."""
+    for model, held in own.items():
+        if len(held) != len(some):
+            said = f"'{model}' has {len(held)} shards by '{evaluator}', others have {len(some)}"
+            wanted = "give all shards of all models and evaluators"
+            raise InputError(f"{held[-1]}: {said}; {wanted}")
+    for place, path in enumerate(some):
+        blocks = {model: read_block(held[place]) for model, held in own.items()}
+        for block in blocks.values():
+            if not block.sentences.equals(sentences[place]):
+                raise InputError(
+                    f"{block.path}: is of other sentences than {path}; score all models on the "
+                    "same sentences"
+                )
+        yield blocks
 
 
-def _finished(collector: _Collector) -> PairedScores:
-    splits = collector.splits
-    sums = {
-        key: held.total(splits[key.split].documents, splits[key.split].code)
-        for key, held in collector.sums.items()
-    }
-    sentences: dict[str, SentenceValues] = {}
-    for (split, evaluator), parts in collector.kept.items():
-        keys = np.concatenate(parts)
-        order = np.lexsort((keys[:, 1], keys[:, 0]))
-        own = {
-            key: np.concatenate(held)[order]
-            for key, held in collector.values[split].items()
-            if key[0] == evaluator
-        }
-        if split in sentences:
-            sentences[split].values.update(own)
-        else:
-            sentences[split] = SentenceValues(keys[order, 2], collector.models, own)
-    return PairedScores(collector.models, sums, {s: splits[s].groups for s in splits}, sentences)
+def _predicted(blocks: Mapping[str, ScoreBlock], rows: pd.DataFrame) -> pd.DataFrame:
+    """Return what predictions score on some sentences, by model and measure."""
+    own = {m: block.values.xs(PREDICTED, axis=1, level="kind") for m, block in blocks.items()}
+    index = pd.MultiIndex.from_frame(rows[["unit_id", "sentence", "group"]])
+    return pd.concat(own, axis=1).loc[rows.index].set_index(index)

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS
+from beyond_perplexity.arguments import MOST_COUNT, MOST_ITEMS, option, output_folder
 from beyond_perplexity.corpus.formats import AUTOMATIC, TEXT_FORMATS, check_field, has_named_fields
 from beyond_perplexity.corpus.normalization import WHITE_SPACE_ONLY, Preprocessing
 from beyond_perplexity.corpus.text_files import HeldTexts
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.option_sets import option
 from beyond_perplexity.tendencies.definitions import EmbeddingOptions, MeasurementOptions
 from beyond_perplexity.tendencies.tokens import RAW_TEXT, TextView, vocabulary_words
 from beyond_perplexity.tendencies.word_classes import AUTOMATIC_LIST
@@ -22,7 +21,12 @@ _TEXTS = "path, iterable of str, DataFrame or Arrow table"
 
 @dataclass(frozen=True)
 class CompareOptions:
-    """What is compared, and how; texts are paths or, for the comparison itself, `HeldTexts`."""
+    """Compare two bodies of text in every statistical tendency. No model is needed.
+
+    Each file holds one document a line: plain text, or in JSONL an object with a field "text" or a
+    string; or it is Parquet with a column "text". The folder of --out gets tendencies.csv, the
+    figures, and compare.html; with --vocabulary also raw.csv, of the texts as they are.
+    """
 
     reference: Any = option(
         MISSING,
@@ -30,11 +34,9 @@ class CompareOptions:
         _TEXTS,
         more="One document each. A str is a path (text, JSONL, Parquet); tables have a column "
         "``text``. An iterator is read once and never held.",
-        positional=True,
     )
-    samples: Any = option(
-        MISSING, "generated text, or what to compare", _TEXTS, more="As before.", positional=True
-    )
+    samples: Any = option(MISSING, "generated text, or what to compare", _TEXTS, more="As before.")
+    _: KW_ONLY
     groups: Any = option(
         None,
         "which documents of the reference belong together (pages, authors, prompts)",
@@ -42,70 +44,60 @@ class CompareOptions:
         more="Where it is an iterable of texts: then groups are exchanged in the tests. A tuple of "
         "two: of the reference and of the samples, such as several answers of a prompt; either may "
         "be None.",
+        called="",
     )
     out: str | Path | None = option(
         None,
         "folder for the results; files of their names are replaced",
-        "path, optional",
         more="Those are ``compare.html``, ``tendencies.csv`` and the figures.",
-        writes="folder",
+        in_command=MISSING,
+        type=output_folder,
     )
     format: str = option(
         AUTOMATIC,
         "what both texts are, where they are paths (default: by the suffix)",
-        "str",
         choices=(AUTOMATIC, *TEXT_FORMATS),
     )
     tokenized: bool = option(
-        False,
-        "the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning",
-        "bool",
+        False, "the texts are tokens joined by blanks: no tokenizer, lower case or other cleaning"
     )
-    language: str = option("en", "of tokenizer and stop words", "str")
+    language: str = option("en", "of tokenizer and stop words")
     stop_words: str = option(
         AUTOMATIC_LIST,
         "auto (default: the language's list, gensim's for en), gensim, nltk, or a file",
-        "str",
         more="Without a list for the language its row says so, and has no numbers.",
     )
-    permutations: int = option(1999, "draws of each test (default: 1999; 0: none)", "int", least=0)
-    bootstrap: int = option(1000, "draws of the intervals (default: 1000; 0: none)", "int", least=0)
-    seed: int = option(1, "seed of all draws", "int", least=0)
+    permutations: int = option(1999, "draws of each test (default: 1999; 0: none)", least=0)
+    bootstrap: int = option(1000, "draws of the intervals (default: 1000; 0: none)", least=0)
+    seed: int = option(1, "seed of all draws", least=0)
     vocabulary: str | Path | None = option(
         None,
         "vocabulary.json of a model's folder, or a file with one word a line: both texts are read "
         "in it, other words as <unk>",
-        "path, optional",
     )
     group_column: str | None = option(
         None,
         "key or column with the group of a document, such as its page or prompt (default: 'group' "
         "where a text has it; '' for none)",
-        "str, optional",
     )
     minimum_tokens: int = option(
-        0, "documents of fewer tokens are left out", "int", least=0, most=MOST_ITEMS
+        0, "documents of fewer tokens are left out", least=0, most=MOST_ITEMS
     )
     maximum_tokens: int | None = option(
-        None, "tokens read of a document (default: all)", "int, optional", least=1, most=MOST_COUNT
+        None, "tokens read of a document (default: all)", least=1, most=MOST_COUNT
     )
     field: str | None = option(
-        None, "field or column of the texts in JSONL, Parquet and tables (default: text)",
-        "str, optional",
+        None, "field or column of the texts in JSONL, Parquet and tables (default: text)"
     )  # fmt: skip
-    samples_field: str | None = option(
-        None, "that of the samples, where it is another", "str, optional"
-    )
+    samples_field: str | None = option(None, "that of the samples, where it is another")
     embedding: str | None = option(
         None,
         "minilm (extra 'pretrained') or a folder of sentence-transformers: documents are also "
         "compared by their vectors",
-        "str, optional",
     )
     embedding_documents: int = option(
         EmbeddingOptions.documents,
         "documents of each text for the embedding, at random",
-        "int",
         least=20,
         most=4_000,
     )

@@ -28,12 +28,11 @@ the samples' documents of that length. They have no band.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +42,6 @@ from beyond_perplexity.random_streams import stream_key
 from beyond_perplexity.schemas.tendencies import CURVES, SAMPLE_SIZE
 from beyond_perplexity.tendencies import type_token
 from beyond_perplexity.tendencies.definitions import (
-    HEAPS_MAXIMUM_LENGTH,
     MeasureKey,
     MeasurementOptions,
     MeasureRow,
@@ -72,15 +70,14 @@ def _quantiles(values: np.ndarray, counts: np.ndarray, levels: np.ndarray) -> np
 
 def _type_token(histogram: Histogram) -> Points:
     cells = type_token.LengthCells.of(histogram)
-    groups = zip(cells.starts, np.append(cells.starts[1:], len(cells.values)), strict=True)
+    groups = (np.split(held, cells.starts[1:]) for held in (cells.values, histogram.counts))
     rows = []
-    for start, end in groups:
-        values, counts = cells.values[start:end], histogram.counts[start:end]
+    for length, values, counts in zip(cells.group_lengths, *groups, strict=False):
         low, high = _quantiles(values, counts, CURVE_LEVELS[[0, -1]])
         n = counts.sum()
-        rows.append((cells.lengths[start], counts @ values / n, low, high, n))
-    x, y, low, high, n = np.array(rows, float).reshape(-1, 5).T
-    return {"x": x, "y": y, "low": low, "high": high, "n": n}
+        rows.append((length, counts @ values / n, low, high, n))
+    columns = np.array(rows, float).reshape(-1, 5).T
+    return dict(zip(("x", "y", "low", "high", "n"), columns, strict=True))
 
 
 def _rank_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str, Points]:
@@ -101,11 +98,8 @@ def _rank_curves(statistics: Statistics, options: MeasurementOptions) -> dict[st
 def _density(values: np.ndarray, counts: np.ndarray) -> Points:
     places = np.minimum((values * SHARE_BINS).astype(int), SHARE_BINS - 1)
     in_bin = np.bincount(places, counts, SHARE_BINS)
-    return {
-        "x": (np.arange(SHARE_BINS) + 0.5) / SHARE_BINS,
-        "y": in_bin * SHARE_BINS / counts.sum(),
-        "n": in_bin,
-    }
+    centres = (np.arange(SHARE_BINS) + 0.5) / SHARE_BINS
+    return {"x": centres, "y": in_bin * SHARE_BINS / counts.sum(), "n": in_bin}
 
 
 def _document_curves(statistics: Statistics) -> dict[str, Points]:
@@ -140,25 +134,23 @@ def _own_curves(statistics: Statistics, options: MeasurementOptions) -> dict[str
     return found
 
 
-def _ks_curves(
-    statistics: Statistics, reference: Statistics, options: MeasurementOptions
-) -> Iterator[tuple[str, Points]]:
+def _ks_curves(statistics: Statistics, reference: Statistics) -> Iterator[tuple[str, Points]]:
     for tendency, name in type_token.HISTOGRAM_OF.items():
-        paired = type_token.pair_by_length(reference, statistics, tendency, HEAPS_MAXIMUM_LENGTH)
+        paired = type_token.pair_by_length(reference, statistics, tendency)
         if paired is None:
             continue
-        cells = paired.cells
-        n, n_reference = cells.totals(paired.samples), cells.totals(paired.reference)
-        found = {"empirical": type_token.ks_between(cells, paired.reference, paired.samples)}
+        cells, counts = paired
+        n_reference, n = cells.totals(counts)
+        found = {}
         for suffix, body in (("model", statistics), ("reference", reference)):
             law = type_token.fit(body.histograms[name])
             if not math.isnan(law.beta):
-                found[suffix] = type_token.ks_to_heaps(cells, paired.samples, law)
-        for suffix in ("model", "reference", "empirical"):
-            if (y := found.get(suffix)) is not None:
-                kept = (n > 0) & ((n_reference > 0) | (suffix != "empirical"))
-                points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
-                yield f"ks_{name}_{suffix}", points
+                found[suffix] = type_token.ks_to_heaps(cells, counts[1], law), n > 0
+        common = (n > 0) & (n_reference > 0)
+        found["empirical"] = type_token.ks_between(cells, *counts), common
+        for suffix, (y, kept) in found.items():
+            points = {"x": cells.group_lengths[kept], "y": y[kept], "n": n[kept]}
+            yield f"ks_{name}_{suffix}", points
 
 
 def curves(
@@ -167,26 +159,17 @@ def curves(
     source: str,
     reference: Statistics | None = None,
 ) -> pa.Table:
-    """Make the curves of one body of text: schema ``curves``; see the module.
-
-    With a reference, the distances to it at each length are added.
-    """
+    """Make the curves of a body of text, with a reference also its distances: schema ``curves``."""
     found = _own_curves(statistics, options)
     if reference is not None:
-        found.update(_ks_curves(statistics, reference, options))
-    schema = CURVES
-    tables = []
+        found.update(_ks_curves(statistics, reference))
+    tables = [CURVES.empty_table()]
     for name, points in found.items():
-        size = len(points["x"])
-        columns: dict[str, Any] = {"source": [source] * size, "curve": [name] * size}
-        columns["n"] = np.asarray(points["n"]).astype(np.int64)
-        for column in ("x", "y", "low", "high"):
-            known = column in points
-            columns[column] = (
-                np.asarray(points[column], float) if known else pa.nulls(size, pa.float64())
-            )
-        tables.append(pa.table({column: columns[column] for column in schema.names}, schema))
-    return pa.concat_tables([schema.empty_table(), *tables])
+        n = len(points["x"])
+        empty = {field.name: pa.nulls(n, field.type) for field in CURVES}
+        columns = {**empty, "source": [source] * n, "curve": [name] * n, **points}
+        tables.append(pa.table(columns, CURVES))
+    return pa.concat_tables(tables)
 
 
 BAND_LEVELS = (0.05, 0.95)
@@ -244,13 +227,12 @@ def sample_sizes(
 ) -> pa.Table:
     """Measure random subsets of the samples: schema ``sample_size``, n increasing.
 
-    `rows` of all samples are the last point of the curves. Subset s of n documents draws from
-    streams keyed by the seed, s and n. Without the reference beside `further` human text no floor
-    of fewer documents is known.
+    `rows` of all samples are the last point. Subset s of n documents draws from streams keyed by
+    the seed, s and n. Floors of fewer documents need `further` human text.
     """
     total = pair.samples.n_documents
     sizes = sizes_below(total, how)
-    drawn = dataclasses.replace(options, permutations=how.permutations, bootstrap=0, monte_carlo=0)
+    drawn = replace(options, permutations=how.permutations, bootstrap=0, monte_carlo=0)
     found: dict[int, list[MeasureRow]] = defaultdict(list)
     if pair.defined:
         for number in range(how.subsets):

@@ -54,23 +54,18 @@ DISTANCE_NAMES = {
 
 
 class Tendency(NamedTuple):
-    """What is known of a tendency.
-
-    `kind` says how it is measured: ranks and words (by counts of types), types (of a document, by
-    its length), length and share (one number per document), embedding (a vector per document of a
-    few, where an encoder is given), or vocabulary and text (described, not tested). `distance` is
-    the measure of how far samples are from the reference: 0 for equal distributions, 1 at most
-    (MMD: the root of 2). `histogram` is the statistic that is counted for it; `narrow` the title on
-    lines of a narrow column. Of a share, `word_class` is the ``module:function`` that makes the
-    test of its class (`word_classes`), `figure` the figure with its density, and `note` says which
-    tokens count.
-    """
+    """What is known of a tendency."""
 
     title: str
+    # How it is measured: ranks and words (by counts of types), types (of a document, by its
+    # length), length and share (one number per document), embedding (a vector per document of a
+    # few, where an encoder is given), or vocabulary and text (described, not tested).
     kind: TendencyKind
-    distance: str = ""
-    histogram: str = ""
-    narrow: str = ""
+    distance: str = ""  # measure of how far samples are: 0 for equal laws, 1 (MMD: √2) at most
+    histogram: str = ""  # the statistic that is counted for it
+    narrow: str = ""  # the title on lines of a narrow column
+    # Of a share: the ``module:function`` that makes the test of its class (`word_classes`), the
+    # figure with its density, and which tokens count.
     word_class: str = ""
     figure: str = ""
     note: str = ""
@@ -232,8 +227,6 @@ class MeasureRow(NamedTuple):
         return row._replace(value=value, value_all=self.value, excess=floor.excess)
 
 
-# Of the type-token distances, which are taken at each exact length; fits use all lengths.
-HEAPS_MAXIMUM_LENGTH = 500
 _Sample = Annotated[int, Limit(minimum=2)]
 
 
@@ -244,41 +237,24 @@ class _Given(Limited):
 
     @classmethod
     def from_config(cls, values: Mapping[str, object]) -> Self:
-        """Read options from a JSON object; what it leaves out keeps its default.
-
-        An unknown key, and a value that is not allowed, is an InputError.
-        """
+        """Read options from a JSON object; what it leaves out keeps its default."""
         return parse_options(cls, values, cls.section)
 
 
 @dataclass(frozen=True)
 class MeasurementOptions(_Given):
-    """Options of `measures.measure_rows` and `curves.curves`.
-
-    Attributes
-    ----------
-    permutations : int
-        Permutations of the two-sample tests; 0 leaves their p-values out.
-    bootstrap : int
-        Bootstrap replicates of the limits of distances; 0 leaves all intervals and limits out.
-    monte_carlo : int
-        Draws of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
-    zipf_ranks : int or None
-        Ranks of the rank-frequency relation that are fitted and compared; null for all. The paper
-        uses the first 10,000.
-    confidence : float
-        Of an interval, and of each limit of a distance on its own.
-    family : str
-        Whose tests the stars are adjusted for: ``body`` for those of one body of text, ``corpus``
-        for those of all bodies that are compared with the same corpus.
-    """
+    """Options of `measures.measure_rows` and `curves.curves`."""
 
     section: ClassVar[str] = "measurement"
+    # Draws of the two-sample tests, of the limits of distances (0: no interval or limit at all),
+    # and of the one-sample tests against Zipf and Heaps; 0 leaves their p-values out.
     permutations: Natural = 1999
     bootstrap: Natural = 1000
     monte_carlo: Natural = 1000
-    zipf_ranks: _Sample | None = 10_000
-    confidence: Level = 0.95
+    zipf_ranks: _Sample | None = 10_000  # that are fitted and compared, as in the paper; null: all
+    confidence: Level = 0.95  # of an interval, and of each limit of a distance on its own
+    # Whose tests the stars are adjusted for: those of one body of text, or of all bodies that are
+    # compared with the same corpus.
     family: Literal["body", "corpus"] = "body"
 
     @property
@@ -289,62 +265,33 @@ class MeasurementOptions(_Given):
 
 @dataclass(frozen=True)
 class SampleSizeOptions(_Given):
-    """Options of `curves.sample_sizes`.
-
-    Attributes
-    ----------
-    sizes : tuple of int or None
-        Numbers of documents that are measured, as far as a body of text has more; null for 100,
-        300, 1,000, 3,000 and so on.
-    subsets : int
-        Random subsets of each size, over which the measures are averaged; 0 leaves only the
-        measures of all documents.
-    permutations : int
-        Permutations of each test of a subset; p < 0.005 needs at least 200.
-    """
+    """Options of `curves.sample_sizes`."""
 
     section: ClassVar[str] = "sample_size"
+    # Documents that are measured, as far as there are more; null for 100, 300, 1,000, 3,000, ...
     sizes: tuple[_Sample, ...] | None = None
+    # Random subsets of each size, which measures are averaged over; 0: all documents alone.
     subsets: Annotated[int, Limit(minimum=0, maximum=MOST_DRAWS)] = 5
-    permutations: Natural = 399
+    permutations: Natural = 399  # of each test of a subset; p < 0.005 needs at least 200
 
 
 @dataclass(frozen=True)
 class SensitivityOptions(_Given):
-    """Options of `sensitivity.smallest_shifts`.
-
-    Attributes
-    ----------
-    documents : tuple of int
-        Numbers of documents of each of the two samples.
-    level : float
-        A shift is detected where p is below this.
-    power : float
-        Share of the pairs of samples in which the smallest shift is detected.
-    pairs : int
-        Pairs of samples that are drawn to find the share for one shift; six times as many give the
-        distribution under the null hypothesis.
-    largest_population : int
-        Documents of the reference, chosen at random, that samples for the tests of unigrams are
-        drawn from at most: memory and time grow with them, not with the corpus.
-    """
+    """Options of `sensitivity.smallest_shifts`."""
 
     section: ClassVar[str] = "sensitivity"
-    documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)
-    level: Level = 0.005
-    power: Level = 0.8
+    documents: tuple[_Sample, ...] = (1_000, 10_000, 100_000, 1_000_000)  # of each sample
+    level: Level = 0.005  # a shift is detected where p is below
+    power: Level = 0.8  # share of the pairs of samples in which the smallest shift is detected
+    # Pairs that are drawn to find that share; six times as many under the null hypothesis.
     pairs: Annotated[int, Limit(minimum=10)] = 400
+    # Random documents that samples for the tests of unigrams are drawn from at most: memory and
+    # time grow with them, not with the corpus.
     largest_population: _Sample = 20_000
 
 
 def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
-    """Check that `scripts.measure_tendencies` got what its outputs are made from.
-
-    Raises
-    ------
-    InputError
-        When an input is missing.
-    """
+    """Refuse that `scripts.measure_tendencies` lacks what its outputs are made from."""
     documents = given.reference_documents and given.sample_documents
     if given.measures and not given.sample_statistics:
         raise InputError("--measures needs --sample-statistics; give it, or --curves alone")
@@ -356,16 +303,8 @@ def check_inputs(given: Namespace, options: MeasurementOptions) -> None:
 
 @dataclass(frozen=True)
 class EmbeddingOptions(Section):
-    """Options of the test in the space of an encoder.
+    """Options of the test in the space of an encoder."""
 
-    Attributes
-    ----------
-    encoder : str
-        Name of the evaluator (section `evaluators`) whose vectors of texts are compared.
-    documents : int
-        Documents of each text that are embedded, a random subset of them: time grows with their
-        number, and the memory of the test with its square.
-    """
-
-    encoder: str
+    encoder: str  # evaluator (section `evaluators`) whose vectors of texts are compared
+    # Random documents of each text: time grows with them, memory of the test with their square.
     documents: Annotated[int, Limit(minimum=20, maximum=4000)] = 500

@@ -47,11 +47,7 @@ def squared_distances(vectors: np.ndarray) -> np.ndarray:
 
 
 def median_distance(vectors: np.ndarray) -> float:
-    """Return the bandwidth b: the median distance of two documents with different vectors.
-
-    In the unit of the vectors (N, D), whatever their order; 1 where no two differ, so that any b
-    gives the same kernel.
-    """
+    """Return the median distance of different vectors (N, D); 1 where no two differ."""
     distances = squared_distances(vectors)
     pairs = distances[np.triu_indices(len(distances), 1)]
     different = pairs[pairs > 0]
@@ -72,9 +68,8 @@ LARGEST_MMD = math.sqrt(2)  # MMD of a kernel from 0 to 1
 def side_weights(labels: np.ndarray, documents: np.ndarray | None = None) -> np.ndarray:
     """Weigh documents so that their weighted sum is the difference of the means of both sides.
 
-    Takes labels (bool, (N, w)), whether a document is on the first side, and what each counts (N,).
-    Weights (float64, (N, w)) of the first side sum to 1, those of the second to -1; NaN where one
-    is empty.
+    Of labels (bool, (N, w)), whether one is on the first side, and what each counts (N,): float64,
+    (N, w), of sum 1 and -1; NaN where a side is empty.
     """
     first = labels.astype(np.float64)
     second = 1 - first
@@ -154,10 +149,7 @@ class _Side(NamedTuple):
         return found
 
     def error(self, value: float, other: float, m: int) -> StandardError:
-        """Return the standard error of the estimate, as far as this text's units vary.
-
-        `other` is the mean kernel of the other text, of m documents.
-        """
+        """Return the error as far as this text's units vary, beside the mean kernel of m others."""
         n = self.sizes.sum()
         across = (self.across.sum() - self.across) / ((n - self.sizes) * m)
         without = self.means_without() + other - 2 * across
@@ -174,8 +166,7 @@ def _members(n: int, codes: np.ndarray | None) -> csr_matrix:
 def _covariance(sums: np.ndarray, sizes: np.ndarray, others: np.ndarray) -> float:
     """Return the sum of squares of the products of what units add to the means of two texts.
 
-    Of the kernel summed over units of the one and the other, (U, V), and their sizes, (U,) and
-    (V,).
+    Of the kernel summed over units of the one and the other, (U, V), and their sizes.
     """
     shares, of_others = sizes / sizes.sum(), others / others.sum()
     rows, columns = sums.sum(axis=1), sums.sum(axis=0)
@@ -190,8 +181,7 @@ def unbiased_square(
 ) -> Discrepancy:
     """Estimate the squared MMD of two laws from the kernel of their documents, (N, N).
 
-    The first n are the reference's. `groups`, (n,) and (m,), are None where each document is a unit
-    of its own.
+    The first n are the reference's; `groups` are None where each document is a unit.
     """
     first, second = _members(n, groups[0]), _members(len(kernel) - n, groups[1])
     within = first @ (first @ kernel[:n, :n]).T, second @ (second @ kernel[n:, n:]).T

@@ -58,7 +58,7 @@ class DocumentBlock:
     ) -> DocumentBlock:
         """Take some documents (bool, (D,)) for a body; a new folder holds them where not all are.
 
-        `whole` is the number of types where these become the first ones of more.
+        `whole`: types where these become the first ones of more.
         """
         columns = self.columns
         if columns is None and whole is not None:
@@ -121,10 +121,9 @@ def store_block(
 
 
 def count_block(batch: TokenBatch, types: pa.Array) -> tuple[csr_matrix, np.ndarray | None]:
-    """Count types in documents: int64, (D, U), and the types of the columns, (U,).
+    """Count types in documents: int64, (D, U), and the types of the columns, (U,); None for all.
 
-    None for all types, which is faster when the block holds many. A type that is not among the
-    types is a ValueError.
+    All are faster when the block holds many; an unknown type is a ValueError.
     """
     found = pc.index_in(batch.types, value_set=types)
     if found.null_count:
@@ -167,10 +166,9 @@ def _fixed_blocks(texts: Iterable[pa.Array]) -> Iterator[pa.Array]:
 class DocumentCounts:
     """Counts of types in every document of two bodies of text, on disk; a context manager.
 
-    The most frequent of the V types should come first: they are used most, and stay in the cache.
-    `pooled` (int64, (V,)) are their counts in both bodies, which decide on the floating-point type.
-    `read` makes tokens of a batch of texts; `count` counts what else is kept of every document,
-    ``length`` among it.
+    The most frequent of the V types should come first: they stay in the cache. `pooled` (int64,
+    (V,)) are their counts in both, which decide on the floating-point type. `read` makes tokens;
+    `count` counts what else is kept of every document, ``length`` among it.
     """
 
     def __init__(
@@ -196,10 +194,7 @@ class DocumentCounts:
         self._folder.cleanup()
 
     def add(self, body: int, texts: Iterable[pa.Array]) -> None:
-        """Store the documents of body 0 (reference) or 1 (samples), body 0 first.
-
-        A type that is not among the types is a ValueError.
-        """
+        """Store documents of body 0 (reference) or 1, body 0 first; an unknown type is an error."""
         for block in _fixed_blocks(texts):
             batch = self._read(block)
             matrix, columns = count_block(batch, self._types)
@@ -216,8 +211,7 @@ class DocumentCounts:
     ) -> Iterator[DocumentCounts]:
         """Give every document another body, or none; over the same types and `more` types.
 
-        `places` (D,) say for the documents of body 0 and of body 1: 0, 1, or -1 for those left out.
-        The result lives as long as the context, and as this object.
+        `places` (D,) of both bodies: 0, 1, or -1 for none. Lives as long as the context and this.
         """
         types = self._types if more is None else pa.concat_arrays([self._types, more])
         with DocumentCounts(types, self._pooled, self._read, self._count) as kept:
@@ -288,7 +282,7 @@ class DocumentCounts:
     def permutations(self, n: int, seed: int, purpose: str) -> Iterator[np.ndarray]:
         """Yield counts (whole numbers, float, (V, w)) of the documents labelled as reference.
 
-        Documents are permuted; permutation b draws from the stream (`seed`, `purpose`, b).
+        Permutation b of documents draws from the stream (`seed`, `purpose`, b).
         """
         sizes = self.n_documents(0), self.n_documents(1)
         blocks = [block.n_documents for block in self._blocks]
@@ -297,10 +291,7 @@ class DocumentCounts:
             yield self._labelled(self._blocks, len(items), draw_labels(drawers, blocks))
 
     def sums_of(self, body: int, labels: np.ndarray, codes: np.ndarray) -> np.ndarray:
-        """Add up the counts of documents whose unit has a label: whole numbers, float, (V, w).
-
-        Of labels (bool, (U, w)) of U units, and the unit of each document (D,).
-        """
+        """Add up the counts of documents whose unit (D,) has a label (U, w): whole floats."""
         held = labels.astype(np.uint16)
         drawn = (held[own] for own in cut_rows(codes, self._sizes(body)))
         return self._labelled(self._of(body), labels.shape[1], drawn)
@@ -318,10 +309,9 @@ class DocumentCounts:
     def resampled(
         self, body: int, items: range, seed: int, purpose: str, kept: np.ndarray | None = None
     ) -> np.ndarray:
-        """Resample the documents of a body with replacement: whole numbers, float, (V, w).
+        """Resample the documents of a body, or those `kept` (D,): whole numbers, float, (V, w).
 
-        Replicate r of the items draws from the stream (`seed`, `purpose`, r); only documents that
-        are `kept` (bool, (D,)) are drawn.
+        Replicate r of the items draws from the stream (`seed`, `purpose`, r).
         """
         chosen = np.ones(self.n_documents(body), bool) if kept is None else kept
         n = int(chosen.sum())

@@ -13,56 +13,42 @@ import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.random_streams import stream
-from beyond_perplexity.storage.shards import (
-    RECORD_KEY,
-    ParquetInput,
-    count_documents,
-    read_record,
-    read_rows,
-    read_texts,
-)
-from beyond_perplexity.tendencies.tokens import (
-    WHOLE_TEXT,
-    TextView,
-    TokenBatch,
-    string_hashes,
-    tokenize_batch,
-)
+from beyond_perplexity.storage import shards
+from beyond_perplexity.tendencies import tokens
+from beyond_perplexity.tendencies.tokens import TextView, TokenBatch, tokenize_batch
 
 
 class GroupNumbers:
     """Numbers of groups in the order in which they come, from names added batch after batch.
 
-    Names are told apart by hashes of 64 bits, so that memory does not grow with their lengths. A
-    document with an empty name is a group of its own.
+    By hashes of 64 bits; a document with an empty name is a group of its own.
     """
 
     def __init__(self) -> None:
-        self._hashes = [np.zeros(0, np.uint64)]
-        self._named = [np.zeros(0, bool)]
+        self._keys = [np.zeros(0, np.uint64)]
+        self._n = 0
 
     def add(self, names: pa.Array) -> None:
         """Add the names (string, shape (D,)) of the groups of documents; null is empty."""
         filled = pc.fill_null(names, "")
-        self._hashes.append(string_hashes(filled))
-        self._named.append(np.asarray(pc.not_equal(filled, "")))
+        keys = tokens.string_hashes(filled)
+        nameless = np.flatnonzero(np.asarray(pc.equal(filled, "")))
+        keys[nameless] = self._n + nameless  # the place of a document is as good as a hash
+        self._keys.append(keys)
+        self._n += len(keys)
 
     def codes(self) -> np.ndarray:
         """Return the group of every document from 0 on: int32, shape (D,)."""
-        keys, named = np.concatenate(self._hashes), np.concatenate(self._named)
-        _, first, inverse = np.unique(keys[named], return_index=True, return_inverse=True)
-        own = np.arange(len(keys))  # a group is known by its first document
-        own[named] = np.flatnonzero(named)[first[inverse]]
-        return np.unique(own, return_inverse=True)[1].astype(np.int32)
+        return pa.array(np.concatenate(self._keys)).dictionary_encode().indices.to_numpy()
 
 
 def found_groups(numbers: GroupNumbers, place: str) -> np.ndarray | None:
     """Return the group of every document (int32, (D,)); None where none has two documents.
 
-    A single group, of which nothing can be said, is an InputError; `place` says where.
+    A single group, of which nothing can be said, is an InputError.
     """
     codes = numbers.codes()
-    n_groups = int(codes.max(initial=-1)) + 1
+    n_groups = codes.max(initial=-1) + 1
     if n_groups == 1 < len(codes):
         raise InputError(
             f"{place} holds one single group; leave the group column out or name another one: "
@@ -76,16 +62,15 @@ def read_resample(
 ) -> Iterator[pa.Array]:
     """Stream `size` random documents, drawn without replacement, in the order of the files.
 
-    They are drawn from the stream (`seed`, ``"resample"``, `resample`); fewer documents than `size`
-    are an InputError.
+    From the stream (`seed`, ``"resample"``, `resample`); fewer than `size` are an InputError.
     """
-    total = count_documents(paths, split)
+    total = shards.count_documents(paths, split)
     if not 0 < size <= total:
         raise InputError(
             f"{paths[0]}: a resample of {size} documents cannot be drawn from {total}; "
             f"give a size from 1 to {total}"
         )
-    yield from draw_documents(read_texts(paths, split), total, size, resample, seed)
+    yield from draw_documents(shards.read_texts(paths, split), total, size, resample, seed)
 
 
 def draw_documents(
@@ -101,8 +86,8 @@ def choose_documents(texts: Iterable[pa.Array], chosen: np.ndarray) -> Iterator[
     """Keep the documents of a stream that are chosen (bool, shape (D,))."""
     start = 0
     for batch in texts:
-        yield batch.filter(pa.array(chosen[start : start + len(batch)]))
         start += len(batch)
+        yield batch.filter(pa.array(chosen[start - len(batch) : start]))
 
 
 @dataclass(frozen=True)
@@ -110,20 +95,19 @@ class DocumentFiles:
     """Documents of Parquet files of kind ``documents`` or ``samples``, in order.
 
     Only those of a `split`, only the `first` ones (which lie in random order), and none of fewer
-    tokens than the minimum of `view`. `group_column` has the name of a document's group, such as
-    ``title``.
+    tokens than the minimum of `view`; `group_column` names groups, such as ``title``.
     """
 
     paths: tuple[str | Path, ...]
     split: str | None = None
     first: int | None = None
-    view: TextView = WHOLE_TEXT
+    view: TextView = tokens.WHOLE_TEXT
     group_column: str | None = None
 
     def rows(self, *columns: str) -> Iterator[pa.RecordBatch]:
         """Stream columns of the documents, in batches of at least one."""
         wanted = list(dict.fromkeys(["text", *columns]))
-        for batch in read_rows(self.paths, wanted, self.split, self.first):
+        for batch in shards.read_rows(self.paths, wanted, self.split, self.first):
             if self.view.minimum_tokens:
                 batch = batch.filter(pa.array(self.view.admits(batch.column("text"))))
             if batch.num_rows:
@@ -140,7 +124,7 @@ class DocumentFiles:
 
     def are_generated(self) -> bool:
         """Say whether a model of the run wrote them, so that it is known which are finished."""
-        with ParquetInput(self.paths[0]) as file:
+        with shards.ParquetInput(self.paths[0]) as file:
             names, footer = file.schema_arrow.names, file.metadata.metadata or {}
         if "log_prob" not in names:
             return False
@@ -148,20 +132,16 @@ class DocumentFiles:
         if first is None or first.column("log_prob").null_count < first.num_rows:
             return first is not None
         # Of models with latent variables log p is not known; but in which precision they ran is.
-        return RECORD_KEY in footer and "precision" in read_record(self.paths[0])
+        return shards.RECORD_KEY in footer and "precision" in shards.read_record(self.paths[0])
 
     def groups(self) -> np.ndarray | None:
         """Return the group of every document, (D,); None where that is not known or says nothing.
 
-        So without a column, where no two documents share a group, or where all are of a single one
-        (a file without pages that was given one title).
+        So where no two documents share a group, or all are of one (without pages but with a title).
         """
         numbers = self.group_numbers()
-        if numbers is None:
-            return None
-        codes = numbers.codes()
-        n_groups = int(codes.max(initial=-1)) + 1
-        return codes if 1 < n_groups < len(codes) else None
+        codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
+        return codes if 1 < codes.max(initial=-1) + 1 < len(codes) else None
 
     def note_on_groups(self, groups: np.ndarray | None) -> str:
         """Say that documents are the units though a column should name groups; else nothing."""
@@ -184,14 +164,13 @@ class DocumentFiles:
     def other_split(self, split: str, *, as_thin: bool = False) -> DocumentFiles:
         """Return the documents of another split of the same files.
 
-        `as_thin` takes the same share of them that `first` takes of this split, so that groups lose
-        as many of their documents; else all.
+        `as_thin`: the same share that `first` takes of this one, so that groups lose as many.
         """
         first = None
         if as_thin and self.first is not None:
-            held = count_documents(self.paths, self.split)
+            held = shards.count_documents(self.paths, self.split)
             if self.first < held:
-                first = math.ceil(self.first * count_documents(self.paths, split) / held)
+                first = math.ceil(self.first * shards.count_documents(self.paths, split) / held)
         return replace(self, split=split, first=first)
 
 
@@ -203,8 +182,7 @@ _WAITING = 4_000_000  # pairs of word and unit that wait in memory, at least, to
 class UnitCounts:
     """Count in how many units of text (documents or groups of them) each of V words stands.
 
-    Of a word that stands in `enough` units no further ones need be counted, so that memory does not
-    grow with the text.
+    Of a word in `enough` units no further ones are counted: memory does not grow with the text.
     """
 
     def __init__(self, words: pa.Array, enough: int) -> None:
@@ -252,13 +230,12 @@ def shared_words(words: pa.Array, training: DocumentFiles, reference: DocumentFi
     A vocabulary is chosen on the training text: its rare words stand more often there than in any
     other text, and what it lacks more seldom. Read in it, the training text itself differs from
     human text, and so does every model that has learned it well. Both sides are therefore read in
-    those words that stand in at least K documents of the training and the test split *together* (K
-    pages, where whole pages were split). That choice knows no difference between the two splits, so
-    that a perfect model passes. K is so large that the vocabulary can hardly lack a word that
-    reaches it: with m the fewest occurrences in training of a word of the vocabulary, K is m + 3
-    sqrt(m), the occurrences that fall below m by chance in one of 740 cases, divided by the
-    training split's share. Of a corpus that is too small for any word to reach K, those that stand
-    in as many documents as any.
+    those words that stand in at least K documents (pages, where these were split) of the training
+    and the test split *together*, a choice that knows no difference between them. K is so large
+    that the vocabulary can hardly lack a word that reaches it: with m the fewest occurrences in
+    training of a word of the vocabulary, K is m + 3 sqrt(m), the occurrences that fall below m by
+    chance in one of 740 cases, divided by the training split's share. Where no word reaches K,
+    those that stand in as many documents as any.
     """
     sides = (training, reference)
     codes = [_units(files) for files in sides]

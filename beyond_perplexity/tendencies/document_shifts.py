@@ -22,12 +22,8 @@ from scipy.sparse import csc_matrix, csr_matrix
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from beyond_perplexity.inference.exchanged_units import (
-    EFFECTIVE_GROUPS,
-    HALVINGS,
-    effective_groups,
-    side_by_side,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import HALVINGS
 from beyond_perplexity.inference.held_out import combine
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks, rank_ks
@@ -47,13 +43,10 @@ NO_VERDICT = -math.inf
 
 
 class _DocumentShift(Shift):
-    """Whole documents: a sample says how often each document of the population is drawn.
-
-    Takes occurrences of the types in the documents, float64, (V, D), and the ranks that are
-    compared.
-    """
+    """Whole documents: a sample says how often each document of the population is drawn."""
 
     def __init__(self, counts: csc_matrix, ranks: int | None) -> None:
+        """Take occurrences of types in documents, float64, (V, D), and the ranks to compare."""
         totals = np.asarray(counts.sum(axis=1)).ravel()
         order = np.argsort(-totals, kind="stable")  # frequent types first, which is faster
         self.counts = counts.tocsr()[order].tocsc()
@@ -74,7 +67,7 @@ class _DocumentShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         parts: list[MeasureDraws] = []
         shifted = (how.n // 2,) * 2 if null else (0, how.n)
-        for items in side_by_side(how.pairs):
+        for items in exchanged_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             first, second = (
                 self._sample(np.full(len(items), how.n - n), rngs) + self._second(rngs, n, x)
@@ -105,10 +98,6 @@ class UnigramShift(_DocumentShift):
         exchanged = np.array([rng.binomial(n, x) for rng in rngs])
         plain = self._sample(n - exchanged, rngs)
         return plain + self._sample(exchanged, rngs)[self.exchange] if x else plain
-
-    def exchanged(self, rng: np.random.Generator, n: int, x: float) -> np.ndarray:
-        """Draw n documents, a share x of them with exchanged words: counts, (V,)."""
-        return self._second([rng], n, x)[:, 0]
 
     def _measure(self, first: np.ndarray, second: np.ndarray) -> MeasureDraws:
         return unigram_distances(first, second)
@@ -182,16 +171,24 @@ class GroupedDocuments:
 
     def is_enough(self, drawn: np.ndarray) -> bool:
         """Say whether groups that are drawn so often (2, P) allow a verdict."""
-        times = drawn.sum(axis=0)
-        return effective_groups(np.repeat(self.tokens, times)) >= EFFECTIVE_GROUPS
+        tokens = np.repeat(self.tokens, drawn.sum(axis=0))
+        return exchanged_units.effective_groups(tokens) >= exchanged_units.EFFECTIVE_GROUPS
 
 
-class SwapShift(Shift):
-    """A shift that is tested by swaps: `inner` is that of independent documents."""
+class _GroupShift(Shift):
+    """A shift that whole groups are tested for: `inner` is that of independent documents."""
 
     def __init__(self, inner: Shift, groups: GroupedDocuments) -> None:
         self.tendency, self.unit, self.largest = inner.tendency, inner.unit, inner.largest
         self._inner, self._groups = inner, groups
+
+    def size(self, measure: str, x: float) -> tuple[float, float]:
+        """Return that of the shift of independent documents."""
+        return self._inner.size(measure, x)
+
+
+class SwapShift(_GroupShift):
+    """A shift that is tested by swaps."""
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; those with too few effective groups have no verdict."""
@@ -209,17 +206,9 @@ class SwapShift(Shift):
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         """Measure a pair with groups that are drawn so often (2, P)."""
 
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """Return that of the shift of independent documents."""
-        return self._inner.size(measure, x)
-
 
 class NumberSwapShift(SwapShift):
-    """One number per document: length, or the share of a class of tokens.
-
-    `inner` is of the histogram of these documents; `values` (D,) are tokens of the class, of length
-    not used.
-    """
+    """One number per document: length, or the share of the tokens of a class, (D,)."""
 
     measures = ("ks", "mean_difference")
     _inner: LengthShift | ShareShift
@@ -229,10 +218,10 @@ class NumberSwapShift(SwapShift):
     ) -> None:
         super().__init__(inner, groups)
         self._law = lru_cache(1)(inner.probabilities)  # one shift has many pairs
-        kept = np.ones(len(values), bool) if self.tendency == LENGTH else groups.lengths > 0
-        codes, n_groups = groups.codes[kept], len(groups.sizes)
-        lengths = groups.lengths[kept]
-        numbers = lengths if self.tendency == LENGTH else values[kept] / lengths
+        codes, numbers, n_groups = groups.codes, groups.lengths, len(groups.sizes)
+        if self.tendency != LENGTH:
+            kept = groups.lengths > 0
+            codes, numbers = codes[kept], values[kept] / numbers[kept]
         self._cells = inner.cells_of(numbers, codes, n_groups)  # (P, C)
         self._sizes = np.bincount(codes, minlength=n_groups)
         self._sums = np.bincount(codes, numbers, minlength=n_groups)
@@ -263,29 +252,26 @@ class LargestSwapShift(SwapShift):
     def _measure(self, rng: np.random.Generator, drawn: np.ndarray, x: float) -> dict[str, float]:
         own = self._counts @ drawn.T.astype(float)  # (V, 2)
         sizes = drawn @ self._groups.sizes
-        others = [self._inner.exchanged(rng, int(n), x) for n in sizes]
+        others = [self._inner._second([rng], int(n), x)[:, 0] for n in sizes]
         first, second = own[:, 0] + others[1], own[:, 1] + others[0]
         return {"max_difference": float(np.abs(first / first.sum() - second / second.sum()).max())}
 
 
-class HeldOutShift(Shift):
-    """Exchanged words, tested by the held-out total variation.
+class HeldOutShift(_GroupShift):
+    """Exchanged words, tested by the held-out total variation: the score of its p-value.
 
-    The measure is the normal score of the p-value. What a shift changes depends on x * sqrt(n)
-    alone when n is large: with more than `MOST_HALVED` documents the draws are those of so many,
-    with a shift that is larger by the root.
+    What a shift changes depends on x * sqrt(n) alone when n is large: with more than `MOST_HALVED`
+    documents the draws are those of so many, with a shift that is larger by the root.
     """
 
-    tendency = "unigram"
     measures = ("tvd",)
     is_score = True
     effort = 0.25
 
     def __init__(self, inner: UnigramShift, groups: GroupedDocuments) -> None:
-        self.unit, self.largest = inner.unit, inner.largest
-        self._inner, self._groups = inner, groups
+        super().__init__(inner, groups)
         self._pages = inner.counts @ groups.members  # (V, P)
-        self._shifted = inner.counts[inner.exchange]  # (V, D)
+        self._shift = inner.counts, inner.counts[inner.exchange]  # (V, D) each
 
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw the scores of pairs; there are none of the null hypothesis."""
@@ -303,30 +289,24 @@ class HeldOutShift(Shift):
         changed = rng.random(len(documents)) < x
         halves = [_halve(rng, len(held)) for held in (chosen, documents)]
         pages = _Side(self._pages, chosen, halves[0])
-        shift = self._inner.counts, self._shifted
         plain, moved = (
             _Side(counts, documents[own], halves[1][own])
-            for counts, own in zip(shift, (~changed, changed), strict=True)
+            for counts, own in zip(self._shift, (~changed, changed), strict=True)
         )
-        tails = []
+        tails, m = [], np.zeros(len(documents))
+        m[~changed], m[changed] = plain.tokens, moved.tokens
         for h in range(HALVINGS):
-            y, t = np.zeros(len(chosen)), pages.tokens
-            inside, m = np.zeros(len(documents)), np.zeros(len(documents))
-            m[~changed], m[changed] = plain.tokens, moved.tokens
+            y, inside = np.zeros(len(chosen)), np.zeros(len(documents))
             for half in (False, True):
                 human, model = pages.half(h, half), plain.half(h, half) + moved.half(h, half)
                 marks = (human / human.sum() > model / model.sum()).astype(float)
                 y += pages.inside(marks, h, not half)
                 inside[~changed] += plain.inside(marks, h, not half)
                 inside[changed] += moved.inside(marks, h, not half)
-            e, error, df = combine(y, t, inside, m, sample_groups=False)
+            e, error, df = combine(y, pages.tokens, inside, m, sample_groups=False)
             tails.append(float(student.sf(e / error, df)))
         score = float(norm.isf(np.median(tails)))
         return NO_VERDICT if math.isnan(score) else score
-
-    def size(self, measure: str, x: float) -> tuple[float, float]:
-        """See the shift of independent documents."""
-        return self._inner.size(measure, x)
 
 
 def _halve(rng: np.random.Generator, n: int) -> np.ndarray:

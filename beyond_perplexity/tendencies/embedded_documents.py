@@ -15,21 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import (
-    SIZE_RATIO,
-    Groups,
-    alike_groups,
-    scheme_of,
-    unlike_groups,
-)
+from beyond_perplexity.inference.exchanged_units import Groups, alike_groups, scheme_of
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import EMBEDDINGS
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.tendencies.discrepancy import gaussian_kernel, median_distance
 from beyond_perplexity.tendencies.document_files import DocumentFiles
+from beyond_perplexity.tendencies.measures import unlike_sizes
 from beyond_perplexity.tendencies.pairs import first_documents, renumbered, texts_as_read
 from beyond_perplexity.tendencies.tokens import TokenBatch
-from beyond_perplexity.verdicts import reason
 
 
 class TextEncoder(Protocol):
@@ -60,10 +54,7 @@ class EmbeddedText:
         return len(self.vectors)
 
     def first(self, n: int) -> EmbeddedText:
-        """Return the first n documents, or the first whole groups, as near to n as can be.
-
-        Documents lie in a random order where a text was drawn so.
-        """
+        """Return the first n documents, or the first whole groups, as near to n as can be."""
         kept = np.flatnonzero(first_documents(self.groups, min(n, len(self))))
         groups = None if self.groups is None else renumbered(self.groups[kept])
         return replace(self, vectors=self.vectors[kept], groups=groups)
@@ -76,21 +67,14 @@ def embedded_text(
     before = encoder.truncated
     vectors = np.asarray(encoder.encode(texts), np.float32)
     known = np.all(np.isfinite(vectors), axis=1)
-    return EmbeddedText(
-        vectors[known],
-        None if groups is None else renumbered(groups[known]),
-        n_documents,
-        encoder.truncated - before,
-        int(np.sum(~known)),
-    )
+    own = None if groups is None else renumbered(groups[known])
+    counts = encoder.truncated - before, int(np.sum(~known))
+    return EmbeddedText(vectors[known], own, n_documents, *counts)
 
 
 @dataclass(frozen=True)
 class EmbeddedPair:
-    """Two texts whose documents are vectors of one encoder, and the bandwidth of their kernel.
-
-    `reason` says why no verdict is possible, where none is.
-    """
+    """Two texts as vectors, the bandwidth of their kernel, and the reason for no verdict."""
 
     reference: EmbeddedText
     samples: EmbeddedText
@@ -105,14 +89,11 @@ class EmbeddedPair:
         further: EmbeddedText | None = None,
         reason: str = "",
     ) -> EmbeddedPair:
-        """Choose the bandwidth: of further human text, so that one kernel serves all samples.
-
-        Without such text it is that of both texts pooled; see `kernel`.
-        """
-        pooled = np.concatenate([reference.vectors, samples.vectors])
-        known = further is not None and len(further) > 1
-        bandwidth = median_distance(further.vectors if known and further else pooled)
-        return cls(reference, samples, bandwidth, reason)
+        """Choose the bandwidth of further human text, for all samples, or of both texts."""
+        vectors = np.concatenate([reference.vectors, samples.vectors])
+        if further is not None and len(further) > 1:
+            vectors = further.vectors
+        return cls(reference, samples, median_distance(vectors), reason)
 
     @cached_property
     def kernel(self) -> np.ndarray:
@@ -146,13 +127,11 @@ def chosen_documents(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose at most so many documents of each text; their places, increasing.
 
-    Documents without groups, and groups beside documents without: of each text as many as are asked
-    for, drawn at random. Under the null hypothesis groups stay independent of each other whatever
-    documents are drawn, and documents stay draws of their law, so that the tests of all documents
-    are sound for those that are drawn.
-
-    Groups of both texts are exchangeable only where they lose documents alike: of both the same
-    share is drawn, after whole groups were left out of the text that has more documents.
+    Documents, and groups beside documents without: as many as are asked for, drawn at random. Under
+    the null hypothesis groups stay independent whatever documents are drawn, and documents stay
+    draws of their law, so the tests are sound for those drawn. Groups of both can be exchanged only
+    where they lose documents alike: of both the same share is drawn, after whole groups were left
+    out of the text that has more documents.
     """
     places = [np.arange(n) for n in n_documents]
     if scheme_of(groups) != "groups":
@@ -183,10 +162,7 @@ def embedded_documents(
     read: Read,
     encoder: TextEncoder,
 ) -> EmbeddedText:
-    """Embed the documents of files at some places (n,), increasing, with groups of all (D,).
-
-    `read` makes tokens of a batch of texts: the encoder sees them joined by blanks.
-    """
+    """Embed documents at places (n,), increasing, with groups of all (D,), as they are read."""
     wanted = np.zeros(int(places.max(initial=-1)) + 1, bool)
     wanted[places] = True
     batches = texts_as_read(files.texts(), read, wanted)
@@ -198,23 +174,18 @@ def embedded_documents(
 def further_documents(
     reference: DocumentFiles, split: str, n_chosen: int, n: int, *, grouped: bool
 ) -> tuple[DocumentFiles, np.ndarray, np.ndarray | None]:
-    """Choose n further human documents for a floor, of another split of the reference's files.
+    """Choose n further human documents for a floor: the files, places and group of each document.
 
-    Of groups whole ones, thinned as those of the reference, of which `n_chosen` documents are
-    embedded. Returns the files, the places and the group of each document.
+    Of another split; of groups whole ones, thinned as the reference of `n_chosen` documents.
     """
     if not grouped:
-        files = reference.other_split(split)
-        held = 0
+        files, held = reference.other_split(split), 0
         for texts in files.texts():
             held += len(texts)
             if held >= n:
                 break
         return files, np.arange(min(n, held)), None
-    thin = DocumentFiles(
-        reference.paths, reference.split, n_chosen, reference.view, reference.group_column
-    )
-    files = thin.other_split(split, as_thin=True)
+    files = replace(reference, first=n_chosen).other_split(split, as_thin=True)
     numbers = files.group_numbers()
     codes = np.zeros(0, np.int32) if numbers is None else numbers.codes()
     return files, np.flatnonzero(first_documents(codes, n)), codes
@@ -238,10 +209,7 @@ def embedded_pair(
         )
         for body in (0, 1)
     )
-    sizes, why = unlike_groups(groups, n_documents), ""
-    if sizes is not None:
-        why = reason("unlike_groups", first=sizes[0], second=sizes[1], factor=SIZE_RATIO)
-    return EmbeddedPair.of(reference, samples, None, why)
+    return EmbeddedPair.of(reference, samples, None, unlike_sizes(groups, n_documents))
 
 
 HUMAN, FURTHER = "reference", "further"  # the sources that are human text
@@ -252,17 +220,13 @@ def vectors_table(key: TextKey, text: EmbeddedText) -> pa.Table:
     """Write a text as rows of schema ``embeddings``."""
     n, width = text.vectors.shape
     flat = pa.array(text.vectors.astype(np.float32).ravel(), pa.float32())
-    vectors = pa.ListArray.from_arrays(pa.array(np.arange(n + 1) * width, pa.int32()), flat)
-    groups = pa.nulls(n, pa.int32()) if text.groups is None else pa.array(text.groups, pa.int32())
-    held = {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
-    columns = {
-        "source": pa.array([key[0]] * n, pa.string()),
-        "vocabulary": pa.array([key[1]] * n, pa.string()),
-        "group": groups,
-        "vector": vectors,
-        **{name: pa.array([value] * n, pa.int64()) for name, value in held.items()},
-    }
-    return pa.table(columns, EMBEDDINGS)
+    held: dict[str, object] = {"source": key[0], "vocabulary": key[1]}
+    held |= {"documents": text.n_documents, "cut": text.cut, "left_out": text.left_out}
+    columns: dict[str, object] = {name: [value] * n for name, value in held.items()}
+    columns["group"] = [None] * n if text.groups is None else text.groups
+    ends = pa.array(np.arange(n + 1) * width, pa.int32())
+    columns["vector"] = pa.ListArray.from_arrays(ends, flat)
+    return pa.table({name: columns[name] for name in EMBEDDINGS.names}, EMBEDDINGS)
 
 
 def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
@@ -278,14 +242,8 @@ def read_embeddings(path: str | Path) -> Mapping[TextKey, EmbeddedText]:
     found = {}
     for key in dict.fromkeys(keys):
         rows = np.array([own == key for own in keys])
-        part = table.filter(pa.array(rows)).slice(0)
-        groups = part["group"]
-        held = {name: int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")}
-        found[key] = EmbeddedText(
-            flat[rows],
-            None if groups.null_count else renumbered(np.asarray(groups)),
-            held["documents"],
-            held["cut"],
-            held["left_out"],
-        )
+        part = table.filter(pa.array(rows))
+        groups = None if part["group"].null_count else renumbered(np.asarray(part["group"]))
+        counts = [int(part[name][0].as_py()) for name in ("documents", "cut", "left_out")]
+        found[key] = EmbeddedText(flat[rows], groups, *counts)
     return found

@@ -32,40 +32,29 @@ N documents of the population, T of a topic, P groups.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from beyond_perplexity.inference.exchanged_units import (
-    exchanged_units,
-    group_draws,
-    scheme_of,
-    side_by_side,
-    single_documents,
-)
+from beyond_perplexity.inference import exchanged_units
 from beyond_perplexity.inference.halves import EXCESS_SPLITS, HUMAN_SPLITS, Floor, Halving, floor_of
 from beyond_perplexity.inference.p_values import permutation_p
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.tendencies import discrepancy
 from beyond_perplexity.tendencies.definitions import (
     EMBEDDING,
     MeasurementOptions,
     MeasureRow,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.discrepancy import (
-    distances,
-    gaussian_kernel,
-    median_distance,
-    side_weights,
-    unbiased_square,
-)
+from beyond_perplexity.tendencies.discrepancy import distances, side_weights
 from beyond_perplexity.tendencies.document_shifts import GroupedDocuments, SwapShift
 from beyond_perplexity.tendencies.embedded_documents import EmbeddedPair, EmbeddedText
-from beyond_perplexity.tendencies.measures import adjusted_rows, few_blocks, few_groups
+from beyond_perplexity.tendencies.measures import adjusted_rows, too_few_groups
 from beyond_perplexity.tendencies.sensitivity import detected_shifts
 from beyond_perplexity.tendencies.shifts import MeasureDraws, PairDraw, Shift
 from beyond_perplexity.verdicts import joined_facts, reason
@@ -83,13 +72,9 @@ def observed_distance(pair: EmbeddedPair) -> float:
 
 
 def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
-    """Compute the MMD of n randomizations of a pair: float64, (n,).
-
-    Documents are permuted, or groups exchanged (`inference.exchanged_units`); number b draws from
-    the stream (`seed`, ``"permutation/units"``, b).
-    """
-    units = exchanged_units(pair.groups, pair.n_documents, seed)
-    units = units or single_documents(pair.n_documents)
+    """Compute the MMD of n randomizations of a pair: float64, (n,); see `ExchangedUnits.labels`."""
+    units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
+    units = units or exchanged_units.single_documents(pair.n_documents)
     codes = np.concatenate(units.codes)
     weights = np.repeat(units.weights, pair.n_documents)
     drawn = [
@@ -100,12 +85,9 @@ def randomized_distances(pair: EmbeddedPair, n: int, seed: int) -> np.ndarray:
 
 
 def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np.ndarray]:
-    """Compute the mean MMD over draws of one document per group of the samples, and its null.
-
-    The n randomizations swap the same blocks in every draw.
-    """
+    """Compute the mean MMD over draws of one document per group of the samples, and its null."""
     found = []
-    draws = group_draws(pair.groups, pair.n_documents, seed)
+    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
     for reference, samples in draws:
         places = np.concatenate([reference, samples + len(pair.reference)])  # (2 P,)
         kernel = pair.kernel[np.ix_(places, places)]
@@ -116,31 +98,22 @@ def averaged_distances(pair: EmbeddedPair, n: int, seed: int) -> tuple[float, np
     return float(mean[0]), mean[1:]
 
 
-def no_verdict(pair: EmbeddedPair) -> str:
-    """Say why a pair allows no verdict; empty where it does."""
-    if pair.reason:
-        return pair.reason
-    if scheme_of(pair.groups) == "draws":
-        return few_blocks(group_draws(pair.groups, pair.n_documents, 0))
-    lengths = [np.ones(n) for n in pair.n_documents]
-    return few_groups(pair.groups, lengths, "few_embedded_groups")
-
-
 def _tested(row: MeasureRow, pair: EmbeddedPair, permutations: int, seed: int) -> MeasureRow:
     if not permutations:
         return row
     if row.value == 0:
         return row._replace(p_value=1.0)
-    if why := no_verdict(pair):
+    lengths = [np.ones(n) for n in pair.n_documents]
+    why = pair.reason or too_few_groups(pair.groups, lengths, "few_embedded_groups")
+    if why:
         return row._replace(reason=why)
-    scheme, observed = scheme_of(pair.groups), row.value
+    scheme, observed = exchanged_units.scheme_of(pair.groups), row.value
     if scheme == "draws":
         observed, null = averaged_distances(pair, permutations, seed)
     else:
         null = randomized_distances(pair, permutations, seed)
-    p_value = permutation_p(observed, null)
     told = {"documents": "", "draws": "some_draws"}.get(scheme, scheme)
-    return row._replace(p_value=p_value, exchanged=told)
+    return row._replace(p_value=permutation_p(observed, null), exchanged=told)
 
 
 def _drawn(text: EmbeddedText, name: str) -> str:
@@ -158,21 +131,17 @@ def embedding_rows(
     floor: Floor | None = None,
     smallest: float = math.nan,
 ) -> Iterator[MeasureRow]:
-    """Measure and test a pair; the rows are listed in the docstring of this module.
+    """Measure and test a pair, of two documents of each text or more; see the module.
 
-    At least two documents of each text; without adjusted p-values, which depend on the other tests
-    of the body. `floor` says what two human texts as large are apart, `smallest` the smallest
-    shift.
+    P-values are not adjusted. `floor`: of two human texts; `smallest`: the smallest shift.
     """
     texts = {"reference": pair.reference, "samples": pair.samples}
-    estimate = unbiased_square(pair.kernel, len(pair.reference), pair.groups)
+    estimate = discrepancy.unbiased_square(pair.kernel, len(pair.reference), pair.groups)
     low, high = estimate.limits(options.confidence)
     facts = joined_facts(*(_drawn(text, name) for name, text in texts.items()))
     row = MeasureRow(EMBEDDING, MMD, observed_distance(pair), low, high, fact=facts)
     row = _tested(row, pair, options.permutations, seed)
-    if floor is not None:
-        row = row.above(floor)
-    yield row
+    yield row if floor is None else row.above(floor)
     limits = estimate.square_limits(options.confidence)
     yield MeasureRow(EMBEDDING, "squared_mmd", estimate.value, *limits)
     yield MeasureRow(EMBEDDING, "smallest_shift", smallest)
@@ -194,10 +163,7 @@ def further_floor(further: EmbeddedText, pair: EmbeddedPair, seed: int) -> Floor
 
 
 def half_floor(pair: EmbeddedPair, seed: int) -> Floor | None:
-    """Compute floor and excess of a pair from halves of the reference; see `inference.halves`.
-
-    None where a half would have fewer than two documents, or too few groups.
-    """
+    """Compute floor and excess from halves of the reference, where they have enough documents."""
     halving = Halving(pair.groups, pair.n_documents, seed)
     if not halving.is_possible:
         return None
@@ -229,10 +195,7 @@ def without_vectors() -> MeasureRow:
 def rows_of_pair(
     pair: EmbeddedPair, options: MeasurementOptions, how: SensitivityOptions, seed: int
 ) -> list[MeasureRow]:
-    """Measure a pair without further human text: floor and shift are those of the reference.
-
-    `without_vectors` where a text has fewer than two of them.
-    """
+    """Measure a pair without further human text: floor and shift are those of the reference."""
     if min(pair.n_documents) < 2:
         return [without_vectors()]
     floor = half_floor(pair, seed) if options.permutations else None
@@ -270,7 +233,7 @@ class TopicShift(Shift):
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
         """Draw pairs; see the base class."""
         parts = []
-        for items in side_by_side(how.pairs):
+        for items in exchanged_units.side_by_side(how.pairs):
             rngs = [stream(how.seed, how.purpose, i) for i in items]
             weights = [self._weights(rng, how.n, x, null) for rng in rngs]
             parts.append(distances(self.kernel, np.stack(weights, axis=1)))
@@ -318,14 +281,11 @@ class TopicSwapShift(SwapShift):
 
 
 def human_shift(*texts: EmbeddedText) -> Shift:
-    """Make the shift of a population of human documents, of groups where they have them.
-
-    Of `MOST_SHIFTED` of their documents at most, which are as good as any as they were drawn at
-    random.
-    """
+    """Make the shift of (groups of) human documents, `MOST_SHIFTED` of them at most."""
     texts = tuple(text.first(MOST_SHIFTED // len(texts)) for text in texts)
     vectors = np.concatenate([text.vectors for text in texts])
-    inner = TopicShift(gaussian_kernel(vectors, median_distance(vectors)))
+    bandwidth = discrepancy.median_distance(vectors)
+    inner = TopicShift(discrepancy.gaussian_kernel(vectors, bandwidth))
     groups = [text.groups for text in texts if text.groups is not None]
     if len(groups) < len(texts):
         return inner
@@ -339,22 +299,12 @@ def smallest_topic_share(
 ) -> float:
     """Find the smallest share of documents of one topic that so many documents show.
 
-    Texts of n and m documents count as two of 2 n m / (n + m).
+    Texts of n and m count as two of 2 n m / (n + m).
     """
     n, m = n_documents
     size = max(2, round(2 * n * m / (n + m)))
-    found = detected_shifts(shift, replace(how, documents=(size,)), seed)
-    shares: Mapping[str, float] = {measure: x for measure, _, x in found}
-    return shares[MMD]
-
-
-_OF_BODY = ("source", "n_reference", "n_samples", "groups_reference", "vocabulary")
-
-
-def _measured(record: dict[str, object]) -> MeasureRow:
-    held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}
-    anew = {"fact": record["note"] or "", "family": 0, "draws": 0}
-    return MeasureRow(**{"value": math.nan, **held, **anew})  # type: ignore[arg-type]
+    ((_, _, share),) = detected_shifts(shift, replace(how, documents=(size,)), seed)
+    return share
 
 
 def joined_measures(
@@ -362,12 +312,15 @@ def joined_measures(
 ) -> pa.Table:
     """Join rows of embeddings to the measures of a body: the old rows, then the new ones.
 
-    P-values are adjusted anew; `bodies` of text share one family of tests.
+    P-values are adjusted anew.
     """
-    old = [_measured(record) for record in table.to_pylist()]
+    records, old = table.to_pylist(), []
+    for record in records:
+        held = {name: record[name] for name in MeasureRow._fields if record.get(name) is not None}
+        anew = {"fact": record["note"] or "", "family": 0, "draws": 0}
+        old.append(MeasureRow(**{"value": math.nan, **held, **anew}))
     every = adjusted_rows([*old, *rows], permutations, bodies)
-    first = table.slice(0, 1).to_pylist()[0]
-    of_body = {name: first[name] for name in _OF_BODY}
+    of_body = {name: x for name, x in records[0].items() if name not in rows[0].cells()}
     return pa.Table.from_pylist([row.cells() | of_body for row in every], TENDENCY_MEASURES)
 
 

@@ -74,26 +74,19 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
+from beyond_perplexity.inference import exchanged_units
 from beyond_perplexity.inference.exchanged_units import (
     EFFECTIVE_GROUPS,
-    GROUP_DRAWS,
-    SIZE_RATIO,
-    GroupDraws,
+    ExchangedUnits,
     Groups,
     Scheme,
-    effective_groups,
-    exchanged_units,
-    group_draws,
-    group_sums,
-    scheme_of,
-    unlike_groups,
 )
 from beyond_perplexity.inference.halves import Floor
 from beyond_perplexity.inference.held_out import held_out_distance
 from beyond_perplexity.inference.intervals import widest_spread
 from beyond_perplexity.inference.p_values import draw_warning, holm, permutation_p
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
-from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies import document_measures, word_measures
 from beyond_perplexity.tendencies.definitions import (
     SIGNED,
     MeasureKey,
@@ -102,38 +95,22 @@ from beyond_perplexity.tendencies.definitions import (
     compares_texts,
     tendencies_of,
 )
-from beyond_perplexity.tendencies.document_measures import (
-    cell_comparisons,
-    histogram_rows,
-    randomized_documents,
-    type_token_rows,
-)
 from beyond_perplexity.tendencies.pairs import BodyPair, part_of
 from beyond_perplexity.tendencies.type_token import HISTOGRAM_OF
-from beyond_perplexity.tendencies.word_measures import (
-    observed_words,
-    randomized_words,
-    vocabulary_rows,
-    word_rows,
-)
 from beyond_perplexity.verdicts import exchanged_text, joined_facts, no_verdict_text, reason
+
+_Draws = dict[MeasureKey, np.ndarray]
 
 
 def null_draws(
-    pair: BodyPair, options: MeasurementOptions, seed: int
-) -> dict[MeasureKey, np.ndarray]:
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
+) -> _Draws:
     """Draw every measure that compares two texts under randomizations of all documents: (B,).
 
-    The groups of the pair say what is exchanged (`inference.exchanged_units`). A draw that is not
-    defined is NaN. Measures that the bodies do not have, and those on which the randomization gives
-    no verdict, are left out; without documents no unigram is randomized.
+    NaN where not defined; without what the bodies do not have or the units give no verdict on.
     """
-    units = exchanged_units(pair.groups, pair.n_documents, seed)
-    words = randomized_words(pair, units, options, seed)
-    return words | randomized_documents(pair, units, options, seed)
-
-
-_Draws = dict[MeasureKey, np.ndarray]
+    words = word_measures.randomized_words(pair, units, options, seed)
+    return words | document_measures.randomized_documents(pair, units, options, seed)
 
 
 def averaged_draws(
@@ -141,13 +118,12 @@ def averaged_draws(
 ) -> tuple[dict[MeasureKey, float], _Draws]:
     """Compute the comparing measures of a pair whose samples alone have groups, and their null.
 
-    Every draw of one document per group is a pair of texts of its own, which is measured and
-    randomized as any other; then measures are averaged over draws, those of the texts and those of
-    each randomization, (B,). Types by length are of the first draw alone, which is exact: at single
-    lengths there are so few documents that their average would reject up to 10% at .05 with 60
-    groups. Draws of which a measure is not defined count not.
+    Every draw of one document per group is measured and randomized as any other pair; then measures
+    are averaged over draws, those of the texts and those of each randomization, (B,). Types by
+    length are of the first draw alone, which is exact: at single lengths there are so few documents
+    that their average would reject up to 10% at .05 with 60 groups.
     """
-    draws = group_draws(pair.groups, pair.n_documents, seed)
+    draws = exchanged_units.group_draws(pair.groups, pair.n_documents, seed)
     held: dict[MeasureKey, list[np.ndarray]] = defaultdict(list)
     for drawn in draws:
         kept = np.zeros(pair.n_documents[0], bool), np.zeros(pair.n_documents[1], bool)
@@ -155,18 +131,13 @@ def averaged_draws(
             mask[places] = True
         with part_of(pair, kept) as part:
             units = draws.units(drawn)
-            null = randomized_words(part, units, options, seed)
-            null |= randomized_documents(part, units, options, seed)
-            observed = observed_words(part, units, options)
-            for cells in cell_comparisons(part, options):
-                values = cells.observed().items()
-                observed |= {
-                    (cells.tendency, name): x for name, x in values if compares_texts(name)
-                }
+            null = null_draws(part, units, options, seed)
+            observed = word_measures.observed_words(part, units, options)
+            for cells in document_measures.cell_comparisons(part):
+                observed |= {(cells.tendency, name): x for name, x in cells.observed().items()}
         for key in null.keys() & observed.keys():
-            if key[0] in HISTOGRAM_OF and held[key]:
-                continue
-            held[key].append(np.append(null[key], observed[key]))
+            if not (key[0] in HISTOGRAM_OF and held[key]):
+                held[key].append(np.append(null[key], observed[key]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of nothing but NaN
         means = {key: np.nanmean(found, axis=0) for key, found in sorted(held.items())}
@@ -188,40 +159,41 @@ _HELD_OUT = "tested by the held-out distance"
 _LENGTHS_TOO = "a difference of lengths shows here too"
 
 
+def unlike_sizes(groups: Groups, n_documents: tuple[int, int]) -> str:
+    """Return the reason that groups of two texts are too unlike in size; empty if none."""
+    sizes, factor = exchanged_units.unlike_groups(groups, n_documents), exchanged_units.SIZE_RATIO
+    return reason("unlike_groups", first=sizes[0], second=sizes[1], factor=factor) if sizes else ""
+
+
 def without_verdict(pair: BodyPair) -> str:
     """Return the reason why the groups of a pair allow no verdict at all; empty when they do."""
     if pair.documents is None:
         return ""
-    if sizes := unlike_groups(pair.groups, pair.n_documents):
-        return reason("unlike_groups", first=sizes[0], second=sizes[1], factor=SIZE_RATIO)
-    if scheme_of(pair.groups) == "draws":
-        return few_blocks(group_draws(pair.groups, pair.n_documents, 0))
-    return few_groups(pair.groups, pair.document_lengths, "few_groups")
+    if why := unlike_sizes(pair.groups, pair.n_documents):
+        return why
+    return too_few_groups(pair.groups, pair.document_lengths, "few_groups")
 
 
-def few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
-    """Return the reason, of a code, that a text has too few effective groups; empty if none."""
+def too_few_groups(groups: Groups, lengths: Sequence[np.ndarray], code: str) -> str:
+    """Return the reason that a text has too few effective groups or units to draw, or nothing."""
+    if exchanged_units.scheme_of(groups) == "draws":
+        draws = exchanged_units.group_draws(groups, (len(lengths[0]), len(lengths[1])), 0)
+        code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
+        few = draws.blocks < EFFECTIVE_GROUPS
+        return reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS) if few else ""
     for codes, own, name in zip(groups, lengths, ("reference", "samples"), strict=True):
         if codes is not None:
-            n = effective_groups(group_sums(codes, own))
+            n = exchanged_units.effective_groups(exchanged_units.group_sums(codes, own))
             if n < EFFECTIVE_GROUPS:
                 return reason(code, effective=n, text=name, least=EFFECTIVE_GROUPS)
     return ""
-
-
-def few_blocks(draws: GroupDraws) -> str:
-    """Return the reason that draws of one document per group are of too few units, or nothing."""
-    if draws.blocks >= EFFECTIVE_GROUPS:
-        return ""
-    code = "few_sample_groups" if draws.blocks < draws.n_reference else "few_documents"
-    return reason(code, n=draws.blocks, least=EFFECTIVE_GROUPS)
 
 
 def exchanged_told(pair: BodyPair, given: Groups) -> str:
     """Say what the tests of a pair exchange, or why there are none; `given` are its own groups."""
     if held := without_verdict(pair):
         return no_verdict_text(held)
-    scheme = scheme_of(pair.groups)
+    scheme = exchanged_units.scheme_of(pair.groups)
     told = exchanged_text("some_draws" if scheme == "draws" else scheme)
     names = ("reference", "samples")
     for body, codes in enumerate(given):
@@ -242,51 +214,48 @@ def tested_rows(
     if not options.permutations:
         return list(rows)
     values = {row.key: row.value for row in rows if compares_texts(row.measure)}
-    units = exchanged_units(pair.groups, pair.n_documents, seed)
-    observed = values | observed_words(pair, units, options)
-    observed = {key: value for key, value in observed.items() if key in values}
+    units = exchanged_units.exchanged_units(pair.groups, pair.n_documents, seed)
+    words = word_measures.observed_words(pair, units, options)
+    observed = values | {key: value for key, value in words.items() if key in values}
     if observed and not any(observed.values()):
         # To randomize words the documents are needed.
-        words = () if pair.documents is not None else ("rank_frequency", "unigram")
-        equal = {key for key in observed if key[0] not in words}
+        untested = () if pair.documents is not None else ("rank_frequency", "unigram")
+        equal = {key for key in observed if key[0] not in untested}
         return [row._replace(p_value=1.0) if row.key in equal else row for row in rows]
     if why := without_verdict(pair):
         return [row._replace(reason=why) if row.key in observed else row for row in rows]
-    scheme = scheme_of(pair.groups)
-    swaps = scheme == "swaps"
+    scheme = exchanged_units.scheme_of(pair.groups)
     if scheme == "draws":
         averaged, null = averaged_draws(pair, options, seed)
     else:
-        averaged, null = observed, null_draws(pair, options, seed)
+        averaged, null = observed, null_draws(pair, units, options, seed)
     p_values = {
         key: permutation_p(averaged[key], drawn, two_sided=key[1] == SIGNED)
         for key, drawn in null.items()
         if key in averaged
     }
-    if swaps and _TVD in observed and pair.documents is not None:
+    if scheme == "swaps" and _TVD in observed and pair.documents is not None:
         held = held_out_distance(pair.documents, pair.groups, seed)
         p_values[_TVD] = held.p_value if observed[_TVD] else 1.0
-    tested = []
-    for row in rows:
-        if row.withheld:
-            row = row._replace(p_value=float("nan"))
-        elif swaps and row.key in _NO_SWAPS:
-            row = row._replace(reason=reason(_NO_SWAPS[row.key]))
-        elif row.key in p_values:
-            row = _with_units(row._replace(p_value=p_values[row.key]), scheme)
-        tested.append(row)
-    return tested
+    return [_tested_row(row, p_values, scheme) for row in rows]
 
 
-def _with_units(row: MeasureRow, scheme: Scheme) -> MeasureRow:
-    """Add what was exchanged, where it is not documents."""
-    if scheme == "documents":
+def _tested_row(
+    row: MeasureRow, p_values: Mapping[MeasureKey, float], scheme: Scheme
+) -> MeasureRow:
+    """Fill in a p-value with what was exchanged, where it is not documents."""
+    if row.withheld:
+        return row._replace(p_value=math.nan)
+    if scheme == "swaps" and row.key in _NO_SWAPS:
+        return row._replace(reason=reason(_NO_SWAPS[row.key]))
+    row = row._replace(p_value=p_values.get(row.key, row.p_value))
+    if scheme == "documents" or row.key not in p_values:
         return row
     if scheme == "swaps" and row.key == _TVD:
         return row._replace(fact=joined_facts(_HELD_OUT, row.fact))
     exchanged: str = scheme
     if scheme == "draws":
-        exchanged = "one_draw" if row.key in _TYPES else f"draws {GROUP_DRAWS}"
+        exchanged = "one_draw" if row.key in _TYPES else f"draws {exchanged_units.GROUP_DRAWS}"
     told = _LENGTHS_TOO if row.key in _TYPES else ""
     return row._replace(exchanged=exchanged, fact=joined_facts(told, row.fact))
 
@@ -301,7 +270,7 @@ def adjusted_p_values(
 ) -> dict[MeasureKey, float]:
     """Adjust the p-values of a body by tendency and measure; NaN where there is no test.
 
-    A child whose parent has none is a primary test. The tests of so many `bodies` are one family.
+    A child whose parent has none is a primary test.
     """
     tested = {key: p for key, p in p_values.items() if not math.isnan(p)}
     primary = [key for key in tested if _parent(key, tested) == key]
@@ -324,10 +293,7 @@ def adjusted_rows(
 
 
 def star_warning(rows: Sequence[MeasureRow], permutations: int, bodies: int = 1) -> str:
-    """Say which stars so few permutations cannot give to a body's rows; empty when all can appear.
-
-    `bodies` is the number of bodies of text whose tests are one family.
-    """
+    """Say which stars so few permutations cannot give to the rows of a body, or nothing."""
     return draw_warning(_family(rows, bodies), permutations, "permutations")
 
 
@@ -341,12 +307,12 @@ def _described(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterat
     """Measure everything; p-values of comparisons are left out."""
     held = None if pair.documents is None else pair.document_lengths
     spread = widest_spread(pair.groups, held)
-    yield from word_rows(pair, options, seed)
-    for tendency in type_token.HISTOGRAM_OF:
-        yield from type_token_rows(pair, tendency, options, spread, seed)
+    yield from word_measures.word_rows(pair, options, seed)
+    for tendency in HISTOGRAM_OF:
+        yield from document_measures.type_token_rows(pair, tendency, options, spread, seed)
     for tendency in tendencies_of("length", "share"):
-        yield from histogram_rows(pair, tendency, options, spread, seed)
-    yield from vocabulary_rows(*pair.bodies)
+        yield from document_measures.histogram_rows(pair, tendency, options, spread, seed)
+    yield from word_measures.vocabulary_rows(*pair.bodies)
 
 
 def measure_rows(
@@ -360,9 +326,8 @@ def measure_rows(
 ) -> list[MeasureRow]:
     """Measure all tendencies of a pair; the rows are listed in the docstring of this module.
 
-    `floors` say what two human texts as large are apart; the tests of so many `bodies` of text are
-    one family; p-values are adjusted for `others`, rows of the same body that are tested elsewhere,
-    too.
+    `floors`: of two human texts; the tests of so many `bodies` are one family, with `others`, rows
+    of the same body that are tested elsewhere.
     """
     rows = list(_described(pair, options, seed))
     rows = tested_rows(rows, pair, options, seed)
@@ -374,10 +339,7 @@ def measure_rows(
 def measure_table(
     rows: Sequence[MeasureRow], pair: BodyPair, source: str, vocabulary: str = "raw"
 ) -> pa.Table:
-    """Write the rows of `measure_rows` as a table of schema ``tendencies``.
-
-    `vocabulary` names the closed vocabulary that both sides are read in.
-    """
+    """Write rows as a table of schema ``tendencies``; both sides are read in the vocabulary."""
     of_body = {
         "source": source,
         "n_reference": pair.reference.n_documents,

@@ -18,12 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.inference.exchanged_units import (
-    Groups,
-    alike_groups,
-    scheme_of,
-    whole_groups,
-)
+from beyond_perplexity.inference import exchanged_units
+from beyond_perplexity.inference.exchanged_units import Groups
 from beyond_perplexity.inference.histogram_draws import DocumentGroups, documents_within
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.tendencies.definitions import LENGTH
@@ -35,25 +31,20 @@ from beyond_perplexity.tendencies.statistics import (
     histograms_of,
     value_counter,
 )
-from beyond_perplexity.tendencies.tokens import TokenBatch, add_up, tokenize_batch
+from beyond_perplexity.tendencies.tokens import COUNTED, TokenBatch, add_up, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 
 
 @dataclass(frozen=True)
 class BodyPair:
-    """Two bodies of text, ready to be measured and tested.
-
-    `types` (V,) are those of both, most frequent first, and `counts` (int64, (2, V)) their
-    occurrences in the reference and in the samples; `documents` has the counts of every document,
-    None when no draw needs them; `groups` the group of each document of both, (D,) int32, or None.
-    """
+    """Two bodies of text, ready to be measured and tested."""
 
     reference: Statistics
     samples: Statistics
-    types: pa.Array
-    counts: np.ndarray
-    documents: DocumentCounts | None = None
-    groups: Groups = (None, None)
+    types: pa.Array  # of both, most frequent first: (V,)
+    counts: np.ndarray  # of these in the reference and in the samples: int64, (2, V)
+    documents: DocumentCounts | None = None  # of types in each, None when no draw needs them
+    groups: Groups = (None, None)  # of each document of both: int32, (D,)
 
     @cached_property
     def document_lengths(self) -> tuple[np.ndarray, np.ndarray]:
@@ -95,12 +86,8 @@ def aligned_counts(types: pa.Array, body: Statistics) -> np.ndarray:
 
 
 def _pair(reference: Statistics, samples: Statistics) -> BodyPair:
-    bodies = (reference, samples)
-    tables = [
-        pa.table({"type": body.types, "count": pa.array(body.counts, pa.int64())})
-        for body in bodies
-    ]
-    pooled = add_up(tables)
+    bodies = reference, samples
+    pooled = add_up([pa.table({"type": x.types, "count": x.counts}, COUNTED) for x in bodies])
     order = np.argsort(-pooled["count"].to_numpy(), kind="stable")
     types = pooled["type"].combine_chunks().take(pa.array(order))
     counts = np.stack([aligned_counts(types, body) for body in bodies])
@@ -121,26 +108,24 @@ def paired(
 
     Texts, read once, come in batches of any size; None leaves `BodyPair.documents` out. `read`
     makes tokens of a batch as for the statistics. Groups are numbered from 0 on, in the order of
-    the texts; samples that nearly have none lose them where the reference has larger ones
-    (`alike_groups`). Where there are groups, `classes` says what the shares of tokens were counted
-    by. Documents that are not those of the statistics are an InputError.
+    the texts; those of nearly single documents are lost (`alike_groups`); with them `classes` says
+    what shares of tokens were counted by. Other documents than counted are an InputError.
     """
     pair = _pair(reference, samples)
     if texts is None or not pair.defined:
         yield pair
         return
-    groups = alike_groups(groups, (reference.n_documents, samples.n_documents))
+    groups = exchanged_units.alike_groups(groups, pair.n_documents)
     count: Callable[[TokenBatch], Mapping[str, np.ndarray]] = count_lengths
-    if scheme_of(groups) != "documents":
+    if exchanged_units.scheme_of(groups) != "documents":
         if classes is None:
             raise ValueError("groups need the classes that shares of tokens are counted by")
         count = value_counter(classes)
     with DocumentCounts(pair.types, pair.pooled, read, count) as documents:
-        names = ("reference", "sample")
-        for body, (name, statistics) in enumerate(zip(names, (reference, samples), strict=True)):
+        for body, name in enumerate(("reference", "sample")):
             try:
                 documents.add(body, texts[body])
-                alike = documents.n_documents(body) == statistics.n_documents
+                alike = documents.n_documents(body) == pair.n_documents[body]
                 alike = alike and np.array_equal(documents.totals(body), pair.counts[body])
             except ValueError:
                 alike = False
@@ -159,9 +144,8 @@ def subset(
     """Put a random subset of the samples' documents in their place; the reference stays whole.
 
     The unigrams are those of the first documents of a random order, so that the subsets of one
-    number are nested; `place` says which of the sizes is wanted. A histogram of documents needs no
-    document: its subset is one multivariate hypergeometric draw. Types that neither body has any
-    more keep their place, with count 0.
+    number are nested; `place` says which of the sizes is wanted. Histograms are drawn alone. Types
+    that neither body has any more keep their place, with count 0.
     """
     assert pair.documents is not None
     total = pair.samples.n_documents
@@ -169,28 +153,23 @@ def subset(
     kept = np.ones(pair.reference.n_documents, bool), first.next_block(total) <= place
     with part_of(pair, kept) as part:
         samples = part.samples
-        if scheme_of(pair.groups) == "documents":  # else numbers of documents go with their groups
-            histograms = {}
-            for name, held in pair.samples.histograms.items():
-                size = min(sizes[place], int(held.counts.sum()))
-                rng = stream(seed, f"subset/{name}/{place}", number)
-                histograms[name] = split_histogram(held, size, rng)
+        if (
+            exchanged_units.scheme_of(pair.groups) == "documents"
+        ):  # else numbers of documents go with their groups
+            purpose = f"subset/{{}}/{place}"
+            histograms = _drawn_histograms(pair.samples, sizes[place], seed, purpose, number)
             samples = replace(samples, histograms=histograms)
         yield replace(part, reference=pair.reference, samples=samples)
 
 
 @dataclass(frozen=True)
 class HumanText:
-    """Further documents of the population that the reference is of, e.g. of the training split.
-
-    Texts are read once, and no further than is needed; `classes` and `read` are those of the
-    reference; groups (D,) are needed where the reference has groups.
-    """
+    """Further documents of the reference's population, read once and no further than needed."""
 
     texts: Iterable[pa.Array]
-    classes: ClassOptions
-    read: Callable[[pa.Array], TokenBatch] = tokenize_batch
-    groups: np.ndarray | None = None
+    classes: ClassOptions  # those of the reference
+    read: Callable[[pa.Array], TokenBatch] = tokenize_batch  # likewise
+    groups: np.ndarray | None = None  # needed where the reference has groups: (D,)
 
 
 def renumbered(codes: np.ndarray) -> np.ndarray:
@@ -198,10 +177,16 @@ def renumbered(codes: np.ndarray) -> np.ndarray:
     return np.unique(codes, return_inverse=True)[1]
 
 
-def split_histogram(histogram: Histogram, size: int, rng: np.random.Generator) -> Histogram:
-    """Draw so many documents, without replacement."""
-    drawn = rng.multivariate_hypergeometric(histogram.counts, size)
-    return Histogram(histogram.keys[drawn > 0], drawn[drawn > 0])
+def _drawn_histograms(
+    body: Statistics, n: int, seed: int, purpose: str, item: int
+) -> dict[str, Histogram]:
+    """Draw n documents of each histogram, which a purpose is named by, without replacement."""
+    found = {}
+    for name, held in body.histograms.items():
+        rng, size = stream(seed, purpose.format(name), item), min(n, int(held.counts.sum()))
+        drawn = rng.multivariate_hypergeometric(held.counts, size)
+        found[name] = Histogram(held.keys[drawn > 0], drawn[drawn > 0])
+    return found
 
 
 def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
@@ -211,17 +196,14 @@ def first_documents(groups: np.ndarray | None, n: int) -> np.ndarray:
     if not len(groups):
         return np.zeros(0, bool)
     _, first, codes = np.unique(groups, return_index=True, return_inverse=True)
-    kept = whole_groups(codes, np.argsort(first), n, beyond=0.5)
+    kept = exchanged_units.whole_groups(codes, np.argsort(first), n, beyond=0.5)
     return kept[: np.flatnonzero(kept)[-1] + 1] if kept.any() else kept[:0]
 
 
 def texts_as_read(
     batches: Iterable[pa.Array], read: Callable[[pa.Array], TokenBatch], wanted: np.ndarray
 ) -> Iterator[pa.Array]:
-    """Yield the wanted documents of a stream as they are read, their tokens joined by blanks.
-
-    Of the first D documents those that are wanted (bool, (D,)); no more are asked for.
-    """
+    """Yield the documents of a stream that are wanted (bool, (D,)) as read, joined by blanks."""
     start = 0
     for texts in batches:
         chosen = wanted[start : start + len(texts)]
@@ -253,10 +235,9 @@ def _count_further(human: HumanText, wanted: np.ndarray, path: Path) -> Statisti
 
 @contextmanager
 def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
-    """Put as many further human documents in the place of the samples.
+    """Put as many further human documents in the place of the samples; None for too few.
 
-    Where the reference has groups, whole groups are taken, as many documents as come nearest. None
-    where there are too few documents, or groups are missing.
+    Where the reference has groups, whole groups, as many documents as come nearest.
     """
     assert pair.documents is not None
     grouped = pair.groups[0] is not None
@@ -268,9 +249,8 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         if further is None:
             yield None
             return
-        codes = None
-        if grouped and human.groups is not None:
-            codes = renumbered(human.groups[: len(wanted)][wanted])
+        groups = human.groups if grouped else None
+        codes = None if groups is None else renumbered(groups[: len(wanted)][wanted])
         more = further.types.filter(pc.invert(pc.is_in(further.types, value_set=pair.types)))
         types = pa.concat_arrays([pair.types, more])
         counts = np.stack([aligned_counts(types, body) for body in (pair.reference, further)])
@@ -278,8 +258,9 @@ def further_pair(pair: BodyPair, human: HumanText) -> Iterator[BodyPair | None]:
         with pair.documents.selected(places, more) as documents:
             with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as reader:
                 documents.add(1, (batch.column("text") for batch in reader))
-            groups = pair.groups[0], codes
-            yield BodyPair(pair.reference, further, types, counts, documents, groups)
+            yield BodyPair(
+                pair.reference, further, types, counts, documents, (pair.groups[0], codes)
+            )
 
 
 def fewer_tokens(pair: BodyPair, tokens: int, seed: int) -> AbstractContextManager[BodyPair]:
@@ -313,14 +294,11 @@ def part_of(pair: BodyPair, kept: tuple[np.ndarray, np.ndarray]) -> Iterator[Bod
 def fewer_documents(further: BodyPair, n: int, seed: int) -> Iterator[BodyPair]:
     """Keep n documents of the second text of a pair, for measures of one number per document.
 
-    Documents without groups are drawn at random; of groups the first whole ones, as many documents
-    as come nearest.
+    Drawn at random; of groups the first whole ones, as many documents as come nearest.
     """
-    codes, histograms = further.groups[1], {}
+    codes = further.groups[1]
     if codes is None:
-        for name, held in further.samples.histograms.items():
-            rng = stream(seed, f"floor/fewer/{name}", n)
-            histograms[name] = split_histogram(held, n, rng)
+        histograms = _drawn_histograms(further.samples, n, seed, "floor/fewer/{}", n)
         few = replace(further.samples, histograms=histograms)
         yield BodyPair(further.reference, few, further.types, further.counts)
         return

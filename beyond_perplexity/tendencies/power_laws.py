@@ -117,10 +117,7 @@ def heaps_columns(
 
 
 def heaps_errors(units: UnitSums, fit: Heaps) -> tuple[StandardError, StandardError]:
-    """Return the standard errors of alpha and beta from sums of `heaps_columns`.
-
-    Each unit is left out with one step of Newton's method from the fit of all.
-    """
+    """Return the errors of alpha and beta; units are left out by one step of Newton each."""
     if units.many.sum() < 2 or math.isnan(fit.beta):
         return NOT_DEFINED, NOT_DEFINED
     rate, rate_x, rate_xx, types, types_x = (units.many @ units.sums - units.sums).T
@@ -202,10 +199,7 @@ class ExponentTable:
         self._sums = tuple(np.cumsum(weights * apart**power, axis=0) for power in range(3))
 
     def exponents(self, means: np.ndarray, ranks: np.ndarray) -> np.ndarray:
-        """Fit the exponents for means of ln k over so many ranks: float64, (w,) each.
-
-        NaN where no finite exponent has the mean, or there are fewer than two ranks.
-        """
+        """Fit exponents for means of ln k over so many ranks: float64, (w,); NaN for none."""
         held = (ranks > 1) & (ranks <= len(self._log_ranks))
         at = np.where(held, ranks, 1) - 1
         total, first, second = (sums[at] for sums in self._sums)  # (w, G)
@@ -258,10 +252,7 @@ class Halves(NamedTuple):
 
 
 class SplitFit(NamedTuple):
-    """The fit of a text: its halves, the types by rank in A and in B (K,), s and its limits.
-
-    NaN where there are fewer than 30 ranks in a half, or no two limits.
-    """
+    """The fit of a text: halves, types by rank in A and in B (K,), s and its limits; or NaN."""
 
     halves: Halves
     orders: tuple[np.ndarray, np.ndarray]

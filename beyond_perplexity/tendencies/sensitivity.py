@@ -35,24 +35,16 @@ from beyond_perplexity.inference.exchanged_units import whole_groups
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.schemas.tendencies import SENSITIVITY
-from beyond_perplexity.tendencies import type_token
+from beyond_perplexity.tendencies import document_shifts, type_token
 from beyond_perplexity.tendencies.definitions import (
-    HEAPS_MAXIMUM_LENGTH,
     LENGTH,
     SHARES,
     MeasurementOptions,
     SensitivityOptions,
 )
-from beyond_perplexity.tendencies.document_shifts import (
-    GroupedDocuments,
-    HeldOutShift,
-    LargestSwapShift,
-    NumberSwapShift,
-    RankShift,
-    UnigramShift,
-)
 from beyond_perplexity.tendencies.shifts import (
     LengthShift,
+    MeasureDraws,
     PairDraw,
     ShareShift,
     Shift,
@@ -96,9 +88,8 @@ def mean_shift(
 ) -> float:
     """Find the smallest shift of a mean that the test of its difference detects, in closed form.
 
-    `moments` gives mean and variance of the population with a shift x. The difference of the means
-    is z_level times its standard deviation under permutation plus z_power times that of the two
-    samples; NaN beyond the largest shift that makes sense.
+    `moments` gives mean and variance of the population with a shift x. The means differ by z_level
+    standard deviations under permutation plus z_power of the two samples; NaN beyond the largest.
     """
     z_level, z_power = norm.isf(how.level / 2), norm.ppf(how.power)
     mean, variance = moments(0)
@@ -120,16 +111,11 @@ class _Search:
     def __init__(self, shift: Shift, n: int, how: SensitivityOptions, seed: int) -> None:
         self._shift, self._n, self._how, self._seed = shift, n, how, seed
         self._pairs = max(10, round(how.pairs * shift.effort))
-        self._null: dict[str, np.ndarray] = {}
+        self._null: MeasureDraws = {}
 
-    def _draw(self, pairs: int) -> PairDraw:
-        return PairDraw(self._n, pairs, self._seed, f"sensitivity/{self._shift.tendency}/{self._n}")
-
-    def pool(self, x: float) -> None:
-        """Draw the measures under the null hypothesis, for pooled samples with a shift near x."""
-        if self._shift.is_score:
-            return
-        self._null = self._shift.draw(self._draw(NULL_PAIRS * self._pairs), x, null=True)
+    def _draw(self, pairs: int, x: float, null: bool = False) -> MeasureDraws:
+        purpose = f"sensitivity/{self._shift.tendency}/{self._n}"
+        return self._shift.draw(PairDraw(self._n, pairs, self._seed, purpose), x, null)
 
     def threshold(self, measure: str) -> float:
         """Return the value beyond which the distance is significant: tests are one-sided."""
@@ -145,17 +131,18 @@ class _Search:
 
         Measures of few documents have few values: one at the threshold is not beyond it.
         """
-        drawn = np.sort(self._shift.draw(self._draw(self._pairs), x)[measure])
+        drawn = np.sort(self._draw(self._pairs, x)[measure])
         reached = float(drawn[int((1 - self._how.power) * len(drawn))])
         return reached - self.threshold(measure) - _TIE
 
     def smallest(self, measure: str, guess: float, factor: float = 2.0) -> float:
-        """Find the smallest shift from a guess that is wrong by about a factor.
+        """Find the smallest shift from a guess that is wrong by about a factor; NaN for none.
 
-        The documents are pooled at a shift within the factor `_LINEAR`, in a second search where
-        the guess is not as good. Returns NaN when the largest shift is not enough.
+        Documents are pooled at a shift within `_LINEAR`, in a second search where the guess is not.
         """
-        self.pool(min(guess, self._shift.largest) if factor <= _LINEAR else 0)
+        if not self._shift.is_score:
+            pooled = min(guess, self._shift.largest) if factor <= _LINEAR else 0
+            self._null = self._draw(NULL_PAIRS * self._pairs, pooled, null=True)
         found = self._bracketed(measure, guess, factor)
         if factor <= _LINEAR or math.isnan(found):
             return found
@@ -190,12 +177,12 @@ class _Search:
 def _shifts(
     reference: Statistics, counts: csc_matrix, options: MeasurementOptions, seed: int
 ) -> Iterator[Shift]:
-    yield RankShift(counts, options.zipf_ranks)
+    yield document_shifts.RankShift(counts, options.zipf_ranks)
     for tendency, name in type_token.HISTOGRAM_OF.items():
         histogram = reference.histograms[name]
-        if len(type_token.restrict(histogram, HEAPS_MAXIMUM_LENGTH).keys):
-            yield TypeTokenShift(tendency, histogram, HEAPS_MAXIMUM_LENGTH)
-    yield UnigramShift(counts, options.zipf_ranks, seed)
+        if len(type_token.restrict(histogram).keys):
+            yield TypeTokenShift(tendency, histogram)
+    yield document_shifts.UnigramShift(counts, options.zipf_ranks, seed)
     yield LengthShift(reference.histograms[LENGTH])
     for tendency, row in SHARES.items():
         if len(reference.histograms[row.histogram].keys):  # a class may not be counted
@@ -210,26 +197,22 @@ def _group_shifts(
     seed: int,
 ) -> Iterator[Shift]:
     """List the shifts whose tests are sound for groups against independent documents."""
-    count = value_counter(classes)
-    values = joined_draws(map(count, documents))
-    histograms = histograms_of(values)
-    population = GroupedDocuments(np.unique(groups, return_inverse=True)[1], values[LENGTH])
-    words = UnigramShift(counts, None, seed)
-    yield HeldOutShift(words, population)
-    yield LargestSwapShift(words, population)
-    length = LengthShift(histograms[LENGTH])
-    yield NumberSwapShift(length, population, values[LENGTH])
+    values = joined_draws(map(value_counter(classes), documents))
+    histograms, codes = histograms_of(values), np.unique(groups, return_inverse=True)[1]
+    population = document_shifts.GroupedDocuments(codes, values[LENGTH])
+    words = document_shifts.UnigramShift(counts, None, seed)
+    yield document_shifts.HeldOutShift(words, population)
+    yield document_shifts.LargestSwapShift(words, population)
+    inner: dict[str, LengthShift | ShareShift] = {LENGTH: LengthShift(histograms[LENGTH])}
     for tendency, row in SHARES.items():
         if row.histogram in values:
-            share = ShareShift(tendency, histograms[row.histogram])
-            yield NumberSwapShift(share, population, values[row.histogram])
+            inner[row.histogram] = ShareShift(tendency, histograms[row.histogram])
+    for name, shift in inner.items():
+        yield document_shifts.NumberSwapShift(shift, population, values[name])
 
 
 def draw_groups(groups: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Draw whole groups, one at least, with at most so many documents: bool, (D,).
-
-    They come in the order of the stream (`seed`, ``"sensitivity/groups"``).
-    """
+    """Draw whole groups, one at least, with at most so many documents: bool, (D,)."""
     sizes = np.bincount(groups)
     order = stream(seed, "sensitivity/groups").permutation(len(sizes))
     return whole_groups(groups, order, max(most, int(sizes[order[0]])))
@@ -267,12 +250,10 @@ def smallest_shifts(
 ) -> pa.Table:
     """Find the smallest detectable shift of every tendency: schema ``sensitivity``.
 
-    For each tendency, measure and number n of documents of each sample the smallest `shift` in its
-    `unit`, and `relative` to the reference's own value (for unigrams the share of the documents
-    that are exchanged); null where there is none. The population is the documents of the reference,
-    or a random subset of them, for the tests of unigrams. With groups (D,) the samples of the human
-    side are whole groups, and measures that have no sound test for groups against documents are
-    left out: ranks, and types by length; shares need their `classes`.
+    Null where there is none; `relative` to the reference's own value, of unigrams the share of the
+    documents that are exchanged. The population is the documents of the reference, or a random
+    subset of them for unigrams. With groups (D,), which need `classes`, the human side is of whole
+    groups, and measures without a sound test (ranks, types by length) are left out.
     """
     held = list(texts)
     counts = count_documents_by_type(held, reference.types, read)

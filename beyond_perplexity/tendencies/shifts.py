@@ -49,35 +49,29 @@ _TAIL = 1e-12
 
 @dataclass(frozen=True)
 class PairDraw:
-    """Which pairs of samples of n documents each are drawn.
-
-    Streams are keyed by the seed, this purpose and the number of the pair, of the first of
-    `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
-    """
+    """Which pairs of samples of n documents each are drawn."""
 
     n: int
     pairs: int
+    # Streams are keyed by the seed, this purpose and the number of the pair, of the first of
+    # `SIDE_BY_SIDE` pairs, or of the length, so that different shifts draw from the same ones.
     seed: int
     purpose: str
 
 
 class Shift(ABC):
-    """A population and its shifts in one tendency.
-
-    `measures` test the shift, `unit` is what `size` counts, `largest` the largest shift that makes
-    sense. `is_score`: the measures are normal scores of p-values, which no draws under the null
-    hypothesis are needed for. `is_sum`: they are sums of many independent parts, nearly normal, so
-    that few pairs show how they are distributed. `effort` says how many pairs of samples are worth
-    their time, relative to those of the options.
-    """
+    """A population and its shifts in one tendency."""
 
     tendency: str
-    measures: tuple[str, ...]
-    unit: str
-    largest: float = 1.0
+    measures: tuple[str, ...]  # that test the shift
+    unit: str  # of `size`
+    largest: float = 1.0  # shift that makes sense
+    # The measures are normal scores of p-values, which no draws under the null hypothesis are
+    # needed for.
     is_score: bool = False
+    # They are sums of many independent parts, nearly normal, so that few pairs show their law.
     is_sum: bool = False
-    effort: float = 1.0
+    effort: float = 1.0  # pairs of samples that are worth their time, relative to the options'
 
     @abstractmethod
     def draw(self, how: PairDraw, x: float, null: bool = False) -> MeasureDraws:
@@ -129,10 +123,9 @@ class _HistogramShift(Shift):
 class LengthShift(_HistogramShift):
     """Longer documents; the distribution of lengths is smoothed by a kernel.
 
-    The smallest shifts move a document by less than a token. Then the distance depends on the
-    documents of exactly one length, of which a small reference has too few to be taken as they are:
-    each is spread over its neighbourhood by a Hann window of Silverman's width. `moments` are those
-    of the documents as they are.
+    The smallest shifts move a document by less than a token, and documents of exactly one length
+    are too few to be taken as they are: each is spread over its neighbourhood by a Hann window of
+    Silverman's width. `moments` are those of the documents as they are.
     """
 
     tendency = LENGTH
@@ -159,7 +152,7 @@ class LengthShift(_HistogramShift):
         return smooth * self._scale
 
     def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and length, smoothed: float64, shape (n_groups, C)."""
+        """Count documents by group and length, smoothed."""
         cells = np.zeros((n_groups, 2 * len(self._pmf)))
         np.add.at(cells, (codes, numbers), 1)
         for row in cells:
@@ -167,10 +160,7 @@ class LengthShift(_HistogramShift):
         return cells
 
     def probabilities(self, x: float) -> np.ndarray:
-        """Return the shares of lengths 0 to twice the longest: (C,).
-
-        A length that is no whole number becomes one of its two neighbours, right on average.
-        """
+        """Return the shares of lengths 0 to twice the longest, rounded right on average: (C,)."""
         stretched = np.arange(len(self._pmf)) * (1 + x)
         lower = stretched.astype(int)
         above = (stretched - lower) * self._pmf
@@ -213,7 +203,7 @@ class ShareShift(_HistogramShift):
         return shares / shares.sum()
 
     def cells_of(self, numbers: np.ndarray, codes: np.ndarray, n_groups: int) -> np.ndarray:
-        """Count documents by group and share, between the same quantiles: (n_groups, C)."""
+        """Count documents by group and share, between the same quantiles."""
         cells = np.zeros((n_groups, len(self._edges) + 1))
         np.add.at(cells, (codes, np.searchsorted(self._edges, numbers)), 1)
         return cells
@@ -229,11 +219,10 @@ class ShareShift(_HistogramShift):
 class TypeTokenShift(Shift):
     """Fewer types in documents of equal length, from documents by (length, types).
 
-    A reference has few documents of exactly one length. The number of types at length l is
-    therefore that of the nearest documents in length, divided by Heaps' law at their length and
-    multiplied by it at l, smoothed by a normal kernel of Silverman's width and rounded. Without the
-    kernel, shifts of less than a type would move whole documents at some lengths and none at
-    others, and seem larger than they are.
+    As few documents have exactly length l, the types there are those of the nearest documents in
+    length, divided by Heaps' law at their length and multiplied by it at l, smoothed by a normal
+    kernel of Silverman's width and rounded. Without the kernel, shifts of less than a type would
+    move whole documents at some lengths and none at others, and seem larger than they are.
     """
 
     measures = ("ks_empirical",)
@@ -242,10 +231,9 @@ class TypeTokenShift(Shift):
     is_sum = True
     effort = 0.25
 
-    def __init__(self, tendency: str, histogram: Histogram, maximum_length: int) -> None:
-        self.tendency = tendency
-        law = type_token.fit(histogram)
-        kept = type_token.restrict(histogram, maximum_length)
+    def __init__(self, tendency: str, histogram: Histogram) -> None:
+        self.tendency, law = tendency, type_token.fit(histogram)
+        kept = type_token.restrict(histogram)
         cells = type_token.LengthCells.of(kept)
         totals = cells.totals(kept.counts)
         self._lengths, self._shares = cells.group_lengths, totals / totals.sum()
@@ -269,18 +257,15 @@ class TypeTokenShift(Shift):
 
     def _pmf(self, group: int, x: float) -> np.ndarray:
         """Return the probabilities of 0, 1, ... types at the length of a group: (U,)."""
-        centres, width = self._near[group], self._widths[group]
-        most = int(self._expected[group] * (centres[-1] + 5 * width)) + 2
-        bounds = (np.arange(most) + 0.5) / (self._expected[group] * (1 - x))  # (U,)
+        centres, width, expected = self._near[group], self._widths[group], self._expected[group]
+        most = int(expected * (centres[-1] + 5 * width)) + 2
+        bounds = (np.arange(most) + 0.5) / (expected * (1 - x))  # (U,)
         cdf = ndtr((bounds[:, None] - centres) / width).mean(axis=1)  # (U,)
         shares = np.diff(cdf, prepend=0)
         return shares / shares.sum()
 
     def lengths(self, how: PairDraw) -> np.ndarray:
-        """Draw how many documents of each length the two samples have: int64, shape (2, G).
-
-        The test permutes documents of equal length, so all pairs have the same lengths.
-        """
+        """Draw how many documents of each length the samples of all pairs have: int64, (2, G)."""
         rng = stream(how.seed, f"sensitivity/{self.tendency}/lengths", how.n)
         return rng.multinomial(how.n, self._shares, size=2)
 

@@ -14,14 +14,9 @@ import pyarrow.compute as pc
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.schemas.tendencies import STATISTICS
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, read_record
+from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import LENGTH, SHARES, TENDENCIES
-from beyond_perplexity.tendencies.tokens import (
-    WHOLE_TEXT,
-    TextView,
-    TokenBatch,
-    TypeCounter,
-    merge_runs,
-)
+from beyond_perplexity.tendencies.tokens import WHOLE_TEXT, TextView, TokenBatch
 from beyond_perplexity.tendencies.word_classes import ClassOptions, StopWords
 
 _KEY_BITS = 63
@@ -34,10 +29,7 @@ def _marks_per_document(marks: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 
 
 def count_types(batch: TokenBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Count the distinct unigrams and bigrams of every document: int64, (D,) each.
-
-    A document of fewer than two tokens has no bigram.
-    """
+    """Count the distinct unigrams and bigrams of every document: int64, (D,) each."""
     # Fewer documents at a time where keys would overflow.
     width = len(batch.types).bit_length()
     size = min(_BLOCK, 1 << max(0, _KEY_BITS - 1 - 2 * width))
@@ -78,10 +70,7 @@ def _sum_per_document(numbers: np.ndarray, batch: TokenBatch) -> np.ndarray:
 
 
 def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Count the tokens of every document whose type is of a class: int64, (D,) by class.
-
-    Of masks of the types, bool, (V,), by class.
-    """
+    """Count the tokens of every document whose type is in a mask (V,): int64, (D,) by class."""
     width = max(int(batch.lengths.max(initial=1)).bit_length(), 1)
     names, together = list(masks), _KEY_BITS // width
     found = {}
@@ -101,16 +90,8 @@ def count_classes(batch: TokenBatch, masks: Mapping[str, np.ndarray]) -> dict[st
 def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.ndarray]]:
     """Return what counts the value of every histogram for each document of a batch.
 
-    Parameters
-    ----------
-    classes : ClassOptions
-        What the shares of tokens are counted by.
-
-    Returns
-    -------
-    callable
-        Of a `TokenBatch` of D documents: ``length``, ``types``, ``bigram_types`` and the tokens of
-        each class that can be told, int64, shape (D,).
+    ``length``, ``types``, ``bigram_types`` and the tokens of each class that can be told, int64,
+    shape (D,).
     """
     tests = {row.histogram: resolve_name(row.word_class)(classes) for row in SHARES.values()}
 
@@ -126,23 +107,27 @@ def value_counter(classes: ClassOptions) -> Callable[[TokenBatch], dict[str, np.
 HISTOGRAMS = tuple(sorted(row.histogram for row in TENDENCIES.values() if row.histogram))
 COUNTED_SO = ("stop_words", "count_s_symbols", *WHOLE_TEXT.describe())
 _VALUE_BITS = 32
+_NO_KEYS = np.zeros(0, np.int64)
 _HELD_DOCUMENTS = 200_000  # whose keys wait in memory: 8 bytes for each histogram
 
 
 @dataclass
 class Histogram:
-    """Documents (`counts`) by (length, value), sorted by length, then value.
+    """Documents (`counts`) by (length, value), sorted by length, then value."""
 
-    `keys` are ``length << 32 | value``, strictly increasing: int64, (C,).
-    """
-
-    keys: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+    # ``length << 32 | value``, strictly increasing: int64, (C,)
+    keys: np.ndarray = field(default_factory=_NO_KEYS.copy)
+    counts: np.ndarray = field(default_factory=_NO_KEYS.copy)
 
     @classmethod
     def of(cls, lengths: np.ndarray, values: np.ndarray, counts: np.ndarray) -> Histogram:
         """Build a histogram from cells in any order, adding up equal ones."""
-        keys = lengths.astype(np.int64) << _VALUE_BITS | values.astype(np.int64)
+        return cls._summed(
+            lengths.astype(np.int64) << _VALUE_BITS | values.astype(np.int64), counts
+        )
+
+    @classmethod
+    def _summed(cls, keys: np.ndarray, counts: np.ndarray) -> Histogram:
         distinct, inverse = np.unique(keys, return_inverse=True)
         total = np.zeros(len(distinct), np.int64)
         np.add.at(total, inverse, counts)
@@ -164,20 +149,20 @@ class Histogram:
         return self.keys & (2**_VALUE_BITS - 1)
 
     def __add__(self, other: Histogram) -> Histogram:
-        return Histogram.of(
-            np.concatenate([self.lengths, other.lengths]),
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.counts, other.counts]),
-        )
+        keys, counts = zip((self.keys, self.counts), (other.keys, other.counts), strict=True)
+        return Histogram._summed(np.concatenate(keys), np.concatenate(counts))
 
 
 def histograms_of(values: Mapping[str, np.ndarray]) -> dict[str, Histogram]:
     """Count documents by length and value, from what `value_counter` found of each."""
-    lengths = values[LENGTH]
-    ones = np.ones(len(lengths), np.int64)
-    pairs = {name: x if name != LENGTH else np.zeros_like(x) for name, x in values.items()}
-    found = {name: Histogram.of(lengths, x, ones) for name, x in pairs.items()}
-    return {name: Histogram() for name in HISTOGRAMS} | found
+    keys = document_keys(values)
+    return {name: Histogram.of_documents(keys.get(name, _NO_KEYS)) for name in HISTOGRAMS}
+
+
+def document_keys(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return ``length << 32 | value`` of every document for each histogram: int64, (D,)."""
+    lengths = values[LENGTH].astype(np.int64) << _VALUE_BITS
+    return {name: lengths if name == LENGTH else lengths | x for name, x in values.items()}
 
 
 class StatisticsCounter:
@@ -194,7 +179,7 @@ class StatisticsCounter:
         self._description = {**how_counted, **view.describe()}
         self._view = view
         self._count = value_counter(ClassOptions(stop_words, count_s_symbols))
-        self._types = TypeCounter(type_limit)
+        self._types = tokens.TypeCounter(type_limit)
         self._held: dict[str, list[np.ndarray]] = {name: [] for name in HISTOGRAMS}
         self._n_held = 0
         self._folded = {name: Histogram() for name in HISTOGRAMS}
@@ -211,9 +196,8 @@ class StatisticsCounter:
         batch = self._view.batch(texts)
         n_types = len(batch.types)
         self._types.add(batch.types, np.bincount(batch.ids, minlength=n_types))
-        lengths = batch.lengths.astype(np.int64) << _VALUE_BITS
-        for name, value in self._count(batch).items():
-            self._held[name].append(lengths if name == LENGTH else lengths | value)
+        for name, keys in document_keys(self._count(batch)).items():
+            self._held[name].append(keys)
         self._n_held += len(texts)
         if self._n_held > _HELD_DOCUMENTS:
             self._histograms()
@@ -229,7 +213,7 @@ class StatisticsCounter:
 
     def result(self) -> Statistics:
         """Return what was counted."""
-        return _statistics(list(self._types.sorted_counts()), self._histograms())
+        return _statistics(self._types.sorted_counts(), self._histograms())
 
     def write(self, path: str | Path, record: dict[str, object]) -> None:
         """Write the statistics file atomically; `record` is the run record for its footer."""
@@ -237,11 +221,10 @@ class StatisticsCounter:
         _write(path, self._histograms(), types, {**record, **self._description})
 
 
-def _rows(name: str, **columns: object) -> dict[str, object]:
-    """Fill the columns of a statistic; those that it does not have are null."""
-    n = len(columns["count"])  # type: ignore[arg-type]
-    empty = {column: pa.nulls(n, STATISTICS.field(column).type) for column in STATISTICS.names}
-    return {**empty, "statistic": pa.array([name] * n, pa.string()), **columns}
+def _rows(name: str, n: int, **columns: object) -> dict[str, object]:
+    """Fill the n rows of a statistic; columns that it does not have are null."""
+    empty = {column.name: pa.nulls(n, column.type) for column in STATISTICS}
+    return {**empty, "statistic": [name] * n, **columns}
 
 
 def _write(
@@ -253,12 +236,12 @@ def _write(
     with ShardWriter(path, STATISTICS, record) as writer:
         for name in HISTOGRAMS:
             held = histograms[name]
-            values = {} if name == LENGTH else {"value": pa.array(held.values, pa.int32())}
-            lengths = pa.array(held.lengths, pa.int32())
-            counts = pa.array(held.counts, pa.int64())
-            writer.write(_rows(name, length=lengths, count=counts, **values))
+            values = {} if name == LENGTH else {"value": held.values}
+            n = len(held.counts)
+            writer.write(_rows(name, n, length=held.lengths, count=held.counts, **values))
         for table in unigrams:
-            writer.write(_rows("unigram", type=table["type"], count=table["count"]))
+            rows = _rows("unigram", len(table), type=table["type"], count=table["count"])
+            writer.write(rows)
 
 
 def _filtered(path: str | Path, unigrams: bool) -> Iterator[pa.Table]:
@@ -277,8 +260,7 @@ def _read_unigrams(path: str | Path) -> Iterator[pa.Table]:
 
 
 def _read_histograms(path: str | Path) -> dict[str, Histogram]:
-    tables = [STATISTICS.empty_table(), *_filtered(path, unigrams=False)]
-    table = pa.concat_tables(tables)
+    table = pa.concat_tables([STATISTICS.empty_table(), *_filtered(path, unigrams=False)])
     histograms = {}
     for name in HISTOGRAMS:
         rows = table.filter(pc.equal(table["statistic"], name))
@@ -316,8 +298,8 @@ def merge_statistics(
 ) -> None:
     """Add statistics files up into one; memory holds the histograms and one batch of each file.
 
-    The result depends neither on the order of the files nor on the cuts; `record` goes to its
-    footer. No file, or files that were counted in different ways, are an InputError.
+    Neither the order of the files nor the cuts matter. No file, or some counted differently, are an
+    InputError.
     """
     if not paths:
         raise InputError("no statistics files to merge; name at least one")
@@ -327,7 +309,7 @@ def merge_statistics(
         for name, histogram in _read_histograms(path).items():
             total[name] += histogram
     runs = (_read_unigrams(path) for path in paths)
-    _write(output, total, merge_runs(runs), {**record, **described})
+    _write(output, total, tokens.merge_runs(runs), {**record, **described})
 
 
 @dataclass(frozen=True)
@@ -353,16 +335,14 @@ class Statistics:
         return np.sort(self.counts)[::-1][:ranks]
 
 
-def _statistics(unigrams: list[pa.Table], histograms: dict[str, Histogram]) -> Statistics:
-    table = pa.concat_tables(unigrams) if unigrams else None
-    types = table["type"].combine_chunks() if table else pa.array([], pa.string())
-    counts = table["count"].to_numpy() if table else np.zeros(0, np.int64)
-    return Statistics(types, counts, histograms)
+def _statistics(unigrams: Iterable[pa.Table], histograms: dict[str, Histogram]) -> Statistics:
+    table = pa.concat_tables([tokens.COUNTED.empty_table(), *unigrams])
+    return Statistics(table["type"].combine_chunks(), table["count"].to_numpy(), histograms)
 
 
 def read_statistics(path: str | Path) -> Statistics:
     """Read a statistics file; one that holds no document is an InputError."""
-    statistics = _statistics(list(_read_unigrams(path)), _read_histograms(path))
+    statistics = _statistics(_read_unigrams(path), _read_histograms(path))
     if statistics.n_documents == 0:
         raise InputError(f"{path}: holds no document; count a body of text with at least one")
     return statistics

@@ -32,17 +32,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from beyond_perplexity.tendencies import tokens
 from beyond_perplexity.tendencies.definitions import SHARES, TEXT, MeasureRow
 from beyond_perplexity.tendencies.document_files import DocumentFiles
 from beyond_perplexity.tendencies.pairs import BodyPair, Groups, HumanText, further_pair, paired
 from beyond_perplexity.tendencies.statistics import Statistics, StatisticsCounter, count_classes
-from beyond_perplexity.tendencies.tokens import (
-    UNKNOWN_WORD,
-    TextView,
-    document_hashes,
-    gram_hashes,
-    tokenize_batch,
-)
+from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD, TextView, tokenize_batch
 from beyond_perplexity.tendencies.word_classes import ClassOptions
 from beyond_perplexity.verdicts import reason
 
@@ -53,12 +48,15 @@ _FILTER_BITS = 24
 _SENTENCE_END = r"""[.?!…。？！]["'’”»)\]」』]*\z"""
 
 
+def _gram_hashes(batch: tokens.TokenBatch, views: Sequence[TextView]) -> list[np.ndarray]:
+    return [tokens.gram_hashes(view.read(batch), UNKNOWN_WORD) for view in views]
+
+
 @dataclass
 class TextFacts:
     """What the documents of one body tell, added batch after batch.
 
-    8-grams are kept once for each of the views, which all cut at the same length, if there is a
-    training text to look them up in.
+    `grams` keeps 8-grams as read by each of the views, which all cut at the same length.
     """
 
     views: Sequence[TextView]
@@ -78,14 +76,13 @@ class TextFacts:
         self.fragments += int(np.sum(count_classes(batch, {"end": ends})["end"] == 0))
         longest = self.views[0].maximum_tokens
         self.cut += 0 if longest is None else int(np.sum(batch.lengths > longest))
-        self._hashes.append(document_hashes(batch))
+        self._hashes.append(tokens.document_hashes(batch))
         if finished is not None:
             cut_off = pc.sum(pc.invert(finished), min_count=0).as_py()
             self.unfinished = (self.unfinished or 0) + int(cut_off)
         wanted = max(0, min(len(texts), GRAM_DOCUMENTS - self.documents))
         if self.grams and wanted and self._held < _GRAMS:
-            first = batch.documents(0, wanted)
-            self._grams.append([gram_hashes(view.read(first), UNKNOWN_WORD) for view in self.views])
+            self._grams.append(_gram_hashes(batch.documents(0, wanted), self.views))
             self._held += len(self._grams[-1][0])
         self.documents += len(texts)
 
@@ -124,39 +121,24 @@ class _Sought:
         places = np.minimum(np.searchsorted(self._sorted, hashes), len(self._sorted) - 1)
         self._found[places[self._sorted[places] == hashes]] = True
 
-    def share(self, hashes: np.ndarray) -> float:
-        """Return the share of hashes that were seen, of those that are looked for."""
-        return float(self._found[np.searchsorted(self._sorted, hashes)].mean())
+    def share(self, hashes: np.ndarray) -> float | None:
+        """Return the share of hashes that were seen, of those that are looked for; None of none."""
+        found = self._found[np.searchsorted(self._sorted, hashes)]
+        return float(found.mean()) if len(hashes) else None
 
 
 def training_shares(
     facts: Sequence[TextFacts], training: Iterable[pa.Array]
 ) -> list[list[float | None]]:
-    """Say what share of the 8-grams of bodies stand in a training text, which is streamed once.
-
-    For each body the share in each view; None for a body without 8-grams.
-    """
+    """Say for each body and view what share of its 8-grams stands in a training text, if any."""
     views = facts[0].views
     grams = [[body.of_view(place) for place in range(len(views))] for body in facts]
     sought = [_Sought(np.concatenate(held)) for held in zip(*grams, strict=True)]
     for texts in training:
         batch = tokenize_batch(texts)
-        for view, kept in zip(views, sought, strict=True):
-            kept.look(gram_hashes(view.read(batch), UNKNOWN_WORD))
-    return [
-        [
-            kept.share(hashes) if len(hashes) else None
-            for kept, hashes in zip(sought, held, strict=True)
-        ]
-        for held in grams
-    ]
-
-
-def _unknown_share(statistics: Statistics) -> float | None:
-    place = pc.index(statistics.types, UNKNOWN_WORD).as_py()
-    if not statistics.n_tokens:
-        return None
-    return 0.0 if place < 0 else float(statistics.counts[place] / statistics.n_tokens)
+        for kept, hashes in zip(sought, _gram_hashes(batch, views), strict=True):
+            kept.look(hashes)
+    return [[kept.share(x) for kept, x in zip(sought, held, strict=True)] for held in grams]
 
 
 def text_rows(
@@ -166,21 +148,17 @@ def text_rows(
 ) -> list[MeasureRow]:
     """Make the rows of tendency ``text`` of the reference and the samples.
 
-    `copied` are the shares of their 8-grams that stand in the training text, read alike; None: not
-    known.
+    `copied` are the shares of their 8-grams that stand in the training text, read alike, if known.
     """
     rows = []
     for suffix, body in (("", 1), ("_reference", 0)):
-        found = {
-            "unknown_share": _unknown_share(bodies[body]),
-            **dict(facts[body].shares()),
-            "training_8grams": copied[body],
-        }
-        rows += [
-            MeasureRow(TEXT, f"{name}{suffix}", value)
-            for name, value in found.items()
-            if value is not None
-        ]
+        counted = bodies[body]
+        unknown = counted.counts[np.asarray(pc.equal(counted.types, UNKNOWN_WORD))].sum()
+        share = float(unknown / counted.n_tokens) if counted.n_tokens else None
+        found = {"unknown_share": share, **dict(facts[body].shares())}
+        for name, value in {**found, "training_8grams": copied[body]}.items():
+            if value is not None:
+                rows.append(MeasureRow(TEXT, f"{name}{suffix}", value))
     return rows
 
 
@@ -205,19 +183,14 @@ def _facts(files: DocumentFiles, views: list[TextView], grams: bool) -> TextFact
 
 @dataclass
 class TextComparison:
-    """A reference and samples that are compared in one or more readings.
-
-    `views` are the readings by the name of their vocabulary, which all cut and leave out documents
-    alike; `training` streams the training text, to look 8 words in a row up in it; `pool` has
-    further documents of the population of the reference, for floors.
-    """
+    """A reference and samples that are compared in one or more readings."""
 
     files: tuple[DocumentFiles, DocumentFiles]
-    views: Mapping[str, TextView]
+    views: Mapping[str, TextView]  # by the name of the vocabulary; all cut and leave out alike
     classes: ClassOptions
     groups: Groups = (None, None)
-    training: Callable[[], Iterator[pa.Array]] | None = None
-    pool: DocumentFiles | None = None
+    training: Callable[[], Iterator[pa.Array]] | None = None  # text to look 8-grams up in
+    pool: DocumentFiles | None = None  # further documents of the reference's kind, for floors
     _facts: tuple[TextFacts, TextFacts] = field(init=False)
     _copied: list[list[float | None]] = field(init=False)
 
@@ -236,10 +209,7 @@ class TextComparison:
 
     @contextmanager
     def further(self, vocabulary: str, pair: BodyPair) -> Iterator[BodyPair | None]:
-        """Put further human documents in the place of the samples of a pair of this reading.
-
-        None where there are no further documents; see `pairs.further_pair`.
-        """
+        """Put further human documents, if any, in the place of the samples of such a pair."""
         if self.pool is None or pair.documents is None or not pair.defined:
             yield None
             return

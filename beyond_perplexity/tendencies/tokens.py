@@ -71,10 +71,7 @@ def _has_other_space(types: pa.Array) -> bool:
 
 
 def tokenize_batch(texts: pa.Array) -> TokenBatch:
-    """Split texts at white space, exactly as `str.split`, and number the types as they occur.
-
-    A null or an empty text is a document of zero tokens.
-    """
+    """Split texts at white space, exactly as `str.split`; a null is a document of no tokens."""
     # With a blank after each document, one array of offsets into the text cuts "token ", "token ".
     ended = pc.binary_join_element_wise(pc.fill_null(texts, ""), "", " ")
     data = np.frombuffer(ended.buffers()[2] or b"", np.uint8)
@@ -136,10 +133,7 @@ def document_hashes(batch: TokenBatch) -> np.ndarray:
 
 
 def gram_hashes(batch: TokenBatch, without: str) -> np.ndarray:
-    """Hash every 8 tokens in a row of a document, document after document: uint64, shape (G,).
-
-    Those that hold the word `without` are left out.
-    """
+    """Hash every 8 tokens in a row of each document `without` a word: uint64, shape (G,)."""
     n = len(batch.ids) - GRAM + 1
     if n <= 0:
         return np.zeros(0, np.uint64)
@@ -283,8 +277,7 @@ def _no_vocabulary(path: Path, line: int, why: str) -> InputError:
 def vocabulary_words(path: str | Path) -> pa.Array | None:
     """Read the words of a closed vocabulary; None of an open one, which can write every word.
 
-    From ``vocabulary.json`` of a model's folder, or a UTF-8 file with one word a line; what is none
-    is an InputError that names the line.
+    From ``vocabulary.json`` of a model's folder, or a UTF-8 file with one word a line.
     """
     path = Path(path)
     content = read_whole(path)
@@ -320,10 +313,7 @@ def add_up(tables: list[pa.Table]) -> pa.Table:
 
 
 def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
-    """Merge streams of (type, count), each sorted with each type once, into one such stream.
-
-    Counts of equal types are added; memory holds one table of each run.
-    """
+    """Merge streams of (type, count), each sorted and of distinct types; holds a table of each."""
     streams = [iter(run) for run in runs]
     heads = [next(filter(len, run), None) for run in streams]
     while any(heads):
@@ -341,9 +331,8 @@ def merge_runs(runs: Iterable[Iterable[pa.Table]]) -> Iterator[pa.Table]:
 class TypeCounter:
     """Count types; beyond a limit of types in memory, sorted runs go to a temporary folder.
 
-    A context manager, which removes the folder at the end. `limit` rows (types, with repetitions
-    between batches) are held before they are added up; when the distinct ones alone exceed half of
-    it, they are spilled.
+    `limit` rows (types, with repetitions between batches) are held before they are added up; when
+    the distinct ones alone exceed half of it, they are spilled.
     """
 
     def __init__(self, limit: int = 4_000_000) -> None:

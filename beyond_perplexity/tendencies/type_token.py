@@ -20,6 +20,8 @@ from beyond_perplexity.tendencies.power_laws import Heaps, fit_heaps
 from beyond_perplexity.tendencies.statistics import Histogram, Statistics
 
 HISTOGRAM_OF = {name: row.histogram for name, row in tendencies_of("types").items()}
+# Of the distances, which are taken at each exact length; fits use all lengths.
+HEAPS_MAXIMUM_LENGTH = 500
 
 
 def fit(histogram: Histogram) -> Heaps:
@@ -41,18 +43,13 @@ class LengthCells:
     @classmethod
     def of(cls, histogram: Histogram) -> LengthCells:
         """Take the cells of a histogram."""
-        lengths = histogram.lengths
-        starts = np.flatnonzero(np.diff(lengths, prepend=-1))
-        return cls(lengths, histogram.values, starts)
+        starts = np.flatnonzero(np.diff(histogram.lengths, prepend=-1))
+        return cls(histogram.lengths, histogram.values, starts)
 
     @property
     def group_lengths(self) -> np.ndarray:
         """Distinct lengths: int64, shape (G,)."""
         return self.lengths[self.starts]
-
-    @property
-    def _sizes(self) -> np.ndarray:
-        return np.diff(self.starts, append=len(self.lengths))
 
     def totals(self, counts: np.ndarray) -> np.ndarray:
         """Sum counts (..., C) over each length: (..., G)."""
@@ -60,54 +57,39 @@ class LengthCells:
 
     def cdf(self, counts: np.ndarray) -> np.ndarray:
         """Return the distribution function of the values within each length: (..., C), float64."""
+        sizes = np.diff(self.starts, append=len(self.lengths))
         cumulative = np.cumsum(counts, axis=-1)
-        before = (cumulative - counts)[..., self.starts]
-        totals = np.maximum(self.totals(counts), 1)
-        return (cumulative - np.repeat(before, self._sizes, -1)) / np.repeat(
-            totals, self._sizes, -1
-        )
+        before = np.repeat((cumulative - counts)[..., self.starts], sizes, -1)
+        return (cumulative - before) / np.repeat(np.maximum(self.totals(counts), 1), sizes, -1)
 
     def largest(self, differences: np.ndarray) -> np.ndarray:
         """Take the largest difference (..., C) of each length: (..., G)."""
         return np.maximum.reduceat(differences, self.starts, axis=-1)
 
 
-def restrict(histogram: Histogram, maximum_length: int) -> Histogram:
-    """Keep the documents of 1 to `maximum_length` tokens."""
-    kept = (histogram.lengths >= 1) & (histogram.lengths <= maximum_length)
+def restrict(histogram: Histogram) -> Histogram:
+    """Keep the documents of 1 to `HEAPS_MAXIMUM_LENGTH` tokens."""
+    kept = (histogram.lengths >= 1) & (histogram.lengths <= HEAPS_MAXIMUM_LENGTH)
     return Histogram(histogram.keys[kept], histogram.counts[kept])
 
 
-@dataclass(frozen=True)
-class PairedCells:
-    """Documents of two bodies of text by (length, types): (C,) each."""
-
-    cells: LengthCells
-    reference: np.ndarray
-    samples: np.ndarray
-
-
 def pair_by_length(
-    reference: Statistics, samples: Statistics, tendency: str, maximum_length: int
-) -> PairedCells | None:
-    """Bring the (length, types) of two bodies of text to common cells; None when there is none."""
+    reference: Statistics, samples: Statistics, tendency: str
+) -> tuple[LengthCells, np.ndarray] | None:
+    """Count the documents of two texts in common cells: int64, (2, C); None when there is none."""
     name = HISTOGRAM_OF[tendency]
-    first = restrict(reference.histograms[name], maximum_length)
-    second = restrict(samples.histograms[name], maximum_length)
-    pooled = first + second
+    sides = [restrict(body.histograms[name]) for body in (reference, samples)]
+    pooled = sides[0] + sides[1]
     if len(pooled.keys) == 0:
         return None
     counts = np.zeros((2, len(pooled.keys)), np.int64)
-    counts[0, np.searchsorted(pooled.keys, first.keys)] = first.counts
-    counts[1, np.searchsorted(pooled.keys, second.keys)] = second.counts
-    return PairedCells(LengthCells.of(pooled), counts[0], counts[1])
+    for row, side in zip(counts, sides, strict=True):
+        row[np.searchsorted(pooled.keys, side.keys)] = side.counts
+    return LengthCells.of(pooled), counts
 
 
 def ks_to_heaps(cells: LengthCells, counts: np.ndarray, law: Heaps) -> np.ndarray:
-    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t, of documents (..., C): (..., G).
-
-    Where a length has no document its value has no meaning.
-    """
+    """Compute sup |F_t - Poisson(alpha t^beta)| at each length t, of (..., C): (..., G)."""
     rate = law.rate(cells.lengths)  # (C,)
     cdf = cells.cdf(counts)  # (..., C)
     before = np.roll(cdf, 1, axis=-1)  # (..., C)
@@ -124,47 +106,46 @@ def ks_between(cells: LengthCells, first: np.ndarray, second: np.ndarray) -> np.
     return cells.largest(np.abs(cells.cdf(first) - cells.cdf(second)))
 
 
-def weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _weighted_mean(distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Average distances (..., G) over lengths with weights (..., G); NaN without weight: (...)."""
     with np.errstate(invalid="ignore"):
         return np.sum(distances * weights, axis=-1) / np.sum(weights, axis=-1)
 
 
 def summarize_lengths(
-    paired: PairedCells, reference: np.ndarray, samples: np.ndarray, laws: Mapping[str, Heaps]
+    cells: LengthCells, reference: np.ndarray, samples: np.ndarray, laws: Mapping[str, Heaps]
 ) -> dict[str, np.ndarray]:
     """Compute the document-weighted means of the curves of distances, of documents (..., C).
 
-    ``ks_empirical``, over the lengths that occur in both, and one by the name of each law, over all
-    lengths.
+    ``ks_empirical``, over lengths that occur in both, and one by the name of each law, over all.
     """
-    cells = paired.cells
     weights = cells.totals(samples)  # (..., G)
     common = np.where(cells.totals(reference) > 0, weights, 0)
-    found = {"ks_empirical": weighted_mean(ks_between(cells, reference, samples), common)}
+    found = {"ks_empirical": _weighted_mean(ks_between(cells, reference, samples), common)}
     for name, law in laws.items():
-        found[name] = weighted_mean(ks_to_heaps(cells, samples, law), weights)
+        found[name] = _weighted_mean(ks_to_heaps(cells, samples, law), weights)
     return found
 
 
-def permute_by_length(paired: PairedCells, n: int, seed: int, purpose: str) -> np.ndarray:
-    """Draw ``ks_empirical`` under n permutations of the documents of equal length: (n,).
+def permute_by_length(
+    cells: LengthCells, counts: np.ndarray, n: int, seed: int, purpose: str
+) -> np.ndarray:
+    """Draw ``ks_empirical`` under n permutations of the documents (2, C) of equal length: (n,).
 
-    Conditioning on the lengths keeps a difference in lengths out of the test. Length t draws all
-    its permutations from the stream (`seed`, `purpose`, t). NaN when no length occurs in both.
+    This keeps a difference in lengths out of the test. Length t draws from the stream (`seed`,
+    `purpose`, t). NaN when no length occurs in both.
     """
-    cells = paired.cells
-    ends = np.append(cells.starts[1:], len(cells.lengths))
     total, weight = np.zeros(n), 0
-    for length, start, end in zip(cells.group_lengths, cells.starts, ends, strict=True):
-        first, second = paired.reference[start:end], paired.samples[start:end]
+    for length, (first, second) in zip(
+        cells.group_lengths, np.split(counts, cells.starts[1:], axis=1), strict=True
+    ):
         n_first, n_second = int(first.sum()), int(second.sum())
         if n_first == 0 or n_second == 0:
             continue
-        rng = stream(seed, purpose, int(length))
-        drawn = rng.multivariate_hypergeometric(first + second, n_first, size=n)  # (n, U)
+        pooled, rng = first + second, stream(seed, purpose, int(length))
+        drawn = rng.multivariate_hypergeometric(pooled, n_first, size=n)  # (n, U)
         cdf = np.cumsum(drawn, axis=1) / n_first
-        others = np.cumsum(first + second - drawn, axis=1) / n_second
+        others = np.cumsum(pooled - drawn, axis=1) / n_second
         total += n_second * np.abs(cdf - others).max(axis=1)
         weight += n_second
     return total / weight if weight else np.full(n, np.nan)
@@ -179,15 +160,13 @@ def draw_from_heaps(
     if anything, too large. Length t draws from the stream (`seed`, `purpose`, t). See Wood and
     Altavela (1978) for discrete Kolmogorov-Smirnov statistics.
     """
-    documents = cells.totals(counts)
-    total = np.zeros(n)
+    documents, total = cells.totals(counts), np.zeros(n)
     if n == 0:
         return total
     for length, size in zip(cells.group_lengths, documents, strict=True):
-        if size == 0:
-            continue
-        rate = float(law.rate(np.array(length)))
-        total += size * _poisson_ks(stream(seed, purpose, int(length)), rate, int(size), n)
+        if size:
+            rate = float(law.rate(np.array(length)))
+            total += size * _poisson_ks(stream(seed, purpose, int(length)), rate, int(size), n)
     return total / documents.sum()
 
 

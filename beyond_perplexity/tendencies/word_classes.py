@@ -47,16 +47,11 @@ _UNSPACED = {
 
 @dataclass(frozen=True)
 class StopWords:
-    """A list of lower-cased stop words with the name that every table shows.
+    """A list of lower-cased stop words; contractions stand also as Moses tokenizes them."""
 
-    `name` is ``gensim``, ``nltk``, the list of a language, or the file's name with the start of its
-    SHA-256. Contractions stand also in the form the Moses tokenizer gives them. `missing` says why
-    there is no list, so that stop words are not counted.
-    """
-
-    name: str
+    name: str  # ``gensim``, ``nltk``, the list of a language, or a file's name and its SHA-256
     words: frozenset[str]
-    missing: str = ""
+    missing: str = ""  # why there is no list, so that stop words are not counted
 
 
 def moses_forms(word: str) -> tuple[str, ...]:

@@ -20,16 +20,12 @@ from beyond_perplexity.tendencies.pairs import BodyPair
 
 
 class EqualTokens(NamedTuple):
-    """Documents of two texts at equal tokens: which are `kept` (None for all), their counts (2, V).
-
-    `groups` are those of all documents of either text; `spread` says how distances between the
-    documents that are kept vary.
-    """
+    """Documents of two texts at equal tokens."""
 
     kept: Kept
-    counts: np.ndarray
-    groups: Groups = (None, None)
-    spread: Spread = INDEPENDENT
+    counts: np.ndarray  # (2, V)
+    groups: Groups = (None, None)  # of all documents of either text
+    spread: Spread = INDEPENDENT  # of distances between the documents that are kept
 
     def units(self, body: int) -> np.ndarray:
         """Return the number of each kept document or of its group, from 0 on; else -1: (D,)."""
@@ -46,9 +42,8 @@ class EqualTokens(NamedTuple):
 def equal_tokens(pair: BodyPair, seed: int) -> EqualTokens:
     """Draw documents of either text of a pair that hold at most the tokens of the smaller.
 
-    Without documents both texts are taken whole. Text b draws from the stream (`seed`,
-    ``"equal_tokens"``, b). A text all of whose documents are longer than the other text has no
-    token.
+    Without documents both texts are whole. Text b draws from the stream (`seed`,
+    ``"equal_tokens"``, b); one whose documents are all longer than the other has no token.
     """
     if pair.documents is None:
         return EqualTokens((None, None), pair.counts)
@@ -202,11 +197,7 @@ def largest_differences(
 
 
 def top_ranks(counts: np.ndarray, ranks: int | None) -> np.ndarray:
-    """Sort counts (V, w) by rank, most frequent first: float64, (w, min(V, ranks)).
-
-    Types that cannot be among the first ranks are not sorted; fastest when the frequent ones come
-    first.
-    """
+    """Sort counts (V, w) by rank, most frequent first: float64, (w, min(V, ranks))."""
     wanted = len(counts) if ranks is None else min(ranks, len(counts))
     looked = min(2 * wanted, len(counts))
     while True:
@@ -255,10 +246,7 @@ def first_ranks_distance(
 
 
 def _first_ranks(counts: np.ndarray, ranks: int) -> tuple[np.ndarray, np.ndarray]:
-    """Mark the first ranks of counts (w, L), bool (w, L), and give the count of the last, (w,).
-
-    Of equal counts the first rank first; a count of 0 has no rank.
-    """
+    """Mark the first ranks of counts (w, L), ties in order, and give the last count, (w,)."""
     levels, codes, length = None, counts.astype(np.int64), counts.shape[1]
     if not np.array_equal(codes, counts):  # weighted: whole numbers in the same order
         levels, codes = np.unique(np.append(counts, 0), return_inverse=True)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow.compute as pc
@@ -20,21 +19,13 @@ from beyond_perplexity.inference.histogram_draws import group_weights
 from beyond_perplexity.inference.intervals import upper_limit
 from beyond_perplexity.inference.p_values import joined_draws
 from beyond_perplexity.inference.two_sample_test import ks_to_cdf, rank_ks
+from beyond_perplexity.tendencies import word_distances
 from beyond_perplexity.tendencies.definitions import MeasureKey, MeasurementOptions, MeasureRow
 from beyond_perplexity.tendencies.pairs import BodyPair
 from beyond_perplexity.tendencies.power_laws import SplitFit, fit_zipf, split_fit, zipf_cdf
 from beyond_perplexity.tendencies.statistics import Statistics
 from beyond_perplexity.tendencies.tokens import UNKNOWN_WORD
-from beyond_perplexity.tendencies.word_distances import (
-    EqualTokens,
-    bounds_from,
-    equal_tokens,
-    first_ranks_distance,
-    largest_differences,
-    permuted_distances,
-    top_ranks,
-    unigram_distances,
-)
+from beyond_perplexity.tendencies.word_distances import EqualTokens
 from beyond_perplexity.tendencies.zipf_law import law_p
 from beyond_perplexity.verdicts import reason
 
@@ -43,7 +34,6 @@ _RANKS = "rank_frequency"
 _WORDS = "unigram"
 _LAW_NOTE = "p_value_law is of the split fit, the value of the fit as in the paper"
 _SHOWN = 40  # characters of a word in a note
-_NAMES = ("reference", "samples")
 
 
 def _ks_to_zipf(ranked: np.ndarray, s: float) -> float:
@@ -64,27 +54,6 @@ def _rank_values(reference: np.ndarray, samples: np.ndarray) -> dict[str, float]
     }
 
 
-class _Compare(NamedTuple):
-    """How counts of one side are compared with the rest of both."""
-
-    pooled: np.ndarray  # (V,)
-    ranks: int | None
-    unknown: int | None  # place of the unknown word
-    swaps: bool  # whether only what swaps give a verdict on is computed
-
-    def of(self, first: np.ndarray) -> _Draws:
-        """Compute what is randomized, of counts of one side (V, w)."""
-        if self.swaps:
-            return largest_differences(first, self.pooled, self.unknown)
-        second = self.pooled.astype(first.dtype)[:, None] - first  # (V, w)
-        tops = (top_ranks(side, self.ranks) for side in (first, second))
-        return {
-            **permuted_distances(first, self.pooled, self.unknown),
-            "tvd_1000": first_ranks_distance(first, second, bounds_from(self.pooled)),
-            "ks_empirical": rank_ks(*tops),
-        }
-
-
 def _keyed(draws: _Draws) -> dict[MeasureKey, np.ndarray]:
     """Say of what tendency each measure is."""
     return {(_RANKS if name == "ks_empirical" else _WORDS, name): x for name, x in draws.items()}
@@ -96,12 +65,30 @@ def _unknown(pair: BodyPair) -> int | None:
 
 
 def _comparison(
-    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions
-) -> _Compare:
-    pooled, swaps = pair.pooled, units is not None and units.scheme == "swaps"
+    pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, *, swaps: bool
+) -> Callable[[np.ndarray], dict[MeasureKey, np.ndarray]]:
+    """Return what compares counts of one side, (V, w), with the rest of both: (w,) each.
+
+    Of `swaps` only what they give a verdict on.
+    """
+    pooled, unknown = pair.pooled, _unknown(pair)
     if units is not None and units.weights != (1.0, 1.0):
         pooled = np.array(units.weights) @ pair.counts
-    return _Compare(pooled, options.zipf_ranks, _unknown(pair), swaps)
+
+    def compare(first: np.ndarray) -> dict[MeasureKey, np.ndarray]:
+        if swaps:
+            return _keyed(word_distances.largest_differences(first, pooled, unknown))
+        second = pooled.astype(first.dtype)[:, None] - first  # (V, w)
+        most = word_distances.bounds_from(pooled)
+        found = word_distances.permuted_distances(first, pooled, unknown)
+        found["tvd_1000"] = word_distances.first_ranks_distance(first, second, most)
+        return _keyed(found | {"ks_empirical": _rank_ks(first, second, options)})
+
+    return compare
+
+
+def _rank_ks(first: np.ndarray, second: np.ndarray, options: MeasurementOptions) -> np.ndarray:
+    return rank_ks(*(word_distances.top_ranks(x, options.zipf_ranks) for x in (first, second)))
 
 
 def _first_sides(
@@ -123,15 +110,13 @@ def _first_sides(
 def randomized_words(
     pair: BodyPair, units: ExchangedUnits | None, options: MeasurementOptions, seed: int
 ) -> dict[MeasureKey, np.ndarray]:
-    """Draw the comparing measures of rank_frequency and unigram under randomizations: (B,) each.
-
-    Those on which swaps give no verdict are left out.
-    """
+    """Draw the comparing measures of both under randomizations that give a verdict: (B,) each."""
     if pair.documents is None or not pair.defined:
         return {}
-    compare = _comparison(pair, units, options)
+    swaps = units is not None and units.scheme == "swaps"
+    compare = _comparison(pair, units, options, swaps=swaps)
     sides = _first_sides(pair, units, options.permutations, seed)
-    return _keyed(joined_draws(compare.of(first) for first in sides))
+    return joined_draws(map(compare, sides))
 
 
 def observed_words(
@@ -140,15 +125,14 @@ def observed_words(
     """Compute the same measures of the texts themselves, in the same way as the random ones."""
     if not pair.defined:
         return {}
-    compare = _comparison(pair, units, options)._replace(swaps=False)
     weight = 1.0 if units is None else units.weights[0]
-    found = compare.of(pair.counts[0][:, None] * weight)
-    return {key: float(value) for key, (value,) in _keyed(found).items()}
+    found = _comparison(pair, units, options, swaps=False)(pair.counts[0][:, None] * weight)
+    return {key: float(value) for key, (value,) in found.items()}
 
 
 def _resample(pair: BodyPair, equal: EqualTokens, body: int, items: range, seed: int) -> np.ndarray:
     assert pair.documents is not None
-    purpose = f"bootstrap/unigram/{_NAMES[body]}"
+    purpose = f"bootstrap/unigram/{('reference', 'samples')[body]}"
     if pair.groups[body] is None:
         return pair.documents.resampled(body, items, seed, purpose, equal.kept[body])
     units = equal.units(body)
@@ -160,23 +144,19 @@ def _resample(pair: BodyPair, equal: EqualTokens, body: int, items: range, seed:
 
 def _distances(first: np.ndarray, second: np.ndarray, unknown: int | None) -> _Draws:
     """Compute the distances of unigrams of counts (V, w) each: (w,) by name."""
-    most = bounds_from(np.maximum(first.max(axis=1), second.max(axis=1)))
-    found = unigram_distances(first, second, unknown)
-    return found | {"tvd_1000": first_ranks_distance(first, second, most)}
+    most = word_distances.bounds_from(np.maximum(first.max(axis=1), second.max(axis=1)))
+    found = word_distances.unigram_distances(first, second, unknown)
+    return found | {"tvd_1000": word_distances.first_ranks_distance(first, second, most)}
 
 
 def compared_words(
     pair: BodyPair, first: np.ndarray, second: np.ndarray, options: MeasurementOptions
 ) -> dict[MeasureKey, np.ndarray]:
-    """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,).
-
-    Types that are not compared, and ranks, are those of the pair and the options.
-    """
+    """Compute every comparing measure of words for w pairs of counts, (V, w) each: (w,)."""
     empty = (first.sum(axis=0) == 0) | (second.sum(axis=0) == 0)
     with np.errstate(invalid="ignore", divide="ignore"):
         found = _distances(first, second, _unknown(pair))
-        tops = (top_ranks(side, options.zipf_ranks) for side in (first, second))
-        found["ks_empirical"] = rank_ks(*tops)
+        found["ks_empirical"] = _rank_ks(first, second, options)
     return _keyed({name: np.where(empty, np.nan, held) for name, held in found.items()})
 
 
@@ -188,10 +168,11 @@ def _resampled(
     def parts() -> Iterator[_Draws]:
         for items in side_by_side(options.bootstrap):
             first, second = (_resample(pair, equal, body, items, seed) for body in (0, 1))
-            tops = [top_ranks(side, options.zipf_ranks) for side in (first, second)]
+            ranks = options.zipf_ranks
+            tops = [word_distances.top_ranks(side, ranks) for side in (first, second)]
             values = [_rank_values(*both) for both in zip(*tops, strict=True)]
-            ranks = {name: np.array([value[name] for value in values]) for name in values[0]}
-            yield _distances(first, second, unknown) | ranks
+            found = {name: np.array([value[name] for value in values]) for name in values[0]}
+            yield _distances(first, second, unknown) | found
 
     return joined_draws(parts())
 
@@ -205,14 +186,6 @@ def split_fits(
     return [split_fit(pair.documents, body, equal.units(body), *how) for body in (0, 1)]
 
 
-def _too_few_ranks(fit: SplitFit) -> str:
-    """Say why the split fit was not made; empty where it was."""
-    if not fit.halves.too_few:
-        return ""
-    least = min(map(len, fit.halves.ranked))
-    return f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
-
-
 def _law_rows(
     pair: BodyPair, equal: EqualTokens, options: MeasurementOptions, seed: int
 ) -> tuple[list[MeasureRow], dict[str, float]]:
@@ -223,20 +196,15 @@ def _law_rows(
     rows = []
     for fit, suffix in ((samples, ""), (reference, "_reference")):
         limits = (fit.low, fit.high) if options.bootstrap else ()
+        least = min(map(len, fit.halves.ranked))
+        why = f"no fit: {least} ranks in a half, fewer than {SPLIT_RANKS}"
         row = MeasureRow(_RANKS, f"zipf_s_split{suffix}", fit.exponent, *limits)
-        rows.append(row._replace(fact=_too_few_ranks(fit)))
+        rows.append(row._replace(fact=why if fit.halves.too_few else ""))
         rows.append(MeasureRow(_RANKS, f"zipf_ranks{suffix}", fit.halves.n_ranks))
-    p_values = {
-        name: law_p(
-            samples.halves,
-            fitted.halves,
-            options.monte_carlo,
-            options.zipf_ranks,
-            seed,
-            f"monte_carlo/{name}",
-        )
-        for name, fitted in (("ks_zipf_model", samples), ("ks_zipf_reference", reference))
-    }
+    p_values, n = {}, options.monte_carlo
+    for name, fitted in (("ks_zipf_model", samples), ("ks_zipf_reference", reference)):
+        purpose, halves = f"monte_carlo/{name}", (samples.halves, fitted.halves)
+        p_values[name] = law_p(*halves, n, options.zipf_ranks, seed, purpose)
     return rows, p_values
 
 
@@ -259,7 +227,7 @@ def word_rows(pair: BodyPair, options: MeasurementOptions, seed: int) -> Iterato
     """Measure rank_frequency and unigram; p-values of comparisons are filled in by `measures`."""
     if not pair.defined:
         return
-    equal = equal_tokens(pair, seed)
+    equal = word_distances.equal_tokens(pair, seed)
     counts, spread = equal.counts, equal.spread
     if not np.all(counts.sum(axis=1) > 0):
         why = reason("longer_documents")

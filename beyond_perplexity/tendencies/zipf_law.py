@@ -258,10 +258,9 @@ def law_p(
 ) -> float:
     """Test a text against Zipf's law with the exponent of a text, by Monte Carlo.
 
-    `fitted` is the text that the exponent is fitted to: the same object, or the reference. Both
-    texts are drawn from the law n times, and the exponent is fitted again each time. Block b of
-    `BLOCK_DRAWS` draws is from the stream (`seed`, `purpose`, b). NaN without draws or where the
-    fit is not defined: below 30 ranks in a half.
+    `fitted` is the text that the exponent is fitted to: the same object, or the reference. Both are
+    drawn from the law n times and fitted again; block b of `BLOCK_DRAWS` draws is from the stream
+    (`seed`, `purpose`, b). NaN without draws or where the fit is not defined.
     """
     s = fitted.exponent
     if not n or math.isnan(s) or samples.too_few or fitted.too_few:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import html
 import importlib
-import pkgutil
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 from unittest.mock import patch
 
 import beyond_perplexity
-from beyond_perplexity import commands
+from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
 from beyond_perplexity.arguments import CommandParser
 
 # What is called by hand beside the commands of the package, from a checkout.
@@ -75,26 +74,27 @@ def commands_page() -> str:
     str
         Markdown.
     """
-    names = sorted(row.name for row in pkgutil.iter_modules(commands.__path__))
-    parts = [_command(f"beyond_perplexity.commands.{name}", _title(name)) for name in names]
-    scripts = [_command(f"scripts.{name}", f"python -m scripts.{name}") for name in SCRIPTS]
+    parts = [
+        _command(main_of(name), "##", f"beyond-perplexity {name}") for name in sorted(SUBCOMMANDS)
+    ]
+    scripts = [
+        _command(
+            importlib.import_module(f"scripts.{name}").main, "###", f"python -m scripts.{name}"
+        )
+        for name in SCRIPTS
+    ]
     heading = "## Of the workflow\n\nThese are called in a checkout."
     return "\n\n".join([_COMMANDS, *parts, heading, *scripts]) + "\n"
 
 
-def _title(name: str) -> str:
-    return f"beyond-perplexity {name.replace('_', '-')}"
-
-
-def parser_of(module: str) -> argparse.ArgumentParser:
+def parser_of(main: Callable[[], Any]) -> argparse.ArgumentParser:
     """Return the parser of a command, whatever it is called there.
 
     Parameters
     ----------
-    module : str
-        With a function ``main``, which parses its arguments before anything else.
+    main : callable
+        Parses the arguments before anything else.
     """
-    main: Callable[[], Any] = importlib.import_module(module).main
 
     def stop(parser: CommandParser, *_: Any, **__: Any) -> NoReturn:
         raise _Found(parser)
@@ -105,13 +105,12 @@ def parser_of(module: str) -> argparse.ArgumentParser:
         except _Found as found:
             parser: argparse.ArgumentParser = found.args[0]
             return parser
-    raise AssertionError(f"{module}: main parses no arguments")
+    raise AssertionError(f"{main}: parses no arguments")
 
 
-def _command(module: str, title: str) -> str:
-    parser = parser_of(module)
+def _command(main: Callable[[], Any], level: str, title: str) -> str:
+    parser = parser_of(main)
     parser.prog = title
-    level = "##" if module.startswith("beyond") else "###"
     parts = [f"{level} {title}", escaped(parser.description or ""), *_options(parser)]
     return "\n\n".join(part for part in parts if part)
 

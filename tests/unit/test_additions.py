@@ -49,18 +49,16 @@ validate(config)
 run = Run(config)
 plan, codes = run.importance, {}
 def note(script, *others, what=""):
-    commands = ("compare_perplexity", "contrast")
-    folder = "beyond_perplexity/commands" if script in commands else "scripts"
+    functions = ("compare_perplexity", "contrast")
+    folder = "beyond_perplexity/library" if script in functions else "scripts"
     codes[f"{script} {what}".strip()] = fingerprint(f"{folder}/{script}.py", *others)
-for script in ("verify_download", "build_vocabulary", "embed_graph", "merge_statistics"):
-    note(script)
-for script in ("measure_tendencies", "measure_sensitivity", "measure_contrast"):
-    note(script)
-for script in ("compare_perplexity", "compare_contrast", "measure_semantics", "compare_semantics"):
+alone = "verify_download build_vocabulary embed_graph merge_statistics measure_tendencies "
+alone += "measure_sensitivity measure_contrast compare_perplexity compare_contrast "
+for script in f"{alone} measure_semantics compare_semantics".split():
     note(script)
 for evaluator in run.semantics.evaluators():
-    for script in ("score_semantics", "probe_evaluator"):
-        note(script, *run.semantics.evaluator_code(evaluator), what=evaluator)
+    note("score_semantics", *run.evaluators.code(evaluator), what=evaluator)
+    note("probe_evaluator", *run.evaluators.code(evaluator), what=evaluator)
 for corpus in config["corpora"]:
     note("extract_corpus", *run.corpora.code(corpus), what=corpus)
 note("import_samples", *run.corpora.external_code("own"))
@@ -68,12 +66,11 @@ for model in config["models"]:
     note("train", *run.models.training_code(model), what=model)
     if model in latent["models"]:
         continue
-    for script in ("score_contrast", "contrast"):
+    exact = run.models.row(model).kind != "unnormalized"
+    for script in ["score_contrast", "contrast"] + ["measure_perplexity", "predict_words"] * exact:
         note(script, *run.models.code(model), what=model)
-    if run.models.row(model).kind == "unnormalized":
+    if not exact:
         continue
-    note("measure_perplexity", *run.models.code(model), what=model)
-    note("predict_words", *run.models.code(model), what=model)
     for decoding in config["decodings"]:
         code = run.samples.generating_code(model, decoding)
         note("generate", *code, what=f"{model}/{decoding}")
@@ -95,9 +92,9 @@ print(json.dumps(codes))
 SCHEMA = """
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns
+from beyond_perplexity.schemas import columns, int32s
 
-TOYS = columns("toys", toy=pa.int32())
+TOYS = columns("toys", int32s("toy"))
 """
 
 
@@ -111,13 +108,10 @@ def make_copy(folder: Path) -> Path:
 def find_codes(tree: Path) -> dict[str, str]:
     """Return the fingerprint of every job by its script and what it is about."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tree.parent / "cache")}
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, cwd=tree, env=environment, capture_output=True, text=True, check=False
-    )
+    asked = {"cwd": tree, "env": environment, "capture_output": True, "text": True}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], **asked)
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -141,21 +135,23 @@ def pick(jobs: dict[str, str], *beginnings: str) -> set[str]:
     return {job for job in jobs if job.startswith(beginnings)}
 
 
-def test_what_nobody_uses_changes_nothing(before, tree) -> None:
+def test_what_no_result_has_changes_nothing(before, tree) -> None:
+    """What nobody uses; schemas in all modules and in a new one; messages of commands."""
     for kind in ("model family", "latent family", "decoding", "reader", "figure", "table"):
         add(tree, kind)
-    changed, new = find_changed(before, tree)
-    assert changed == set()
-    assert new == {"plot tendencies/losses", "tabulate tendencies/epochs"}
-
-
-def test_schemas_change_nothing(before, tree) -> None:
-    """One in every module of a stage that there is, and one in a module of its own."""
     for path in sorted((tree / "beyond_perplexity/schemas").glob("*.py")):
         if path.name not in ("__init__.py", "columns.py"):
             path.write_text(path.read_text() + SCHEMA)
     (tree / "beyond_perplexity/schemas/toys.py").write_text(SCHEMA)
-    assert find_changed(before, tree) == (set(), set())
+    path = tree / "beyond_perplexity/errors.py"
+    text = path.read_text()
+    edits = {"stopped by Ctrl-C": "ended by Ctrl-C", "check the path": "look at the path"}
+    for old, new in edits.items():
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    added = {"plot tendencies/losses", "tabulate tendencies/epochs"}
+    assert find_changed(before, tree) == (set(), added)
 
 
 def test_an_estimator_changes_what_estimates_and_shows_estimates(before, tree) -> None:
@@ -230,18 +226,6 @@ def test_an_edit_changes_just_its_own(before, tree, file, users) -> None:
     assert not new
     assert all(any(user in job for user in users) for job in changed), sorted(changed)
     assert all(any(user in job for job in changed) for user in users)
-
-
-def test_a_message_of_a_command_changes_nothing(before, tree) -> None:
-    """Nor does another way to end one: no result has it."""
-    path = tree / "beyond_perplexity/errors.py"
-    text = path.read_text()
-    edits = {"stopped by Ctrl-C": "ended by Ctrl-C", "check the path": "look at the path"}
-    assert all(old in text for old in edits)
-    for old, new in edits.items():
-        text = text.replace(old, new)
-    path.write_text(text)
-    assert find_changed(before, tree) == (set(), set())
 
 
 def test_a_default_of_training_trains_no_counted_model(before, tree) -> None:

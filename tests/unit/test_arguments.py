@@ -24,7 +24,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
 from beyond_perplexity.arguments import (
     ITEM,
     SEED,
@@ -54,9 +54,10 @@ FILTERS = {
 OUTPUTS = {output_file, output_path, output_folder}
 
 
-def module_of(command):
-    folder = "scripts" if command in SCRIPTS else "beyond_perplexity.commands"
-    return importlib.import_module(f"{folder}.{command}")
+def main_function(command):
+    if command in SCRIPTS:
+        return importlib.import_module(f"scripts.{command}").main
+    return main_of(command.replace("_", "-"))
 
 
 def parse(*flags, kind=ITEM):
@@ -163,11 +164,10 @@ def actions(command, monkeypatch):
         found.extend(parser._actions)
         raise Declared
 
-    module = module_of(command)
     with monkeypatch.context() as patched:
         patched.setattr(CommandParser, "parse_args", stop)
         with pytest.raises(Declared):
-            module.main()
+            main_function(command)()
     return found
 
 
@@ -218,7 +218,7 @@ PLAUSIBLE = {
     **dict.fromkeys(["input", "inputs", "scores", "predictions"], "documents.parquet"),
     **dict.fromkeys(["model", "latent", "proposal", "evaluator"], "lstm"),
     **dict.fromkeys(["vocabulary", "substitutes", "vocabularies"], "words.json"),
-    **dict.fromkeys(["text", "samples", "pairs"], "text.txt"),
+    **dict.fromkeys(["text", "texts", "samples", "originals", "references"], "text.txt"),
     "paths": "text.txt",
     "corpus": ".",
 }
@@ -314,12 +314,11 @@ def nothing_of_the_process_changes(monkeypatch):
 
 def run(command, line):
     """Run a command in this process; return its status and what it said."""
-    module = module_of(command)
     said, before = io.StringIO(), sys.argv
     sys.argv = [command, *line]
     try:
         with redirect_stderr(said), redirect_stdout(io.StringIO()):
-            run_command(module.main)
+            run_command(main_function(command))
     except SystemExit as ended:
         return int(str(ended.code)), said.getvalue()
     finally:

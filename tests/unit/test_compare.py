@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.commands import compare
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.report.compare import CompareOptions, compare_bodies
@@ -184,7 +184,7 @@ def test_command_prints_the_table_and_repeats_itself(whole, tmp_path, monkeypatc
     arguments = ["--reference", str(whole / "a.txt"), "--samples", str(whole / ODD)]
     arguments += ["--out", str(tmp_path), "--permutations", "19", "--bootstrap", "20"]
     monkeypatch.setattr("sys.argv", ["compare", *arguments])
-    compare.main()
+    run_function("compare")
     contents = [
         {path.name: path.read_bytes() for path in folder.iterdir()}
         for folder in (tmp_path, whole / "new" / "out")

@@ -21,11 +21,16 @@ from scipy.stats import binomtest, t
 
 from benchmarks.calibration_contrastive import rates
 from beyond_perplexity import contrast
-from beyond_perplexity.commands import contrast as contrast_command
 from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.contrastive import scores as scoring
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts, read_table_1
-from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, contrast_rows, read_sums
+from beyond_perplexity.contrastive.entropy import (
+    ContrastSums,
+    LevelSums,
+    measure_contrasts,
+    read_sums,
+)
 from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
@@ -66,26 +71,13 @@ def random_units(count, seed=0, longest=12, types=43):
     return units
 
 
-class Unigram(scoring.Scorer):
-    """A text's log score is the sum of a weight of each word."""
+def unigram(weights, scale=1.0, vocabulary=VOCABULARY):
+    """Score a text by the sum of a weight of each word."""
 
-    sentence_level = False
+    def run(pieces, width):
+        return np.array([scale * weights[ids].sum() for ids in pieces])
 
-    def __init__(self, weights, scale=1.0):
-        super().__init__(VOCABULARY)
-        self.weights, self.scale = weights, scale
-
-    def strings(self, text):
-        return [" ".join(text)]
-
-    def pieces(self, text, ids):
-        yield ids[0]
-
-    def width(self, piece):
-        return 1
-
-    def run(self, pieces, width):
-        return np.array([self.scale * self.weights[ids].sum() for ids in pieces])
+    return scoring.Scorer(vocabulary, False, list, lambda piece: 1, run)
 
 
 class Energies:
@@ -119,7 +111,7 @@ def write_scores(folder, scorer, units, *, blocks=1, draws=100, options=HALVES, 
 
 
 def rows_of(sums, base=0.1):
-    rows = contrast_rows(sums, "model", base)
+    rows = measure_contrasts(sums, "model", base).to_pylist()
     return {(row["unit"], row["measure"], row["level"]): row for row in rows}
 
 
@@ -225,17 +217,17 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
     options = {"family": "transformer", "architecture": {"context_length": 10}}
     model = build(options, VOCABULARY.size).eval()
     texts = [[" ".join(w for s in unit.sentences for w in s)] for unit in random_units(20, 5, 30)]
-    found = scoring.score_texts(scoring.DocumentScorer(model, VOCABULARY), texts)
+    found = scoring.score_texts(scoring.document_scorer(model, VOCABULARY), texts)
     plain = list(score_documents(model, VOCABULARY, [text for (text,) in texts]))
     assert np.allclose(found.log_score, [score.log_prob for score in plain], rtol=1e-5)
     assert found.unknown.tolist() == [score.unknown for score in plain]
-    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.sentence_scorer(Energies(), VOCABULARY)
     texts = texts_of(30, 0, 12)
     for text, score in zip(texts, scoring.score_texts(scorer, texts, 64).log_score, strict=True):
         ids = VOCABULARY.encode(text)
         expected = sum(math.sin(i * (1 + t)) for row in ids for t, i in enumerate(row.tolist()))
         assert score == pytest.approx(expected, abs=1e-4)
-    broken = Unigram(np.full(VOCABULARY.size, math.nan))
+    broken = unigram(np.full(VOCABULARY.size, math.nan))
     with pytest.raises(InputError, match="the score NaN"):
         scoring.score_texts(broken, [["w1"]])
     with pytest.raises(InputError, match="latent variables"):
@@ -245,16 +237,15 @@ def test_windows_and_sentences_add_up_and_broken_models_are_named(one_thread):
 
 def test_all_models_score_the_same_words():
     """Oracle: the texts that scorers of other vocabularies are given."""
-    seen: list[list[tuple[str, ...]]] = []
+    seen: list[list[str]] = []
 
-    class Listening(Unigram):
-        def strings(self, text):
-            seen[-1].append(tuple(text))
-            return super().strings(text)
+    class Listening(ClosedVocabulary):
+        def encode(self, texts):
+            seen[-1] += texts
+            return super().encode(texts)
 
     for words in (WORDS, WORDS[:3]):
-        scorer = Listening(np.zeros(100))
-        scorer._vocabulary = ClosedVocabulary(words, 1)
+        scorer = unigram(np.zeros(100), vocabulary=Listening(words, 1))
         seen.append([])
         scoring.score_versions(scorer, random_units(20), SUBSTITUTES, VERSIONS, HALVES, seed=7)
     assert seen[0] == seen[1]
@@ -269,23 +260,24 @@ def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_p
     units = random_units(1500)
     options = DistortionOptions(1.0, 0.0)
     versions = {0.0: (0, 1), 0.3: (0, 20)}
-    scorer = Unigram(weights())
+    own_weights = weights()
+    scorer = unigram(own_weights)
     paths = write_scores(tmp_path, scorer, units, options=options, versions=versions)
     row = rows_of(read_sums(paths), 0.3)["word", "contrastive_entropy", 0.3]
     ids = VOCABULARY.encode([" ".join(w) for unit in units for w in unit.sentences])
-    own = scorer.weights[np.concatenate(ids)].mean()
-    exact = 0.3 * (own - scorer.weights[3:].mean())
+    own = own_weights[np.concatenate(ids)].mean()
+    exact = 0.3 * (own - own_weights[3:].mean())
     assert abs(row["value"] - exact) < 4 * row["deviation"] / math.sqrt(20)
     assert row["low"] < exact < row["high"]
     assert row["words"] == sum(len(w) for unit in units for w in unit.sentences)
     options = DistortionOptions(0.0, 1.0)
     sums = read_sums(
-        write_scores(tmp_path / "a", Unigram(weights()), random_units(50), options=options)
+        write_scores(tmp_path / "a", unigram(weights()), random_units(50), options=options)
     )
     found = rows_of(sums)
     assert found["word", "contrastive_entropy", 1.0]["value"] == pytest.approx(0, abs=1e-12)
     assert sums.levels[1.0].events[1] > 0
-    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.sentence_scorer(Energies(), VOCABULARY)
     found = rows_of(read_sums(write_scores(tmp_path / "b", scorer, random_units(50))))
     for unit in ("word", "sentence"):
         row = found[unit, "contrastive_entropy", 0.0]
@@ -295,7 +287,7 @@ def test_a_unigram_model_has_its_closed_form_and_level_0_is_nothing_to_any(tmp_p
 def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_zero(tmp_path):
     units = random_units(80)
     found = [
-        rows_of(read_sums(write_scores(tmp_path / str(scale), Unigram(weights(), scale), units)))
+        rows_of(read_sums(write_scores(tmp_path / str(scale), unigram(weights(), scale), units)))
         for scale in (1.0, 4.0)
     ]
     assert found[0].keys() == found[1].keys()
@@ -304,7 +296,7 @@ def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_
         for name in ("value", "low", "high", "deviation"):
             if row[name] is not None:
                 assert found[1][key][name] == pytest.approx(factor * row[name], rel=1e-9), key
-    flat = Unigram(np.random.default_rng(0).normal(0, 1e-3, VOCABULARY.size))
+    flat = unigram(np.random.default_rng(0).normal(0, 1e-3, VOCABULARY.size))
     sums = read_sums(write_scores(tmp_path, flat, random_units(60)))
     row = rows_of(sums)["word", "ratio", 0.5]
     assert (row["low"], row["high"]) == (None, None)
@@ -313,7 +305,7 @@ def test_a_scale_leaves_the_ratio_which_has_no_interval_over_a_base_that_may_be_
 
 
 @pytest.mark.parametrize(
-    "scorer", [Unigram(weights()), scoring.SentenceScorer(Energies(), VOCABULARY)]
+    "scorer", [unigram(weights()), scoring.sentence_scorer(Energies(), VOCABULARY)]
 )
 def test_shards_do_not_matter(scorer, tmp_path):
     """Oracle: the one shard; bit for bit."""
@@ -327,7 +319,7 @@ def test_shards_do_not_matter(scorer, tmp_path):
 def test_measures_equal_plain_loops(tmp_path):
     """Oracle: sums over the rows of the shard, and jackknives that leave out page after page."""
     units = random_units(60, types=10)  # the likelier words, so that distortions cost
-    paths = write_scores(tmp_path, Unigram(np.sort(weights())[::-1]), units)
+    paths = write_scores(tmp_path, unigram(np.sort(weights())[::-1]), units)
     rows = pq.read_table(paths[0]).to_pylist()
     own = {row["unit_id"]: row for row in rows if row["level"] == 0}
     found = rows_of(read_sums(paths))
@@ -361,12 +353,12 @@ def test_measures_equal_plain_loops(tmp_path):
 
 
 def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_path):
-    scorer = scoring.SentenceScorer(Energies(), VOCABULARY)
+    scorer = scoring.sentence_scorer(Energies(), VOCABULARY)
     found = rows_of(read_sums(write_scores(tmp_path / "a", scorer, random_units(30))))
     assert {measure for _, measure, _ in found} == {"contrastive_entropy", "ratio"}
     assert all(row["sentence_level"] for row in found.values())
     options = DistortionOptions(0.25, 0.25, 0.25, 0.25)
-    paths = write_scores(tmp_path / "b", Unigram(weights()), random_units(60), options=options)
+    paths = write_scores(tmp_path / "b", unigram(weights()), random_units(60), options=options)
     found = rows_of(read_sums(paths))
     assert {unit for unit, *_ in found} == {"sentence"}
     assert "change their length" in found["sentence", "contrastive_entropy", 0.5]["note"]
@@ -374,7 +366,7 @@ def test_without_a_likelihood_or_where_lengths_change_measures_are_fewer(tmp_pat
 
 def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
     units = [CutDocument(number, None, [["w1"], ["w2", "zzz"]]) for number in range(19)]
-    found = rows_of(read_sums(write_scores(tmp_path / "few", Unigram(weights()), units)))
+    found = rows_of(read_sums(write_scores(tmp_path / "few", unigram(weights()), units)))
     row = found["word", "contrastive_entropy", 0.5]
     assert (row["low"], row["high"], row["groups"]) == (None, None, 19)
     assert "fewer than 20 effective groups" in row["note"]
@@ -382,7 +374,7 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
     assert "33.3% of the words are <unk>" in row["note"]
     never = weights()
     never[5] = -math.inf  # a word of some documents
-    found = rows_of(read_sums(write_scores(tmp_path / "inf", Unigram(never), random_units(60))))
+    found = rows_of(read_sums(write_scores(tmp_path / "inf", unigram(never), random_units(60))))
     row = found["word", "contrastive_entropy", 0.5]
     assert (row["value"], row["deviation"]) == (None, None)
     assert "documents impossible" in row["note"]
@@ -390,20 +382,20 @@ def test_few_documents_impossible_ones_and_what_is_counted(tmp_path):
     never = weights()
     never[3] = -math.inf  # not in these texts, but among the substitutes
     units = [CutDocument(number, None, [["w1", "w2"] * 4]) for number in range(30)]
-    found = rows_of(read_sums(write_scores(tmp_path / "new", Unigram(never), units)))
+    found = rows_of(read_sums(write_scores(tmp_path / "new", unigram(never), units)))
     assert "distorted documents impossible" in found["word", "contrastive_entropy", 1.0]["note"]
     assert found["word", "cross_entropy", None]["value"] is not None
 
 
 def test_shards_substitutes_and_versions_that_are_not_possible(tmp_path):
-    paths = write_scores(tmp_path, Unigram(weights()), random_units(10), draws=2)
+    paths = write_scores(tmp_path, unigram(weights()), random_units(10), draws=2)
     with pytest.raises(InputError, match="without distortion is in no file"):
         read_sums(paths[1:])
     with pytest.raises(InputError, match="is given twice"):
         read_sums([*paths, paths[0]])
     late, versions = str(tmp_path / "late.parquet"), {0.0: (0, 1), 0.1: (1, 1)}
     rows = scoring.score_versions(
-        Unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
+        unigram(weights()), random_units(10), SUBSTITUTES, versions, HALVES, seed=7
     )
     write_shard(late, CONTRAST_SCORES, rows, {})
     with pytest.raises(InputError, match=r"draw 0 of level 0\.1 was scored for 0 of 10"):
@@ -578,16 +570,13 @@ def test_other_texts_one_model_alone_and_no_base_level():
     assert read_table_1(1.0, 0.05, math.nan, math.nan) == "no difference found"
 
 
-class Values(Unigram):
-    """Word w7 scores −7; what is unknown scores −3."""
-
-    def __init__(self):
-        super().__init__(-np.array([0, 0, 3, *range(len(WORDS))], float))
+# Word w7 scores −7; what is unknown scores −3.
+VALUES = -np.array([0, 0, 3, *range(len(WORDS))], float)
 
 
-def pair_rows(pairs, scorer=None):
+def pair_rows(pairs, values=VALUES):
     given = [SentencePair(*pair, f"pairs.tsv: line {k}") for k, pair in enumerate(pairs, 2)]
-    found = contrast_pairs(scorer or Values(), given, None, "model").to_pylist()
+    found = contrast_pairs(unigram(values), given, None, "model").to_pylist()
     return list(found)
 
 
@@ -618,18 +607,20 @@ def test_pairs_that_are_identical_impossible_or_empty_and_their_intervals(monkey
         assert wilson_interval(right / count, count) == pytest.approx((known.low, known.high))
     row = pair_rows([("w1", "w1", "a"), ("w2", "w2", "a")])[0]
     assert (row["pairs"], row["identical"], row["accuracy"]) == (2, 2, None)
-    never = Values()
-    never.weights[4] = -math.inf
+    never = VALUES.copy()
+    never[4] = -math.inf
     row = pair_rows([("w0", "w1", "a"), ("w0", "w2", "a")], never)[0]
     assert (row["accuracy"], row["contrastive_entropy"]) == (1.0, None)
     assert "1 pairs have an impossible sentence" in row["note"]
     lower = Preprocessing(lower_case=True)
     pairs = [SentencePair("W1", "w1", "a", "p: line 1"), SentencePair("w1", "w3", "a", "p: line 2")]
-    row = contrast_pairs(Values(), pairs, lower.apply, "model").to_pylist()[0]
+    row = contrast_pairs(unigram(VALUES), pairs, lower.apply, "model").to_pylist()[0]
     assert (row["identical"], row["contrastive_entropy"]) == (1, 2.0)
     empty = [SentencePair("\u200b", "w1", "a", "p: line 1")]
     with pytest.raises(InputError, match="p: line 1: no word is left"):
-        contrast_pairs(Values(), empty, lambda texts: [t.strip("\u200b") for t in texts], "m")
+        contrast_pairs(
+            unigram(VALUES), empty, lambda texts: [t.strip("\u200b") for t in texts], "m"
+        )
     pairs = [(f"w{k % 7} w3", f"w{k % 5}", f"p{k % 3}") for k in range(100)]
     whole = pair_rows(pairs)
     monkeypatch.setattr("beyond_perplexity.contrastive.pairs._BATCH", 7)
@@ -650,7 +641,7 @@ def test_json_and_tables_are_read_alike_and_may_have_no_pairs(tmp_path):
     assert [pair.phenomenon for pair in read_pairs(tmp_path / "island.tsv")] == ["island"]
     (tmp_path / "a.tsv").write_text("good\tbad\n")
     with pytest.raises(InputError, match="pairs: the file has none"):
-        contrast_pairs(Values(), read_pairs(tmp_path / "a.tsv"), None, "model")
+        contrast_pairs(unigram(VALUES), read_pairs(tmp_path / "a.tsv"), None, "model")
     (tmp_path / "none").mkdir()
     (tmp_path / "a.tsv").rename(tmp_path / "none" / "notes.txt")
     with pytest.raises(InputError, match=r"has no file of pairs \(\.jsonl, \.ndjson, \.tsv\)"):
@@ -834,7 +825,7 @@ def test_pairs_are_told_and_written(model, home, tmp_path, capsys):
     pairs.write_text("\n".join(lines) + "\n")
     output = tmp_path / "found.parquet"
     flags = ("--model", home / model, "--pairs", pairs, "--output", output)
-    contrast_command.main([*map(str, flags)])
+    run_function("contrast", [*map(str, flags)])
     (row,) = pq.read_table(output).to_pylist()
     assert (row["model"], row["phenomenon"]) == (model, "<b>$x$</b>")
     assert (row["pairs"], row["identical"]) == (26, 1)

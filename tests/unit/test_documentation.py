@@ -32,7 +32,7 @@ import pytest
 import yaml
 
 import beyond_perplexity
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.__main__ import SUBCOMMANDS, main_of
 from beyond_perplexity.__main__ import main as run_subcommand
 from beyond_perplexity.arguments import CommandParser
 from beyond_perplexity.planning.run import Run
@@ -125,10 +125,10 @@ def _read_script(module, given, run):
     if name in SUBCOMMANDS:
         run([name, *given])
     else:
-        parse_only(module, given)
+        parse_only(importlib.import_module(module).main, given)
 
 
-def parse_only(module, given):
+def parse_only(main, given):
     """Let the parser of a command read its options, and stop there."""
     read = CommandParser.parse_args
 
@@ -137,12 +137,12 @@ def parse_only(module, given):
         raise _ParsedOnly
 
     # As from a shell, whatever the command does with its arguments.
-    with patch.object(CommandParser, "parse_args", stop), patch("sys.argv", [module, *given]):
+    with patch.object(CommandParser, "parse_args", stop), patch("sys.argv", ["x", *given]):
         try:
-            importlib.import_module(module).main()
+            main()
         except _ParsedOnly:
             return
-    raise AssertionError(f"{module}: reads no options")
+    raise AssertionError(f"{main}: reads no options")
 
 
 def parse_subcommand(given):
@@ -150,7 +150,7 @@ def parse_subcommand(given):
     if given[0] == "run":
         assert all(word.startswith("-") or Path(given[k - 1]).name for k, word in enumerate(given))
         return
-    parse_only(f"beyond_perplexity.commands.{given[0].replace('-', '_')}", given[1:])
+    parse_only(main_of(given[0]), given[1:])
 
 
 def execute_subcommand(given):
@@ -188,7 +188,7 @@ PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
     ROOT / "results/README.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted(set((ROOT / "docs").rglob("*.md")) - set((ROOT / "docs/templates").glob("*.md"))),
 ]
 
 
@@ -381,7 +381,17 @@ def readers_folder(tmp_path_factory):
     names = ["instance_id", "sample_id", "n_tokens", "log_p", "log_q"]
     pd.DataFrame(rows, columns=names).to_parquet(folder / "weights.parquet")
     write_tree(folder / "results")
+    (folder / "examples").symlink_to(ROOT / "examples")
     return folder
+
+
+def assert_printed(shown, printed):
+    """Assert that each line of a page's output was printed, where columns may be left out."""
+    lines = printed.splitlines()
+    for line in filter(None, map(str.strip, shown.splitlines())):
+        cells = [cell for cell in re.split(r" {2,}", line) if cell.strip("-")]
+        pattern = ".*".join(map(re.escape, cells))
+        assert any(re.search(pattern, other) for other in lines), line
 
 
 @pytest.mark.parametrize("page", RUN_PAGES, ids=lambda page: page.stem)
@@ -394,6 +404,8 @@ def test_the_blocks_of_a_page_run_as_they_stand(page, readers_folder, monkeypatc
         elif block.language == "sh":
             for words in shell_commands(block.text):
                 read_command(words, lambda given: run(*given))
+        elif block.language == "text":
+            assert_printed(block.text, capsys.readouterr().out)
     if page.stem == "latent-weights":
         printed = capsys.readouterr().out + names["result"].text  # type: ignore[attr-defined]
         for number in ("404.01", "400.06 to 406.09", "413.21", "1.77", "42.94"):
@@ -487,18 +499,13 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_configuration_is_whole_and_plans_its_jobs(folder):
-    whole, _ = examples()
-    validate(whole)
-    run = Run(whole)
-    assert run.corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
-
-
-def test_the_other_corpora_can_be_added(folder):
+def test_the_configuration_is_whole_plans_its_jobs_and_takes_the_other_corpora(folder):
     whole, others = examples()
     whole["corpora"] |= others["corpora"]
     validate(whole)
-    assert len(Run(whole).corpora.source_files("coreference")) == 60
+    corpora = Run(whole).corpora
+    assert corpora.source_files("treebank") == [f"wsj/{n}.mrg" for n in ("02-21", "22", "23")]
+    assert len(corpora.source_files("coreference")) == 60
 
 
 def test_every_corpus_is_read(folder):

@@ -32,7 +32,7 @@ from beyond_perplexity.figures import FIGURES, Exhibit, draw_figure, with_titles
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.foreign_text import escape_rst, printable
-from beyond_perplexity.planning.report import PATTERNS
+from beyond_perplexity.planning.report import PAPERS
 from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES, tabulate
@@ -148,7 +148,8 @@ def test_every_row_is_planned_and_every_kind_of_files_is_found(name):
             for exhibit in report.names(rows, group):
                 files = report.inputs(rows, group, exhibit)
                 assert tuple(files) == rows[report.name(group, exhibit)].inputs
-    assert {kind for patterns in PATTERNS.values() for kind in patterns} == set(INPUTS)
+    made = [make(run).files(run, "wikipedia") for make in PAPERS.values()]
+    assert {kind for files in made for kind in files} == set(INPUTS)
 
 
 def test_a_toy_is_planned_made_and_captioned(toys, tmp_path, monkeypatch):

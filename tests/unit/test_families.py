@@ -216,7 +216,7 @@ def test_no_module_or_script_names_a_family():
     package = ROOT / "beyond_perplexity"
     # Families and cells of evaluators are named alike.
     evaluators = {*(package / "semantics" / "evaluators").glob("*.py")}
-    evaluators.add(package / "planning" / "evaluator_sections.py")
+    evaluators.add(package / "planning" / "measurement_sections.py")
     for path in [*package.rglob("*.py"), *(ROOT / "scripts").glob("*.py")]:
         if path in evaluators:
             continue

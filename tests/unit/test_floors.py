@@ -300,9 +300,9 @@ def test_the_excess_is_of_many_halvings():
     with opened(TEXT.documents(rng, 120), TEXT.documents(rng, 60), TEXT.classes, ALONE) as pair:
         found = [human_baselines.half_draws(pair, 20, 20, OPTIONS, seed) for seed in range(12)]
     for key in (("unigram", "tvd"), ("length", "ks")):
-        means = [np.mean(draws.against[key]) for draws in found]
-        alone = [np.mean(draws.against[key][:1]) for draws in found]
-        assert len(found[0].against[key]) == 40
+        means = [np.mean(against[key]) for _, against in found]
+        alone = [np.mean(against[key][:1]) for _, against in found]
+        assert len(found[0][1][key]) == 40
         assert np.std(means) < 0.5 * np.std(alone)
 
 

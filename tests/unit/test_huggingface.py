@@ -22,7 +22,8 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from torch.nn import functional
 
-from beyond_perplexity.commands import contrast, perplexity
+from beyond_perplexity.commands import perplexity
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.decoding.generation import (
     VOCABULARY_BYTES,
     bytes_per_row,
@@ -702,7 +703,8 @@ def test_pairs_under_a_folder_of_hugging_face(folder, tmp_path, monkeypatch):
     pairs, output = tmp_path / "pairs.jsonl", tmp_path / "pairs.parquet"
     good, bad = TEXTS[0], TEXTS[0].replace("sat on", "on sat")
     pairs.write_text(json.dumps({"good": good, "bad": bad}) + "\n")
-    run(monkeypatch, contrast, "--model", folder, "--pairs", pairs, "--output", output)
+    flags = ["--model", folder, "--pairs", pairs, "--output", output]
+    run_function("contrast", [*map(str, flags)])
     (row,) = pq.read_table(output).to_pylist()
     difference = log_likelihood(folder, good)[0] - log_likelihood(folder, bad)[0]
     assert row["contrastive_entropy"] == pytest.approx(difference, rel=1e-4, abs=1e-4)

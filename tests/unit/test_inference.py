@@ -65,8 +65,8 @@ GROUPS = [0, 0, 1, 1, 1, 2, 3, 3, 3]
 def test_permuted_groups_are_all_the_choices_of_groups():
     own = [0, 1, 1, 1, 2, 2, 2, 2, 2]
     with pair_of(REFERENCE, SAMPLES, (GROUPS, own)) as pair:
-        drawn = null_draws(pair, NO_LIMITS, 3)
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, 9), 0)
+        drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
     assert (exchanged.scheme, pair.n_groups(0)) == ("groups", 4)
     documents = [*REFERENCE, *SAMPLES]
     codes = np.array([*GROUPS, *(4 + np.array(own))])
@@ -84,8 +84,8 @@ def test_swaps_are_all_the_swaps(n):
     """Documents of the smaller text weigh more: repeated as often in the enumeration."""
     samples = draw(1, n, mean=7)
     with pair_of(REFERENCE, samples, (GROUPS, None)) as pair:
-        drawn = null_draws(pair, NO_LIMITS, 3)
         exchanged = exchanged_units.exchanged_units(pair.groups, (9, n), 3)
+        drawn = null_draws(pair, exchanged, NO_LIMITS, 3)
     assert exchanged.scheme == "swaps"
     pseudo = exchanged.codes[1] - 4
     sizes = np.bincount(pseudo, minlength=4)

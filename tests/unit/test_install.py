@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 
 import beyond_perplexity
 from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.commands.library_functions import OPTION_SETS
 from beyond_perplexity.errors import EXTRAS
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.shards import read_record
@@ -116,9 +117,9 @@ def test_version_help_and_wrong_use(installed: Installed) -> None:
 def test_a_filter_and_its_signals(installed: Installed) -> None:
     status, said, error = installed.call("beyond-perplexity", "tokenize", text="Hello, world!\n")
     assert (status, said, error) == ("0", "Hello , world !\n", "stdin: 1 line read, all used\n")
-    missing = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
-    assert missing[0] == "1"
-    assert re.fullmatch(r"error: none\.csv: [^\n]+\n", missing[2])
+    status, _, error = installed.call("beyond-perplexity", "compare-perplexity", "none.csv")
+    assert status == "1"
+    assert re.fullmatch(r"error: none\.csv: [^\n]+\n", error)
 
 
 def test_what_reads_texts_scores_and_weights_needs_no_extra(installed: Installed) -> None:
@@ -224,9 +225,10 @@ def test_run_begins_with_a_configuration(installed: Installed) -> None:
     assert (conda[0], conda[2].count("\n")) == ("1", 1)
 
 
-def test_the_subcommands_are_the_modules() -> None:
-    files = {path.stem.replace("_", "-") for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
-    assert files == set(SUBCOMMANDS)
+def test_the_subcommands_are_the_modules_and_functions() -> None:
+    files = {path.stem for path in ROOT.glob("beyond_perplexity/commands/[a-z]*")}
+    names = files - {"library_functions"} | OPTION_SETS.keys()
+    assert {name.replace("_", "-") for name in names} == set(SUBCOMMANDS)
 
 
 def test_extras_install_what_the_messages_say() -> None:

@@ -26,10 +26,9 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.model_pair import Pair, search, weigh
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, reduce_files
-from beyond_perplexity.importance.sample_draws import search, weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BeamOptions,
     ReductionOptions,
@@ -49,11 +48,10 @@ from beyond_perplexity.models.latents.kglm_instances import (
     pack_strings,
 )
 from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
-from beyond_perplexity.models.latents.kglm_steps import advance_links
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import repeatable_sums, train
@@ -290,8 +288,7 @@ def by_steps(model, proposal, batch, owner, codes, temperature):
     log_p, log_q = torch.zeros(2, len(codes), dtype=torch.float64)
     for time in range(codes.shape[1]):
         term_p, state = model.extend(state, time, codes[:, time])
-        code = codes[:, time]
-        term_q, followed = advance_links(proposal.heads, followed, time, code, temperature)
+        term_q, followed = proposal.follow(followed, time, codes[:, time], temperature)
         log_p, log_q = log_p + term_p, log_q + term_q
     return log_p + model.finish(state, codes.shape[1]), log_q
 
@@ -506,7 +503,7 @@ def test_latents_are_described():
 def test_simulating_with_two_layers_goes_on_as_the_encoder_does():
     """Oracle: the encoder over the whole text: what it says of the next word, step by step."""
     model = make(layers=2, seed=2).double()
-    reader = simulation._Encoder(model, model.encoder)
+    reader = simulation._Encoder(model)
     read = torch.tensor([[0, 3, 4, 2], [0, 4, 4, 3]])
     steps = torch.cat([reader.read(column) for column in read.T], 1)
     torch.testing.assert_close(steps, model.encoder(model.embedding(read))[0])

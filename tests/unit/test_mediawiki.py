@@ -22,7 +22,7 @@ import pytest
 
 from beyond_perplexity.corpus import markup as markup_limits
 from beyond_perplexity.corpus import readers
-from beyond_perplexity.corpus.annotated import merge_entities
+from beyond_perplexity.corpus.coreference import merge_entities
 from beyond_perplexity.corpus.extraction import Extractor, ItemBatch
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions, SourceOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, Reader, derive_kinds
@@ -465,10 +465,10 @@ def test_the_limit_grows_with_the_page(monkeypatch):
     monkeypatch.setattr(markup_limits, "FREE_CHARACTERS", 100)
     monkeypatch.setattr(markup_limits, "TIMES_READ", 2)
     text = "<b>" + "x" * 297  # 300 characters, all of them behind the one mark
-    markup_limits.check_markup(text)
-    markup_limits.check_markup("<b>" * 2 + text[6:])  # 597 of 700
+    for marks in (1, 2):  # 597 of 700
+        parse_article("<b>" * marks + text[3 * marks :])
     with pytest.raises(MarkupError):
-        markup_limits.check_markup("<b>" * 3 + text[9:])  # 891 of 700
+        parse_article("<b>" * 3 + text[9:])  # 891 of 700
 
 
 def raw_page(namespace, text):

@@ -29,7 +29,7 @@ INTERFACES = {
 
 # A module imports from its own floor and from those below it. Subjects are peers.
 FLOORS = {
-    "base": "errors foreign_text verdicts options option_sets arguments option_sets requeue gpu_use"
+    "base": "errors foreign_text verdicts options arguments"
     " random_streams invariant_tensors storage schemas __init__",
     "inference": "inference",
     "language": "corpus vocabulary ngrams instances",

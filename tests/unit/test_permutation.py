@@ -344,13 +344,13 @@ def test_type_token_test_permutes_within_lengths_only():
     counts = np.zeros((2, len(pooled.keys)), np.int64)
     for row, side in enumerate((reference, samples)):
         counts[row, np.searchsorted(pooled.keys, side.keys)] = side.counts
-    data = type_token.PairedCells(type_token.LengthCells.of(pooled), *counts)
-    drawn = type_token.permute_by_length(data, 3000, 0, "test")
+    cells = type_token.LengthCells.of(pooled)
+    drawn = type_token.permute_by_length(cells, counts, 3000, 0, "test")
     # Length 2 has types 1, 2, 2, 2: the one lies on either side, D = 1/2. Length 3 has 2, 3, 3: the
     # reference's document is the 2 with probability 1/3, D = 1, else D = 1/2. Weights 2 and 2.
     assert set(np.round(drawn, 12)) == {0.5, 0.75}
     assert np.mean(drawn == 0.75) == pytest.approx(1 / 3, abs=5 * np.sqrt(2 / 9 / 3000))
-    observed = type_token.summarize_lengths(data, *counts, {})["ks_empirical"]
+    observed = type_token.summarize_lengths(cells, *counts, {})["ks_empirical"]
     assert float(observed) == pytest.approx(0.5)
 
 

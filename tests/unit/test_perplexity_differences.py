@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from beyond_perplexity.commands import compare_perplexity
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.report import tabulate
@@ -106,7 +106,7 @@ def test_the_command_prints_writes_and_warns(tmp_path, capsys, monkeypatch):
     paths = saved(tmp_path, scores(3))
     outputs = ["--csv", str(tmp_path / "d.csv"), "--output", str(tmp_path / "d.parquet")]
     monkeypatch.setattr(sys, "argv", ["compare_perplexity", *paths, "--flips", "499", *outputs])
-    compare_perplexity.main()
+    run_function("compare_perplexity")
     printed = capsys.readouterr().out
     held = check_schema(tmp_path / "d.parquet", PERPLEXITY_DIFFERENCES).read().to_pandas()
     written = pd.read_csv(tmp_path / "d.csv")
@@ -124,7 +124,7 @@ def test_two_files_of_one_name_go_by_their_paths(tmp_path, capsys, monkeypatch):
         (tmp_path / folder).mkdir()
         paths += saved(tmp_path / folder, [one])
     monkeypatch.setattr(sys, "argv", ["compare_perplexity", *paths, "--flips", "99"])
-    compare_perplexity.main()
+    run_function("compare_perplexity")
     printed = capsys.readouterr().out
     assert all(path in printed for path in paths)
 
@@ -145,7 +145,7 @@ def test_wrong_flags_are_one_line(tmp_path, monkeypatch, capsys, flags, words):
     given = [flag.format(*paths) for flag in flags]
     monkeypatch.setattr(sys, "argv", ["compare_perplexity", *given])
     with pytest.raises(SystemExit):
-        run_command(compare_perplexity.main)
+        run_command(lambda: run_function("compare_perplexity"))
     said = capsys.readouterr().err
     assert any(word in said for word in words.split("|"))
     assert said.startswith("error: ")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.library.results_folder import RESULT_KINDS, load_results
+from beyond_perplexity.library.results_folder import RESULT_FILES, RESULT_KINDS, load_results
 from beyond_perplexity.schemas.contrastive import CONTRAST_DIFFERENCES, CONTRASTS
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
 from beyond_perplexity.storage.outputs import write_json
@@ -196,8 +196,9 @@ def test_every_kind_is_what_a_rule_writes() -> None:
     rules = "\n".join(path.read_text() for path in (ROOT / "rules").glob("*.smk"))
     rules = rules.replace("{reduced}", "estimates").replace("{{measures,raw", "")
     written = {re.sub(r"\{[^}]*\}", "*", name) for name in re.findall(r'<results>/([^"]+)"', rules)}
-    for name, kind in RESULT_KINDS.items():
-        for pattern in kind.files:
+    assert RESULT_FILES.keys() == RESULT_KINDS.keys()
+    for name, (schema, patterns) in RESULT_FILES.items():
+        for pattern in patterns:
             assert re.sub(r"\{[^}]*\}", "*", pattern) in written, name
-        if kind.schema:
-            assert isinstance(resolve_name(f"beyond_perplexity.schemas.{kind.schema}"), pa.Schema)
+        if schema:
+            assert isinstance(resolve_name(f"beyond_perplexity.schemas.{schema}"), pa.Schema)

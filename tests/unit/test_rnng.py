@@ -17,6 +17,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng import RNNG
 from beyond_perplexity.models.latents.rnng_instances import find_labels, parse
+from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.latents.rnng_stack_memory import StackMemory
 from beyond_perplexity.schemas.corpora import TREES
@@ -209,8 +210,9 @@ def test_entropy_is_that_of_enumeration():
         log_q = crf.log_prob(batch, owner, latents, [temperature])[:, 0]
         expected = torch.zeros(len(batch)).double().index_add(0, owner, -log_q.exp() * log_q)
         scores = crf.scores(batch) / temperature
-        found, entropy = crf.log_prob_and_entropy(scores, batch, owner, latents)
-        torch.testing.assert_close(entropy, expected, atol=1e-9, rtol=0)
+        chart = inside(scores, batch.lengths["tokens"], with_entropy=True)
+        torch.testing.assert_close(chart.entropy, expected, atol=1e-9, rtol=0)
+        found = crf.add_spans(scores, batch, owner, latents) - chart.log_z[owner]
         torch.testing.assert_close(found, log_q, atol=1e-9, rtol=0)
 
 

@@ -82,7 +82,6 @@ def test_names_stand_in_rows_alone() -> None:
     )
     listed = {
         "stop_words": {
-            "beyond_perplexity/commands/compare.py",
             "beyond_perplexity/planning/corpora.py",
             "beyond_perplexity/planning/configuration_file.py",
             "beyond_perplexity/report/comparison_page.py",

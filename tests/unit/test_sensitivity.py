@@ -190,7 +190,7 @@ def test_permutation_tests_find_the_smallest_change_of_ranks_as_often_as_claimed
 @pytest.mark.parametrize("tendency", type_token.HISTOGRAM_OF)
 def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(reference, tendency):
     histogram = reference.histograms[type_token.HISTOGRAM_OF[tendency]]
-    shift = shifts.TypeTokenShift(tendency, histogram, 500)
+    shift = shifts.TypeTokenShift(tendency, histogram)
     x = _Search(shift, N, HOW, 1).smallest("ks_empirical", 0.1)
     lengths = shift.lengths(shifts.PairDraw(N, 1, 1, ""))
     rng = np.random.default_rng(5)
@@ -202,14 +202,11 @@ def test_permutation_tests_find_the_smallest_loss_of_types_as_often_as_claimed(r
         values += range(len(pmfs[0]))
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     cells = type_token.LengthCells(np.array(groups), np.array(values), starts)
-    first, second = (np.concatenate([pair[k] for pair in sides], axis=1) for k in (0, 1))
+    counts = np.stack([np.concatenate(own, axis=1) for own in zip(*sides, strict=True)], axis=1)
     p_values = []
-    for seed in range(100):
-        paired = type_token.PairedCells(cells, first[seed], second[seed])
-        observed = type_token.summarize_lengths(paired, first[seed], second[seed], {})[
-            "ks_empirical"
-        ]
-        permuted = type_token.permute_by_length(paired, PERMUTATIONS, seed, "test")
+    for seed, both in enumerate(counts[:100]):
+        observed = type_token.summarize_lengths(cells, *both, {})["ks_empirical"]
+        permuted = type_token.permute_by_length(cells, both, PERMUTATIONS, seed, "test")
         p_values.append(permutation_p(float(observed), permuted))
     check_power(p_values)
 
@@ -236,7 +233,7 @@ def test_lengths_are_stretched_and_types_lost(reference):
     assert means[0] == pytest.approx(shift.moments(0)[0], rel=0.02)
     change, relative = shift.size("ks", 0.07)
     assert (change, relative) == (pytest.approx(0.07 * shift.moments(0)[0]), pytest.approx(0.07))
-    shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"], 500)
+    shift = shifts.TypeTokenShift("type_token_unigrams", reference.histograms["types"])
     groups = np.flatnonzero(shift._expected > 10)
     means = [[p @ np.arange(len(p)) for g in groups for p in [shift._pmf(g, x)]] for x in (0, 0.1)]
     assert np.array(means[1]) == pytest.approx(0.9 * np.array(means[0]), rel=0.01)

@@ -14,6 +14,7 @@ import math
 import pickle
 import shutil
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -27,19 +28,12 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceStore
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models import registry
-from beyond_perplexity.models.registry import save_model
+from beyond_perplexity.semantics.evaluators import infersent, sentence_transformers, skipthought
+from beyond_perplexity.semantics.evaluators import infersent_training as training_of_pairs
 from beyond_perplexity.semantics.evaluators.contract import load_evaluator
 from beyond_perplexity.semantics.evaluators.families import is_installed, package_folder
-from beyond_perplexity.semantics.evaluators.infersent import (
-    InferSentEncoder,
-    InferSentNetwork,
-    read_official,
-)
-from beyond_perplexity.semantics.evaluators.infersent_training import (
-    LabelMeaning,
-    NextSentences,
-    fit_infersent,
-)
+from beyond_perplexity.semantics.evaluators.infersent import InferSentEncoder, InferSentNetwork
+from beyond_perplexity.semantics.evaluators.infersent_training import LabelMeaning, fit_infersent
 from beyond_perplexity.semantics.evaluators.job import EvaluatorTraining, PairTraining
 from beyond_perplexity.semantics.evaluators.networks import QUANTUM_OF_ROWS, groups_of_one_length
 from beyond_perplexity.semantics.evaluators.sentence_training import (
@@ -47,13 +41,7 @@ from beyond_perplexity.semantics.evaluators.sentence_training import (
     fit_skipthought,
     ordered_sentences,
 )
-from beyond_perplexity.semantics.evaluators.sentence_transformers import _LAYERS, check_folder
-from beyond_perplexity.semantics.evaluators.skipthought import (
-    NeighbourBatch,
-    SkipThoughtNetwork,
-    TrainedSkipThought,
-    read_official_gru,
-)
+from beyond_perplexity.semantics.evaluators.skipthought import TrainedSkipThought
 from beyond_perplexity.semantics.evaluators.transformer import RunLayers
 from beyond_perplexity.semantics.evaluators.vectors import open_file
 from beyond_perplexity.training import loop
@@ -78,9 +66,13 @@ def given_vectors(path):
     return {"family": "vectors", "path": str(path)}
 
 
-def loaded(path, **options):
-    """Load an evaluator of InferSent's architecture."""
-    return load_evaluator({"family": "infersent", "path": str(path), **options}, device="cpu")
+def loaded(family, **options):
+    given = {key: str(held) if isinstance(held, Path) else held for key, held in options.items()}
+    return load_evaluator({"family": family, **given}, device="cpu")
+
+
+load_infersent = partial(loaded, "infersent")
+load_transformer = partial(loaded, "transformer")
 
 
 def make(**architecture):
@@ -107,12 +99,13 @@ def pooled(network, states):
 def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
     network = make(cell=cell, pooling=pooling)
     read = oracles.lstm_states if cell == "lstm" else oracles.gru_states
-    texts = oracles.some_texts()
+    texts = some_texts()
     found = InferSentEncoder(network, table[0]).encode(texts)
     for text, vector in zip(texts, found, strict=True):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
         states = oracles.both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
+    check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
 
 
 def test_groups_have_one_length_and_whole_quanta_of_rows():
@@ -145,13 +138,13 @@ def test_unknown_words_are_left_out_or_read_as_unknown_and_counted(table):
 def test_the_classifier_is_equation_6_in_both_orders(table):
     network = make()
     encoder = InferSentEncoder(network, table[0])
-    vectors = encoder.encode(oracles.some_texts(8))
+    vectors = encoder.encode(some_texts(8))
     first, second = vectors[:4], vectors[4:]
     found = encoder.scores(first, second, None)
     weight, bias = (part.detach().double().numpy() for part in network.head.parameters())
     for u, v, score in zip(first.astype(float), second.astype(float), found, strict=True):
         orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-        wanted = np.mean([oracles.sigmoid(weight[0] @ part + bias[0]) for part in orders])
+        wanted = np.mean([sigmoid(weight[0] @ part + bias[0]) for part in orders])
         assert score == pytest.approx(wanted, abs=1e-6)
     np.testing.assert_array_equal(encoder.scores(second, first, None), found)
 
@@ -171,10 +164,10 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
     layer, held = official_weights()
     path = tmp_path / "infersent1.pkl"
     torch.save(held, path, _use_new_zipfile_serialization=not legacy)
-    evaluator = loaded(path, vectors=given_vectors(table[0].path), version=1)
+    evaluator = load_infersent(path=path, vectors=given_vectors(table[0].path), version=1)
     assert evaluator.measures == ("similarity",)
     assert evaluator.describe()["title"] == "InferSent 1"
-    texts = oracles.some_texts(6)
+    texts = some_texts(6)
     found = evaluator.encoder.encode(texts)
     for text, vector in zip(texts, found, strict=True):
         words = ["<s>", *text.split(), "</s>"]
@@ -190,23 +183,21 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
 def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_path, table):
     """Version 2 has `<p>` and `</p>`, which a table may lack."""
     _, held = official_weights()
-    torch.save(held, tmp_path / "infersent2.pkl")
+    path = tmp_path / "infersent.pkl"
+    torch.save(held, path)
     oracles.write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
-    path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
-    one, two = (loaded(path, vectors=vectors, version=n).encoder for n in (1, 2))
+    vectors = given_vectors(tmp_path / "some.txt")
+    one, two = (load_infersent(path=path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
-    _, held = official_weights()
-    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
     name = "enc_lstm.bias_hh_l0"
-    damaged = held[name].clone()
-    damaged[0] = torch.nan
+    damaged = torch.full_like(held[name], torch.nan)
     cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
     for words, bias in cases.items():
         torch.save(held | {name: bias}, path)
         with pytest.raises(InputError, match=words):
-            loaded(path, vectors=vectors)
+            load_infersent(path=path, vectors=given_vectors(table[0].path))
     with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
-        loaded(path)
+        load_infersent(path=path)
 
 
 class Trap:
@@ -230,34 +221,31 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
         "has not the layout of InferSent's weights": (paths[3], WIDTH),
         r"of 6 numbers, but those .* have 300": (paths[4], 300),
     }
-    oracles.check_refusals(read_official, cases)
+    check_refusals(infersent.read_official, cases)
     assert capsys.readouterr().out == ""  # nothing was run
 
 
 # ---- next sentences ----
 
-NEXT_TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+
+def store_sentences(folder, texts, keep_unknown):
+    """Write documents, and the store of their sentences."""
+    oracles.write_documents(folder / "documents.parquet", texts)
+    words, options = ClosedVocabulary([*WORDS, "."], 0), EvaluatorTraining()
+    path = folder / "documents.parquet"
+    found = ordered_sentences(path, "train", words, options, keep_unknown)
+    return InstanceStore.write(folder / "store", "train", found)
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "documents.parquet"
-    oracles.write_documents(path, NEXT_TEXTS)
-    words = [*WORDS, "."]
-    options = EvaluatorTraining()
-    found = ordered_sentences(path, "train", ClosedVocabulary(words, 0), options, False)
-    store = InstanceStore.write(tmp_path / "store", "train", found)
+def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(tmp_path):
+    texts = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+    store = store_sentences(tmp_path, texts, False)
     vectors = np.arange(24 * 2, dtype=np.float32).reshape(24, 2)
-    return store, NextSentences(store, vectors, 64, 1, "train"), vectors
-
-
-def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(source):
-    store, pairs, _ = source
+    pairs = training_of_pairs.NextSentences(store, vectors, 64, 1, "train")
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
     assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
-    _, pairs, vectors = source
     orders = set()
     for epoch in range(8):
         (plan,) = pairs.shuffled(1, epoch)
@@ -331,7 +319,7 @@ def test_the_next_sentence_is_learned_and_the_folder_knows_all(trained):
     held = json.loads((trained.output / "evaluator.json").read_text(encoding="utf-8"))
     assert held["title"] == "InferSent architecture (next sentence)"
     assert held["valid_loss"] < 0.6  # log 2 = 0.69 without a clue; others of a topic are alike
-    evaluator = loaded(trained.output)
+    evaluator = load_infersent(path=trained.output)
     assert evaluator.measures == ("similarity",)  # to come next is no likeness
     text = "w1 w2 w3"
     pairs = [(text, "w4 w5 w6"), (text, "w14 w15 w16"), (text, text)]
@@ -364,31 +352,32 @@ def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
     other = tmp_path / "other.txt"
     oracles.write_vectors(other, WORDS, WIDTH, seed=5)
     with pytest.raises(InputError, match=r"are not the word vectors that .* was trained with"):
-        loaded(trained.output, vectors=given_vectors(other))
+        load_infersent(path=trained.output, vectors=given_vectors(other))
     folder = tmp_path / "copy"
     shutil.copytree(trained.output, folder)
-    (folder / "model.safetensors").write_bytes(b"<html>")
-    with pytest.raises(InputError, match="is a page of HTML"):
-        loaded(folder)
-    (folder / "model.safetensors").write_bytes(b"\0" * 40)
-    with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
-        loaded(folder)
+    cases = {"is a page of HTML": b"<html>", r"the file that evaluator\.json describes": b"\0" * 40}
+    for words, content in cases.items():
+        (folder / "model.safetensors").write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            load_infersent(path=folder)
     with pytest.raises(InputError, match=r"it has no evaluator\.json"):
-        loaded(tmp_path)
+        load_infersent(path=tmp_path)
+
+
+def write_lines(path, rows):
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
 
 
 def write_pairs(path, labels, count=240):
     """Write pairs of texts, of one topic or of two; SNLI's names."""
     random = np.random.default_rng(4)
-    lines = []
+    rows = []
     for place in range(count):
         topics = [WORDS[:10], WORDS[10:]][:: random.choice([-1, 1])]
         first = " ".join(random.choice(topics[0], 4))
         second = " ".join(random.choice(topics[place % 2], 4))
-        held = {"sentence1": first, "sentence2": second, "gold_label": labels[place % 2]}
-        lines.append(json.dumps(held))
-    lines.append(json.dumps(held | {"gold_label": "-"}))  # nobody agreed
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        rows.append({"sentence1": first, "sentence2": second, "gold_label": labels[place % 2]})
+    write_lines(path, [*rows, rows[-1] | {"gold_label": "-"}])  # nobody agreed
 
 
 @pytest.mark.parametrize("labels", [("entailment", "contradiction"), ("4.5", "0.5")])
@@ -397,7 +386,7 @@ def test_pairs_train_the_classifier(labels, tmp_path):
     write_pairs(pairs, labels)
     job = job_of(tmp_path, pairs=str(pairs), training={"maximum_epochs": 25})
     fit_infersent(job)
-    evaluator = loaded(job.output)
+    evaluator = load_infersent(path=job.output)
     kind = "inference" if labels[0] == "entailment" else "scored"
     assert evaluator.describe()["title"] == f"InferSent architecture ({kind} pairs)"
     found = evaluator.score([("w1 w2", "w3 w4"), ("w1 w2", "w13 w14"), ("none", "w1"), ("w1", "x")])
@@ -410,18 +399,18 @@ def test_pairs_train_the_classifier(labels, tmp_path):
 def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     """Oracles: the official encoder alone, equation 6 in NumPy, pairs that can be told apart."""
     pairs, weights = tmp_path / "pairs.jsonl", tmp_path / "infersent1.pkl"
-    lines = []
-    for place, text in enumerate(oracles.some_texts(240, 6)):  # the same text again, or another
+    rows = []
+    for place, text in enumerate(some_texts(240, 6)):  # the same text again, or another
         other = text if place % 2 else " ".join(f"w{19 - int(word[1:])}" for word in text.split())
-        lines.append(json.dumps({"sentence1": text, "sentence2": other, "score": 5 * (place % 2)}))
-    pairs.write_text("\n".join(lines) + "\n")
+        rows.append({"sentence1": text, "sentence2": other, "score": 5 * (place % 2)})
+    write_lines(pairs, rows)
     torch.save(official_weights()[1], weights)
     job = job_of(tmp_path, pairs=str(pairs), path=str(weights), training={"maximum_epochs": 30})
     vectors = job.options["vectors"]
     oracles.write_vectors(tmp_path / "vectors.txt", [*WORDS, "<s>"], WIDTH)  # </s> is lacking
     fit_infersent(job)
-    found, alone = loaded(job.output), loaded(weights, vectors=vectors)
-    texts = oracles.some_texts(9)
+    found, alone = load_infersent(path=job.output), load_infersent(path=weights, vectors=vectors)
+    texts = some_texts(9)
     vectors = found.encoder.encode(texts)
     np.testing.assert_array_equal(vectors, alone.encoder.encode(texts))
     assert found.cleaning == alone.cleaning
@@ -431,7 +420,7 @@ def test_a_head_is_trained_on_official_weights_that_stay(tmp_path):
     weight, bias = head["head.weight"].double().numpy()[0], float(head["head.bias"][0])
     u, v = vectors[:2].astype(float)
     orders = [np.concatenate([a, b, abs(a - b), a * b]) for a, b in ((u, v), (v, u))]
-    wanted = np.mean([oracles.sigmoid(weight @ part + bias) for part in orders])
+    wanted = np.mean([sigmoid(weight @ part + bias) for part in orders])
     assert found.score([tuple(texts[:2])])["head"][0] == pytest.approx(wanted, abs=1e-6)
     told = found.score([("w1 w2", "w1 w2"), ("w1 w2", "w18 w17")])["head"]
     assert told[0] > 0.6 > 0.4 > told[1]
@@ -449,7 +438,7 @@ def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_pat
         "none of its labels .* is entailment": (path, {"yes", "no"}, plain),
         "the score 'many' is no finite number": (path, {"1", "many"}, scored),
     }
-    oracles.check_refusals(LabelMeaning.of, cases)
+    check_refusals(LabelMeaning.of, cases)
     job, alone, strange = job_of(tmp_path), tmp_path / "alone.parquet", tmp_path / "x.parquet"
     oracles.write_documents(alone, ["w1 w2"] * 9)
     oracles.write_documents(strange, ["x y . z"] * 9)
@@ -459,13 +448,15 @@ def test_labels_are_scores_or_classes_and_what_cannot_be_trained_is_told(tmp_pat
         "give --documents": None,
     }
     jobs = {words: (replace(job, documents=path),) for words, path in cases.items()}
-    oracles.check_refusals(fit_infersent, jobs)
+    check_refusals(fit_infersent, jobs)
 
 
 def make_skipthought(directions="bi"):
     torch.manual_seed(1)
     options = {"embedding_size": WIDTH, "hidden_size": HIDDEN, "decoder_size": 4}
-    return SkipThoughtNetwork(len(WORDS) + 3, options | {"directions": directions}).eval()
+    return skipthought.SkipThoughtNetwork(
+        len(WORDS) + 3, options | {"directions": directions}
+    ).eval()
 
 
 def last_states(layer, rows, directions):
@@ -480,22 +471,13 @@ def test_skipthoughts_encoder_is_a_loop_over_words(directions):
     network = make_skipthought(directions)
     table = network.embedding.weight.detach().double().numpy()
     encoder = TrainedSkipThought(network, WORDS)
-    texts = oracles.some_texts(words=WORDS)
     assert encoder.width == HIDDEN
+    texts = some_texts(words=WORDS)
     for text, vector in zip(texts, encoder.encode(texts), strict=True):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
         wanted = last_states(network.reader.layer, rows, directions)
         np.testing.assert_allclose(vector, wanted, atol=2e-6)
-
-
-@pytest.mark.parametrize("kind", ["max", "mean", "attention", "uni", "bi"])
-def test_a_vector_does_not_depend_on_its_batch(kind, table):
-    encoder = (
-        TrainedSkipThought(make_skipthought(kind), WORDS)
-        if kind in ("uni", "bi")
-        else InferSentEncoder(make(pooling=kind), table[0])
-    )
-    oracles.check_batches(encoder, oracles.some_texts(70, 23))
+    check_batches(encoder, some_texts(70, 23))
 
 
 def log_probs_by_hand(network, decoder, vector, ids):
@@ -520,7 +502,9 @@ def test_the_loss_is_that_of_both_neighbours_a_word_at_a_time():
     tokens = [[row + [0] * (3 - len(row)) for row in part] for part in (rows, before, after)]
     parts = [torch.tensor(part) for part in tokens]
     lengths = [torch.tensor([len(row) for row in part]) for part in (rows, before, after)]
-    batch = NeighbourBatch(*(part for pair in zip(parts, lengths, strict=True) for part in pair))
+    batch = skipthought.NeighbourBatch(
+        *(part for pair in zip(parts, lengths, strict=True) for part in pair)
+    )
     table = network.embedding.weight.detach().double().numpy()
     wanted, predictions = 0.0, 0
     for row, one, other in zip(rows, before, after, strict=True):
@@ -554,7 +538,7 @@ def official_state(arrays, prefix, rows):
     )
     state = np.zeros(HIDDEN)
     for row in rows.astype(float):
-        gates = oracles.sigmoid(state @ u + row @ w + b)
+        gates = sigmoid(state @ u + row @ w + b)
         reset, update = gates[:HIDDEN], gates[HIDDEN:]
         fresh = np.tanh((state @ ux) * reset + row @ wx + bx)
         state = update * state + (1 - update) * fresh
@@ -620,35 +604,30 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
     for words, content in {"page of HTML": b"<html>", "or damaged": b"PK\x03\x04junk"}.items():
         cases[words] = (tmp_path / words, "uni", WIDTH)
         cases[words][0].write_bytes(content)
-    oracles.check_refusals(read_official_gru, cases)
+    check_refusals(skipthought.read_official_gru, cases)
     (tmp_path / "dictionary.txt").write_text("a\nb\n", encoding="utf-8")
     nothing = ({"family": "skipthought"},)
     cases = {"give path, of a trained folder, or uni or bi": nothing}
-    oracles.check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
+    check_refusals(load_evaluator, {"has 22 rows for 2 words": (options,), **cases})
 
 
 # ---- neighbours and training ----
 
-NEIGHBOUR_TEXTS = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
-
 
 def test_neighbours_are_of_the_same_document(tmp_path):
-    path = tmp_path / "documents.parquet"
-    oracles.write_documents(path, NEIGHBOUR_TEXTS)
-    words = ClosedVocabulary([*WORDS, "."], 0)
-    found = ordered_sentences(path, "train", words, EvaluatorTraining(), keep_unknown=True)
-    source = Neighbours(InstanceStore.write(tmp_path / "store", "train", found), 1000)
+    texts = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
+    source = Neighbours(store_sentences(tmp_path, texts, True), 1000)
     (plan,) = source.ordered()
     batch = source.batch(plan)
 
-    def texts(tokens, lengths):
+    def said(tokens, lengths):
         held = ["<s>", "</s>", "<unk>", *WORDS, "."]
         rows = zip(tokens.tolist(), lengths.tolist(), strict=True)
         return [" ".join(held[token] for token in row[:length]) for row, length in rows]
 
     sides = (batch.before, batch.before_lengths), (batch.tokens, batch.lengths)
     sides += ((batch.after, batch.after_lengths),)
-    assert set(zip(*(texts(*side) for side in sides), strict=True)) == {
+    assert set(zip(*(said(*side) for side in sides), strict=True)) == {
         ("", "w0 w1 .", "w2 ."),
         ("w0 w1 .", "w2 .", "w3 <unk> w4 ."),
         ("w2 .", "w3 <unk> w4 .", ""),
@@ -678,14 +657,13 @@ def test_neighbours_are_learned_and_the_folder_loads(job):
     held = json.loads((job.output / "evaluator.json").read_text(encoding="utf-8"))
     # A topic has four or five words, a sentence four and two marks: log 10 without a clue.
     assert held["valid_loss"] < math.log(4)
-    given = {"family": "skipthought", "path": str(job.output)}
-    evaluator = load_evaluator(given, device="cpu")
+    evaluator = loaded("skipthought", path=job.output)
     assert evaluator.cleaning.apply(["W1 w2."]) == ["w1 w2 ."]
     same, other = evaluator.score([("w1 w2 .", "w0 w3 ."), ("w1 w2 .", "w7 w8 .")])["similarity"]
     assert same > other
     ClosedVocabulary(WORDS, 0).save(job.output / "vocabulary.json")
     with pytest.raises(InputError, match="is not the vocabulary the network was trained with"):
-        load_evaluator(given)
+        loaded("skipthought", path=job.output)
 
 
 def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
@@ -700,7 +678,7 @@ def test_what_skipthought_cannot_train_on_is_told(job, tmp_path):
         "an even number": {"options": {**job.options, "architecture": {"hidden_size": 7}}},
     }
     jobs = {words: (replace(job, **changed),) for words, changed in cases.items()}
-    oracles.check_refusals(fit_skipthought, jobs)
+    check_refusals(fit_skipthought, jobs)
 
 
 STATES, LAYERS = 8, 3
@@ -718,13 +696,10 @@ def make_transformer(family="transformer", **architecture):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     model, path = make_transformer(), tmp_path_factory.mktemp("run") / "model"
-    save_model(path, model, ClosedVocabulary(WORDS, 0), {"preprocessing": {"lower_case": True}})
+    registry.save_model(
+        path, model, ClosedVocabulary(WORDS, 0), {"preprocessing": {"lower_case": True}}
+    )
     return model, path
-
-
-def loaded_folder(family="transformer", **options):
-    given = {key: str(held) if isinstance(held, Path) else held for key, held in options.items()}
-    return load_evaluator({"family": family, **given}, device="cpu")
 
 
 def upper_means(model, ids, layers):
@@ -742,7 +717,7 @@ def upper_means(model, ids, layers):
 @pytest.mark.parametrize("layers", [1, 2, LAYERS])
 def test_equation_9_by_hand(layers, folder):
     model, path = folder
-    evaluator = loaded_folder(model=path, layers=layers)
+    evaluator = load_transformer(model=path, layers=layers)
     texts = some_texts(8, 12)
     pairs = list(zip(texts[:4], texts[4:], strict=True))
     found = evaluator.score(pairs)
@@ -759,7 +734,7 @@ def test_equation_9_by_hand(layers, folder):
 
 
 def test_states_do_not_depend_on_the_batch_and_long_texts_are_cut_and_counted(folder):
-    evaluator = loaded_folder(model=folder[1])
+    evaluator = load_transformer(model=folder[1])
     encoder = evaluator.encoder
     texts = some_texts(60, 18)
     long = sum(len(text.split()) > 15 for text in texts)
@@ -780,12 +755,11 @@ def test_models_with_other_layers_of_attention_or_without_any(folder):
     assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
     recurrent = registry.build(config, len(WORDS) + 3)
-    with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
-        RunLayers(recurrent, words, 1)
+    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
+    check_refusals(RunLayers, cases)
     with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
-        loaded_folder(model=folder[1], layers=9)
-    with pytest.raises(InputError, match="give model, of a run, or path"):
-        loaded_folder()
+        load_transformer(model=folder[1], layers=9)
+    check_refusals(load_transformer, {"give model, of a run, or path": ()})
 
 
 def make_bert(folder, layers=2):
@@ -804,7 +778,7 @@ def make_bert(folder, layers=2):
 def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
     """A text at a time through transformers; none of these texts has a special token."""
     model = make_model(tmp_path)
-    evaluator = loaded_folder(path=tmp_path, layers=2)
+    evaluator = load_transformer(path=tmp_path, layers=2)
     assert evaluator.texts == "raw"
     texts = ["the cat sat .", "the dog sat on the log .", "a rose", "the low"]
     vectors = []
@@ -825,19 +799,19 @@ def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
 
 
 def test_folders_with_pickles_or_code_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"has no config\.json"):
-        loaded_folder(path=tmp_path)
+    def refused(words):
+        with pytest.raises(InputError, match=words):
+            load_transformer(path=tmp_path)
+
+    refused(r"has no config\.json")
     make_bert(tmp_path)
     config = tmp_path / "config.json"
     sound = config.read_text(encoding="utf-8")
-    held = json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}
-    config.write_text(json.dumps(held), encoding="utf-8")
-    with pytest.raises(InputError, match="wants code of its own"):
-        loaded_folder(path=tmp_path)
+    config.write_text(json.dumps(json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}), "utf-8")
+    refused("wants code of its own")
     config.write_text(sound, encoding="utf-8")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(InputError, match="its weights are pickled"):
-        loaded_folder(path=tmp_path)
+    refused("its weights are pickled")
 
 
 # ---- sentence-transformers ----
@@ -855,7 +829,7 @@ def write_folder(folder, kind="models.Transformer", weights="model.safetensors")
 
 def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(tmp_path):
     folder = write_folder(tmp_path / "whole")
-    assert check_folder(folder) == [folder / "model.safetensors"]
+    assert sentence_transformers.check_folder(folder) == [folder / "model.safetensors"]
     pickled, none = ({"weights": name} for name in ("pytorch_model.bin", "vocab.txt"))
     cases = {
         "names my.code.Layer, whose code is not run": {"kind": "my.code.Layer"},
@@ -868,27 +842,25 @@ def test_folders_of_sentence_transformers_are_checked_before_anything_is_loaded(
         for number, (words, given) in enumerate(cases.items())
     }
     check_refusals(
-        lambda path: loaded_folder("sentence-transformers", path=path),
+        lambda path: loaded("sentence-transformers", path=path),
         {**paths, "it is not there": (tmp_path / "nowhere",)},
     )
     (folder / "1_Dense").mkdir()
     (folder / "1_Dense" / "pytorch_model.bin").write_bytes(b"weights")
-    check_refusals(check_folder, {r"1_Dense.* would be unpickled": (folder,)})
+    check_refusals(sentence_transformers.check_folder, {r"1_Dense.* would be unpickled": (folder,)})
     (folder / "1_Dense" / "pytorch_model.bin").unlink()
     (folder / "config.json").write_text('{"auto_map": {}}', encoding="utf-8")
-    check_refusals(check_folder, {"wants code of its own": (folder,)})
+    check_refusals(sentence_transformers.check_folder, {"wants code of its own": (folder,)})
     (folder / "modules.json").unlink()
-    check_refusals(check_folder, {r"it has no modules\.json": (folder,)})
-    check_refusals(
-        loaded_folder, {"give path, of a folder, or package": ("sentence-transformers",)}
-    )
+    check_refusals(sentence_transformers.check_folder, {r"it has no modules\.json": (folder,)})
+    check_refusals(loaded, {"give path, of a folder, or package": ("sentence-transformers",)})
 
 
 @MINILM
 def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_path):
     """Oracle: the library imports each of the allowed names as one of its modules."""
     misc = pytest.importorskip("sentence_transformers.util.misc")
-    for name in _LAYERS:
+    for name in sentence_transformers._LAYERS:
         kind = misc.import_from_string(f"sentence_transformers.models.{name}")
         assert issubclass(kind, torch.nn.Module)
     folder = tmp_path / "alone"
@@ -896,14 +868,14 @@ def test_a_folder_without_pooling_is_refused_and_every_known_layer_is_one(tmp_pa
     modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     (folder / "modules.json").write_text(json.dumps(modules[:1]), encoding="utf-8")
     with pytest.raises(InputError, match=r"modules\.json: has no layer that makes one vector"):
-        loaded_folder("sentence-transformers", path=folder)
+        loaded("sentence-transformers", path=folder)
 
 
 @MINILM
 def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
     """MiniLM puts [CLS] before a text and [SEP] behind it."""
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    evaluator = loaded_folder("sentence-transformers", package="minilm")
+    evaluator = loaded("sentence-transformers", package="minilm")
     encoder = evaluator.encoder
     texts = ["A man rides a horse.", "the cat", "Two dogs play in the snow .", "the dog sat", "x"]
     model = sentence_transformers.SentenceTransformer(str(package_folder("minilm")), device="cpu")
@@ -923,9 +895,9 @@ def test_minilm_is_that_of_sentence_transformers_and_its_marks_are_no_words():
     assert set(described["versions"]) == {"sentence-transformers", "transformers", "torch"}
     assert (encoder.width, encoder.limit) == (384, 256)
     with pytest.raises(InputError, match="package: glove has no encoder"):
-        loaded_folder("sentence-transformers", package="glove")
+        loaded("sentence-transformers", package="glove")
     path = package_folder("minilm")
-    encoder = loaded_folder(path=path, layers=1).encoder
+    encoder = load_transformer(path=path, layers=1).encoder
     model = BertModel.from_pretrained(path).eval()
     ids = encoder._tokenizer("the cat sat")["input_ids"]
     assert len(ids) == 5

@@ -19,7 +19,7 @@ import torch
 import yaml
 from torch import nn
 
-from beyond_perplexity.commands import similarity
+from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators import families as packages
 from beyond_perplexity.semantics.evaluators.contract import evaluator_at
@@ -48,7 +48,7 @@ def run(files, capsys):
     def command(*further, **changed):
         flags = {"evaluator": files / "vectors.txt", "pairs": files / "pairs.tsv"} | changed
         given = [part for name, held in flags.items() for part in (f"--{name}", held)]
-        similarity.main([*map(str, given), *map(str, further)])
+        run_function("similarity", [*map(str, given), *map(str, further)])
         return capsys.readouterr()
 
     return command
@@ -109,7 +109,7 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
         ({"evaluator": "bert"}, "'bert' is no file or folder|no evaluator of .* is named 'bert'"),
         ({"evaluator": "no/where"}, "'no/where' is no file or folder"),
         ({"gold": "score"}, "has no column 'score'"),
-        ({"output": "scores.xlsx"}, r"give a name that ends in \.csv or \.parquet"),
+        ({"output": "scores.xlsx"}, r"expected a name that ends in \.csv or \.parquet"),
         ({"pairs": "none.tsv"}, "none.tsv"),
         ({"gold": "gold", "pairs": "few.tsv"}, "2 pairs have a score; a correlation needs 3"),
     ],

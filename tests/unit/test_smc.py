@@ -34,9 +34,7 @@ from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.invariant_tensors import conditional_systematic, effective_size, systematic
 from beyond_perplexity.models.latent import FILLING
-from beyond_perplexity.models.latents import rnng_binary_trees as binary_course
-from beyond_perplexity.models.latents import rnng_span_charts as span_prefixes
-from beyond_perplexity.models.latents import rnng_top_down as top_down
+from beyond_perplexity.models.latents import rnng_stack_memory
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
@@ -516,9 +514,7 @@ def walk(model, batch, owner, choices):
 @each_kind
 def test_words_add_up_to_whole_rows(kind, options, fewest, monkeypatch):
     """All trees of sentences of several lengths, also where nodes are thrown away at once."""
-    monkeypatch.setattr(binary_course, "FEWEST_TREES", fewest)
-    monkeypatch.setattr(top_down, "FEWEST_NODES", fewest)
-    monkeypatch.setattr(span_prefixes, "FEWEST_CHAINS", fewest)
+    monkeypatch.setattr(rnng_stack_memory, "FEWEST_NODES", fewest)
     model, proposal = kind.pair(**options)
     batch, owner, latents = everything(kind, model)
     lengths = batch.lengths[TOKENS][owner]

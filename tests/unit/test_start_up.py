@@ -17,9 +17,10 @@ from types import ModuleType
 
 import pytest
 
+import beyond_perplexity.commands
 import beyond_perplexity.figures
 import beyond_perplexity.models
-from beyond_perplexity.__main__ import SUBCOMMANDS
+from beyond_perplexity.commands.library_functions import OPTION_SETS
 from beyond_perplexity.storage.fingerprint import ROOT
 from tests.unit.huggingface_models import make_gpt2
 
@@ -38,17 +39,23 @@ NEEDS = {
     ("scipy",): ["embed", "measure_tendencies"],
     ("scipy", "scipy.stats"): ["measure_embeddings", "measure_sensitivity"],
     ("matplotlib", "pandas"): ["plot"],
-    ("pandas",): ["tabulate", "write_overview"],
+    ("pandas",): [
+        *("compare_semantics", "measure_semantics", "probe_evaluator", "relate_measures"),
+        *("score_semantics", "tabulate", "write_overview"),
+    ],
     ("pydantic",): ["update_configuration_page"],
 }
 SCRIPTS = [path.stem for path in sorted(Path(ROOT, "scripts").glob("[!_]*.py"))]
-COMMANDS = [f"beyond_perplexity.commands.{name.replace('-', '_')}" for name in SUBCOMMANDS]
 
 
 def modules_of(package: ModuleType) -> list[str]:
     return [row.name for row in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
 
 
+COMMANDS = [
+    *modules_of(beyond_perplexity.commands),
+    *(f"beyond_perplexity.{place.partition(':')[0]}" for place in OPTION_SETS.values()),
+]
 # Which further modules it then chooses from by name.
 LATER = {
     "build_vocabulary": ["beyond_perplexity.vocabulary"],

@@ -449,7 +449,7 @@ def test_what_a_kill_left_of_encoded_texts_is_removed_by_the_next_attempt(data, 
     assert [path.suffix for path in tmp_path.iterdir()] == [".raw"]
     words = load_vocabulary(data / "vocabulary.json")
     TokenStore.write(tmp_path, data / "documents.parquet", "train", words)
-    assert {path.name for path in tmp_path.iterdir()} == {"train.tokens.npy", "train.ends.npy"}
+    assert {path.name for path in tmp_path.iterdir()} == {"train.values.npy", "train.ends.npy"}
 
 
 @pytest.mark.parametrize(

@@ -76,133 +76,87 @@ def count_jobs(printed: str) -> dict[str, int]:
     return {rule: count for rule, count in jobs.items() if rule != "all"}
 
 
-MEASURED = {"generate": 4, "count_samples": 2, "measure_tendencies": 2}
+def jobs(*others: dict[str, int], **counts: int) -> dict[str, int]:
+    """Return the numbers of jobs by rule."""
+    return {rule: n for held in (*others, counts) for rule, n in held.items()}
+
+
+MEASURED = jobs(generate=4, count_samples=2, measure_tendencies=2)
+# What there is of a reference: in the vocabulary, and raw.
+REFERENCE = jobs(
+    count_reference=2,
+    describe_reference=1,
+    measure_sensitivity=1,
+    count_resample=3,
+    measure_resample=3,
+)
+SCORED = jobs(train=1, measure_perplexity=1, compare_perplexity=1)
+READ = jobs(extract_corpus=1, build_vocabulary=1, build_speller=1, choose_words=1)
+PREDICTED = jobs(compare_semantics=1, relate_measures=1, tabulate=9, plot=4, write_overview=1)
 
 
 @pytest.mark.parametrize(
-    ("change", "jobs"),
+    ("change", "expected"),
     [
-        (
-            add_model,
-            {
-                "train": 1,
-                "measure_perplexity": 1,
-                "compare_perplexity": 1,
-                **MEASURED,
-                **WRITTEN,
-                **SHOWN,
-            },
-        ),
-        (add_decoding, {**MEASURED, **WRITTEN, **SHOWN}),
+        (add_model, jobs(SCORED, MEASURED, WRITTEN, SHOWN)),
+        (add_decoding, jobs(MEASURED, WRITTEN, SHOWN)),
         (
             add_documents,  # 4 shards more, a larger reference; not what shows trainings, models
-            {
-                "generate": 4,
-                "count_samples": 4,  # the new shard alone: the job of the first two was full
-                "merge_statistics": 4,
-                "measure_tendencies": 4,
-                "count_reference": 2,  # in the vocabulary, and raw
-                "describe_reference": 1,
-                "measure_sensitivity": 1,
-                "count_resample": 3,
-                "measure_resample": 3,
-                **WRITTEN,
-                "tabulate": 11,
-                "plot": 14,
-                "write_overview": 1,
-            },
+            jobs(
+                REFERENCE,
+                WRITTEN,
+                generate=4,
+                count_samples=4,  # the new shard alone: the job of the first two was full
+                merge_statistics=4,
+                measure_tendencies=4,
+                tabulate=11,
+                plot=14,
+                write_overview=1,
+            ),
         ),
-        (add_corpus, {"extract_corpus": 1, "write_overview": 1}),
-        (
-            add_predictions,
-            {
-                "predict_words": 1,
-                "score_semantics": 4,
-                "measure_semantics": 1,
-                "compare_semantics": 1,
-                "relate_measures": 1,
-                "tabulate": 9,
-                "plot": 4,
-                "write_overview": 1,
-            },
-        ),
+        (add_corpus, jobs(extract_corpus=1, write_overview=1)),
+        (add_predictions, jobs(PREDICTED, predict_words=1, score_semantics=4, measure_semantics=1)),
         (
             add_evaluator,
-            {
-                "train_evaluator": 1,
-                "score_semantics": 2,
-                "probe_evaluator": 1,
-                "measure_semantics": 2,
-                "compare_semantics": 1,
-                "relate_measures": 1,
-                "tabulate": 9,
-                "plot": 4,
-                "write_overview": 1,
-            },
+            jobs(
+                PREDICTED,
+                train_evaluator=1,
+                score_semantics=2,
+                probe_evaluator=1,
+                measure_semantics=2,
+            ),
         ),
         (
-            add_corpus_with_model,
-            {
-                "extract_corpus": 1,
-                "build_vocabulary": 1,
-                "build_speller": 1,
-                "choose_words": 1,
-                "train": 1,
-                "measure_perplexity": 1,
-                "compare_perplexity": 1,
-                **MEASURED,
-                "count_reference": 2,
-                "describe_reference": 1,
-                "measure_sensitivity": 1,
-                "count_resample": 3,
-                "measure_resample": 3,
-                "embed": 1,
-                "measure_embeddings": 1,
-                "tabulate": 22,
-                "plot": 29,  # a trigram has no training
-                "write_overview": 1,
-            },
+            add_corpus_with_model,  # a trigram has no training
+            jobs(
+                jobs(READ, SCORED, MEASURED, REFERENCE, embed=1, measure_embeddings=1),
+                tabulate=22,
+                plot=29,
+                write_overview=1,
+            ),
         ),
     ],
 )
-def test_a_larger_run_makes_what_is_new(finished, change, jobs) -> None:
-    assert count_jobs(plan(finished, change)) == jobs
+def test_a_larger_run_makes_what_is_new(finished, change, expected) -> None:
+    assert count_jobs(plan(finished, change)) == expected
 
 
 def test_a_seed_draws_everything_anew(finished) -> None:
     """It is that of the order of the documents too, which everything else is made from."""
     printed = plan(finished, change_seed)
-    assert count_jobs(printed) == {
-        "extract_corpus": 1,
-        "build_vocabulary": 1,
-        "build_speller": 1,
-        "choose_words": 1,
-        "train": 5,
-        "measure_perplexity": 4,
-        "compare_perplexity": 1,
-        "generate": 8,
-        "count_samples": 4,
-        "measure_tendencies": 4,
-        "count_reference": 2,
-        "describe_reference": 1,
-        "measure_sensitivity": 1,
-        "count_resample": 3,
-        "measure_resample": 3,
-        "score_contrast": 8,
-        "measure_contrast": 4,
-        "compare_contrast": 1,
-        "estimate_partition": 1,
-        "train_evaluator": 3,
-        "predict_words": 2,
-        "score_semantics": 8,
-        "measure_semantics": 2,
-        "compare_semantics": 1,
-        "probe_evaluator": 4,
-        **WRITTEN,
-        "tabulate": SHOWN["tabulate"] + 12,
-        "plot": SHOWN["plot"] + 6,
-        "write_overview": 1,
-    }
+    texts = jobs(generate=8, count_samples=4, measure_tendencies=4, compare_perplexity=1)
+    contrasts = jobs(score_contrast=8, measure_contrast=4, compare_contrast=1, estimate_partition=1)
+    meaning = jobs(predict_words=2, score_semantics=8, measure_semantics=2, compare_semantics=1)
+    assert count_jobs(printed) == jobs(
+        *(READ, REFERENCE, texts, contrasts, meaning, WRITTEN),
+        train=5,
+        measure_perplexity=4,
+        train_evaluator=3,
+        probe_evaluator=4,
+        tabulate=SHOWN["tabulate"] + 12,
+        plot=SHOWN["plot"] + 6,
+        write_overview=1,
+    )
     blocks = re.findall(r"^rule (\w+):\n(.*?)(?=^rule |\Z)", printed, re.M | re.S)
     drawing = {rule for rule, block in blocks if re.search(r"--seed 2\b", block)}
     assert drawing == {

@@ -30,17 +30,15 @@ def edited(path: Path, old: str, new: str):
 
 def test_a_run_ends_in_tables_and_figures(finished):
     results = finished.path / "results"
-    for table in range(1, 7):
-        assert (results / f"tables/tendencies/wikipedia/table_{table}.csv").stat().st_size > 0
-    assert (results / "tables/tendencies/wikipedia/sensitivity.csv").stat().st_size > 0
-    assert (results / "figures/tendencies/wikipedia/main.svg").stat().st_size > 0
-    for table in ("table_1", "table_2", "table_3", "cross_entropy", "partition", "findings"):
-        assert (results / f"tables/contrastive/wikipedia/{table}.csv").stat().st_size > 0
-    for table in ("table_1", "values", "differences", "probes", "findings"):
-        assert (results / f"tables/semantics/wikipedia/{table}.csv").stat().st_size > 0
-    for table in ("measures", "orders", "findings"):
-        assert (results / f"tables/relations/wikipedia/{table}.csv").stat().st_size > 0
-    assert (results / "overview/overview.rst").stat().st_size > 0
+    tables = {
+        "tendencies": [*(f"table_{n}" for n in range(1, 7)), "sensitivity"],
+        "contrastive": ["table_1", "table_2", "table_3", "cross_entropy", "partition", "findings"],
+        "semantics": ["table_1", "values", "differences", "probes", "findings"],
+        "relations": ["measures", "orders", "findings"],
+    }
+    made = [f"tables/{p}/wikipedia/{name}.csv" for p, names in tables.items() for name in names]
+    for path in (*made, "figures/tendencies/wikipedia/main.svg", "overview/overview.rst"):
+        assert (results / path).stat().st_size > 0
     assert not list(results.rglob("*.partial*"))
 
 
@@ -98,41 +96,39 @@ def test_a_lost_shard_is_made_again_alike_and_nothing_else(finished):
     assert finished.results() == before
 
 
-def test_smaller_shards_give_the_same_samples_statistics_and_tests(finished, checkout):
+SMALLER = {
+    "documents_per_shard: 30": "documents_per_shard: 17",  # four shards, counted two by two
+    "documents_per_count: 60": "documents_per_count: 40",
+    "sentences_per_shard: 40": "sentences_per_shard: 100\n  draws_per_shard: 2",
+}
+
+
+def test_smaller_shards_give_the_same_samples_statistics_tests_and_contrasts(finished, checkout):
     smaller = checkout.path / "configs" / "smoke.yaml"
-    text = smaller.read_text().replace("documents_per_shard: 30", "documents_per_shard: 17")
-    assert text.count("documents_per_count: 60") == 1
-    smaller.write_text(text.replace("documents_per_count: 60", "documents_per_count: 40"))
-    for folder in ("corpora", "vocabularies", "models"):
+    text = smaller.read_text()
+    for old, new in SMALLER.items():
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    smaller.write_text(text)
+    for folder in ("corpora", "vocabularies", "models", "compared_words", "references"):
         copy_results(finished, checkout, folder)
-    targets = [f"results/tendencies/trigram/{d}/measures.parquet" for d in ("ancestral", "beam")]
+    contrasts = "contrastive/wikipedia/kn-3.parquet"
+    measures = [f"tendencies/trigram/{d}/measures.parquet" for d in ("ancestral", "beam")]
+    targets = [f"results/{name}" for name in (contrasts, *measures)]
     checkout.snakemake(*SMOKE, "--rerun-triggers", "mtime", "--", *targets)
     expected, found = finished.results(), checkout.results()
-    compared = [name for name in found if "tendencies/trigram" in name]
-    assert compared
+    compared = [contrasts, *(name for name in found if "tendencies/trigram" in name)]
+    assert set(measures) < set(compared)
     assert {name: found[name] for name in compared} == {name: expected[name] for name in compared}
-    for decoding in ("ancestral", "beam"):  # four shards, counted two by two
+    for decoding in ("ancestral", "beam"):
         folder = f"statistics/trigram/{decoding}"
         assert {f"{folder}/{name}.parquet" for name in ("00000", "00001", "merged")} < set(found)
         assert found[f"{folder}/merged.parquet"] == expected[f"{folder}/00000.parquet"]
-
-
-def test_smaller_shards_give_the_same_contrasts(finished, checkout):
-    smaller = checkout.path / "configs" / "smoke.yaml"
-    text = smaller.read_text()
-    assert text.count("sentences_per_shard: 40") == 1
-    shards = "sentences_per_shard: 100\n  draws_per_shard: 2"
-    smaller.write_text(text.replace("sentences_per_shard: 40", shards))
-    for folder in ("corpora", "vocabularies", "models"):
-        copy_results(finished, checkout, folder)
-    target = "contrastive/wikipedia/kn-3.parquet"
-    checkout.snakemake(*SMOKE, "--rerun-triggers", "mtime", "--", f"results/{target}")
-    assert checkout.results()[target] == finished.results()[target]
     assert len(list((checkout.path / "results/contrastive").rglob("scores/*/*.parquet"))) == 2
 
 
 def test_a_killed_run_goes_on_to_the_same_results(finished, checkout):
-    for folder in ("corpora", "vocabularies", "references"):
+    for folder in ("corpora", "vocabularies", "compared_words", "references", "evaluators"):
         copy_results(finished, checkout, folder)
     run = [*SMOKE, "--rerun-triggers", "mtime"]
     checkpoints = checkout.path / "results" / "checkpoints" / "lstm"

@@ -16,6 +16,7 @@ entities.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
@@ -31,14 +32,12 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Codes,
     EntityModule,
     Steps,
-    documents_of,
     split_mention_codes,
 )
-from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
+from beyond_perplexity.models.latents.entitynlm_scores import MentionRows, Scores
 from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
-    advance_mentions,
     simulate_documents,
 )
 from beyond_perplexity.models.word_softmax import ClassSoftmax, to_rows
@@ -110,6 +109,15 @@ class EncodedMentions(NamedTuple):
     end: Tensor  # float64, (B,): log p(t = 0) at the end
     steps: Steps
 
+    @staticmethod
+    def padded(parts: Sequence[EncodedMentions]) -> EncodedMentions:
+        """Join what is of single documents."""
+        return EncodedMentions(
+            nn.utils.rnn.pad_sequence([part.states[0] for part in parts], batch_first=True),
+            torch.cat([part.end for part in parts]),
+            Steps.padded([part.steps for part in parts]),
+        )
+
 
 class MentionParticles(NamedTuple):
     """What particles have done so far, and the documents that they read."""
@@ -173,7 +181,7 @@ class EntityNLM(EntityModule, LatentModel):
     ) -> Tensor:
         codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
-        scores = score(self.entities, encoded.steps, owner, codes, [1.0])
+        scores = MentionRows(self.entities, encoded.steps, owner, codes).score([1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
         words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)
@@ -190,7 +198,7 @@ class EntityNLM(EntityModule, LatentModel):
         self, state: MentionParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, MentionParticles]:
         """Read a word with its code; see `SequentialModel`."""
-        log_prob, choices = advance_mentions(self.entities, state.choices, time, choice, 1.0)
+        log_prob, choices = state.choices.advance(time, choice, 1.0)
         owner = choices.owner  # (K,)
         features = state.encoded.states[owner, time] + self.context(choices.context)  # (K, D)
         words = self.words.log_probs(features, state.tokens[owner, time], choices.starts)  # (K,)
@@ -210,25 +218,8 @@ class EntityNLM(EntityModule, LatentModel):
         words = self.words.log_probs(features, end, torch.zeros_like(running))  # (K,)
         return words + state.encoded.end[owner].masked_fill(running, 0.0)
 
-    def encode(self, batch: InstanceBatch) -> EncodedMentions:
-        """Return what does not depend on z; outside training once, document by document.
-
-        So no number depends on the other documents of the batch.
-        """
-        if torch.is_grad_enabled():
-            return self._encode(batch.tokens, batch.lengths[TOKENS])
-        if self not in batch.cache:
-            parts = [self._encode(*document) for document in documents_of(batch)]
-            states = [part.states[0] for part in parts]
-            batch.cache[self] = EncodedMentions(
-                nn.utils.rnn.pad_sequence(states, batch_first=True),
-                torch.cat([part.end for part in parts]),
-                Steps.padded([part.steps for part in parts]),
-            )
-        encoded: EncodedMentions = batch.cache[self]
-        return encoded
-
-    def _encode(self, tokens: Tensor, lengths: Tensor) -> EncodedMentions:
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> EncodedMentions:
+        """Read documents; see `EntityModule.encode_documents`."""
         states = self.text(tokens, lengths)[:, :-1]  # (B, T + 1, D)
         begin = self.entities.begin(states)[..., 0].double()  # (B, T + 1)
         end = functional.logsigmoid(-begin.gather(1, lengths[:, None])[:, 0])  # (B,)

@@ -18,6 +18,7 @@ codes is a canonical form of the latent variables of EntityNLM.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -33,7 +34,7 @@ from beyond_perplexity.corpus.latent_instances import (
     Instance,
     InstanceBatch,
     MentionSpan,
-    encode_mentioned,
+    encode_with_text,
     without_overlaps,
 )
 from beyond_perplexity.models.latent import FILLING, LatentModule
@@ -72,27 +73,6 @@ def mention_codes(mentions: Sequence[MentionSpan], length: int) -> np.ndarray:
         remaining = np.arange(span.end - span.start - 1, -1, -1)
         codes[span.start : span.end] = 1 + RADIX * entity + remaining
     return codes
-
-
-def entity_documents(
-    corpus: CorpusFiles,
-    split: str,
-    vocabulary: Vocabulary,
-    maximum_length: int,
-    maximum_entities: int,
-) -> Iterator[Instance]:
-    """Read the documents of a split with ``tokens`` and ``latents``, the codes of their mentions.
-
-    Documents without mentions count like others, those without words are left out.
-
-    `corpus`, `split`, `vocabulary`: see `encode_mentioned`; `maximum_length`, `maximum_entities`:
-    see `chosen_mentions`.
-
-    Raises InputError: As `encode_mentioned`.
-    """
-    for doc_id, tokens, spans in encode_mentioned(corpus, split, vocabulary):
-        chosen = chosen_mentions(spans, maximum_length, maximum_entities)
-        yield Instance(doc_id, {TOKENS: tokens, LATENTS: mention_codes(chosen, len(tokens))})
 
 
 # The distance to the last mention is counted in hundreds of words: only the pace of learning
@@ -168,8 +148,8 @@ class Steps(NamedTuple):
     gate: Tensor  # (B, T, D): its product with an entity's vector is the logit of δ
     update: Tensor  # (B, T, D): what a visited entity's vector is mixed with
 
-    def at(self, owner: Tensor, time: Tensor) -> Steps:
-        """Return the parts of rows (R,) at their times (R,): (R, ...)."""
+    def at(self, owner: Tensor, time: int | Tensor) -> Steps:
+        """Return the parts of rows (R,) at one time, or (R,): (R, ...)."""
         return Steps(*(part[owner, time] for part in self))
 
     @staticmethod
@@ -236,11 +216,12 @@ class DynamicEntities(nn.Module):
         last = torch.zeros(sizes, dtype=torch.int64, device=vectors.device)  # (R, E)
         return EntityMemory(vectors, last, last.new_zeros(rows))
 
-    def entity_logits(self, at: Steps, memory: EntityMemory, time: Tensor, most: int) -> Tensor:
+    def entity_logits(
+        self, at: Steps, memory: EntityMemory, time: int | Tensor, most: int
+    ) -> Tensor:
         """Return the logits of a new entity and of the entities so far.
 
-        `at`: of the rows at their times; `time`: int64, (R,); `most`: no row has more entities than
-        that.
+        `at`: of the rows at their times; `time`: one, or (R, 1); `most`: no row has more entities.
 
         Returns float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is
         none.
@@ -248,7 +229,7 @@ class DynamicEntities(nn.Module):
         most = min(most, self.maximum_entities)
         held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
         scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
-        away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
+        away = (time - memory.last[:, :most]).to(scores.dtype)  # (R, most)
         scores = scores + self.nearness(away)
         unknown = torch.arange(most, device=scores.device) >= memory.known[:, None]  # (R, most)
         full = memory.known == self.maximum_entities  # (R,)
@@ -295,15 +276,15 @@ class DynamicEntities(nn.Module):
         self,
         at: Steps,
         memory: EntityMemory,
-        time: Tensor,
+        time: int | Tensor,
         entity: Tensor,
         before: Tensor,
         here: Tensor,
     ) -> EntityMemory:
         """Let rows read a mention word, where no gradient is wanted.
 
-        `at`: of the rows at their times; `memory`: it is overwritten; `time`, `entity`: int64,
-        (R,); `before`: (R, D): the entity's vector; `here`: bool, (R,): the rows that do.
+        `at`: of the rows at their times; `memory`: it is overwritten; `time`: one, or (R, 1);
+        `entity`: int64, (R,), of the vectors `before`, (R, D); `here`: bool, (R,): rows that do.
         """
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
@@ -311,15 +292,9 @@ class DynamicEntities(nn.Module):
         new = here & (entity == memory.known)  # (R,)
         place = here[:, None]  # (R, 1)
         written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
-        seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
+        seen = torch.where(place, time, memory.last.gather(1, slot))  # (R, 1)
         vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
         return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
-
-
-def documents_of(batch: InstanceBatch) -> Iterator[tuple[Tensor, Tensor]]:
-    """Give the words, (1, T), and the length, (1,), of each document by itself."""
-    for row, length in enumerate(batch.lengths[TOKENS].tolist()):
-        yield batch.tokens[row : row + 1, :length], batch.lengths[TOKENS][row : row + 1]
 
 
 class EntityModule(LatentModule):
@@ -353,8 +328,33 @@ class EntityModule(LatentModule):
     def instances(
         self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
     ) -> Iterator[Instance]:
-        """Read documents; see `entity_documents`."""
-        options = self.options
-        return entity_documents(
-            corpus, split, vocabulary, options.maximum_length, options.maximum_entities
-        )
+        """Read documents with ``tokens`` and ``latents``, the codes of their mentions.
+
+        Those without mentions count like others, those without words are left out.
+        """
+        caps = self.options.maximum_length, self.options.maximum_entities
+        for document, tokens in encode_with_text(corpus, split, vocabulary):
+            codes = mention_codes(chosen_mentions(document.spans, *caps), len(tokens))
+            yield Instance(document.doc_id, {TOKENS: tokens, LATENTS: codes})
+
+    @abstractmethod
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> Any:
+        """Return what does not depend on z, of words (B, T) and lengths (B,)."""
+
+    def encode(self, batch: InstanceBatch) -> Any:
+        """Return what does not depend on z; outside training once, document by document.
+
+        So no number depends on the other documents of the batch.
+        """
+        tokens, lengths = batch.tokens, batch.lengths[TOKENS]
+        if torch.is_grad_enabled():
+            return self.encode_documents(tokens, lengths)
+
+        def alone() -> Any:
+            parts = [
+                self.encode_documents(tokens[row : row + 1, :length], lengths[row : row + 1])
+                for row, length in enumerate(lengths.tolist())
+            ]
+            return parts[0].padded(parts)
+
+        return batch.keep(self, alone)

@@ -30,12 +30,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     join_mention_codes,
     split_mention_codes,
 )
-from beyond_perplexity.models.latents.entitynlm_walks import (
-    EntityState,
-    draw_category,
-    list_codes,
-    take_code,
-)
+from beyond_perplexity.models.latents.entitynlm_walks import draw_category
 from beyond_perplexity.models.word_by_word import Continuations, OptimalProposal
 from beyond_perplexity.models.word_softmax import to_rows
 
@@ -79,26 +74,22 @@ class OptimalEntities(OptimalProposal):
     ) -> tuple[Tensor, Tensor, NamedParticles]:
         """Draw the codes of a word; see `OptimalProposal.propose`."""
         heads, choices = self.model.entities, state.particles.choices
-        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
         scaled = self.weigh_choices(state, time) / temperature  # (K, S)
         slot = draw_category(scaled, uniforms[:, 0])  # (K,)
         entity = torch.where(slot == 1, choices.memory.known, (slot - 2).clamp(min=0))  # (K,)
-        extents = heads.length_logits(at, heads.vectors(choices.memory, entity))  # (K, M)
-        extents = extents / temperature
-        remaining = draw_category(extents, uniforms[:, 1])  # (K,)
+        vectors = heads.vectors(choices.memory, entity)  # (K, D)
+        extents = heads.length_logits(choices.at(time), vectors)  # (K, M)
+        remaining = draw_category(extents / temperature, uniforms[:, 1])  # (K,)
         started = join_mention_codes(slot > 0, entity, remaining)  # (K,)
         code = torch.where(choices.running, choices.last - 1, started)  # (K,)
-        log_q = _chosen(scaled, slot)
-        log_q = log_q + _chosen(extents, remaining).masked_fill(slot == 0, 0.0)  # (K,)
-        log_q = log_q.masked_fill(choices.running, 0.0)
-        return code, log_q, self._read(state, at, time, code)
+        return code, *self.follow(state, time, code, temperature)
 
     def follow(
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, NamedParticles]:
         """Take codes for a word; see `OptimalProposal.follow`."""
         heads, choices = self.model.entities, state.particles.choices
-        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
+        at = choices.at(time)
         log_joint = self.weigh_choices(state, time)  # (K, S)
         mention, entity, remaining = split_mention_codes(choice)  # (K,)
         known, running = choices.memory.known, choices.running  # (K,)
@@ -120,10 +111,10 @@ class OptimalEntities(OptimalProposal):
         self, state: NamedParticles, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses; see `OptimalProposal.continuations`."""
-        heads, choices = self.model.entities, state.particles.choices
-        at = choices.steps.at(choices.owner, torch.full_like(choices.owner, time))
+        choices = state.particles.choices
+        at = choices.at(time)
         slots = (self.weigh_choices(state, time) / temperature).log_softmax(1)  # (K, S)
-        return list_codes(heads, at, choices, slots[:, :1], slots[:, 1:], 0.0, temperature)
+        return choices.list_codes(at, slots[:, :1], slots[:, 1:], 0.0, temperature)
 
     def log_twist(self, state: NamedParticles, time: int) -> Tensor:
         """Return log p(x_t | past), float64, (K,); see `Twisting`."""
@@ -140,13 +131,11 @@ class OptimalEntities(OptimalProposal):
 
     def _weigh(self, state: NamedParticles, time: int) -> Tensor:
         particles, heads = state.particles, self.model.entities
-        choices, owner = particles.choices, particles.choices.owner  # (K,)
-        times = torch.full_like(owner, time)  # (K,)
-        at = choices.steps.at(owner, times)
-        most = min(time, heads.maximum_entities)
+        choices = particles.choices
+        at = choices.at(time)
         running = choices.running  # (K,)
         begin = at.begin.double()[:, None]  # (K, 1)
-        entities = heads.entity_logits(at, choices.memory, times, most).log_softmax(1)
+        entities = heads.entity_logits(at, choices.memory, time, time).log_softmax(1)
         starts = (functional.logsigmoid(begin) + entities).masked_fill(running[:, None], -math.inf)
         none = functional.logsigmoid(-begin).masked_fill(running[:, None], 0.0)  # (K, 1)
         log_prior = torch.cat([none, starts], 1)  # (K, S)
@@ -193,7 +182,7 @@ class OptimalEntities(OptimalProposal):
         here = mention[:, None]  # (K, 1)
         names = state.names.scatter(1, place, torch.where(here, after, name))
         names[:, :1] = torch.where(here, name, state.names[:, :1])
-        read: EntityState = take_code(self.model.entities, choices, at, time, code)
+        read = choices.take(at, time, code)
         return NamedParticles(state.particles._replace(choices=read), names, {})
 
 

@@ -24,16 +24,12 @@ from beyond_perplexity.models.latents.entitynlm import EntityOptions
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     EntityModule,
     Steps,
-    documents_of,
 )
-from beyond_perplexity.models.latents.entitynlm_scores import score
+from beyond_perplexity.models.latents.entitynlm_scores import MentionRows
 from beyond_perplexity.models.latents.entitynlm_walks import (
     WORD_DRAWS,
     EntityState,
     TextStates,
-    advance_mentions,
-    list_codes,
-    propose_code,
     sample,
 )
 from beyond_perplexity.models.word_by_word import BeamedProposal, Continuations
@@ -83,29 +79,27 @@ class EntityTagger(EntityModule, BeamedProposal):
     ) -> Tensor:
         """Draw one row of codes a row, int64, (R, T); word i uses the numbers 3 i to 3 i + 2."""
         with torch.no_grad():
-            steps = self.encode(batch)
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        return sample(self.entities, steps, owner, lengths, uniforms, temperature)
+            state = self.start(batch, owner)
+        return sample(state, batch.lengths[TOKENS][owner], uniforms, temperature)
 
     def log_prob(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A); −inf for an impossible z."""
         codes = self.read(batch, owner, latents)
-        scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
-        return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
+        rows = MentionRows(self.entities, self.encode(batch), owner, codes)
+        return rows.score(temperatures).log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
     @torch.no_grad()
     def continuations(
         self, state: EntityState, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses; see `BeamedProposal.continuations`."""
-        times = torch.full_like(state.owner, time)  # (K,)
-        at = state.steps.at(state.owner, times)
-        logits = self.entities.entity_logits(at, state.memory, times, time) / temperature
+        at = state.at(time)
+        logits = self.entities.entity_logits(at, state.memory, time, time) / temperature
         begin = at.begin.double()[:, None] / temperature  # (K, 1)
         parts = functional.logsigmoid(-begin), logits.log_softmax(1), functional.logsigmoid(begin)
-        return list_codes(self.entities, at, state, *parts, temperature)
+        return state.list_codes(at, *parts, temperature)
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> EntityState:
         """Return the state of particles; see `SequentialProposal`."""
@@ -115,28 +109,17 @@ class EntityTagger(EntityModule, BeamedProposal):
         self, state: EntityState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, EntityState]:
         """Draw the codes of a word; see `SequentialProposal`."""
-        codes = propose_code(self.entities, state, time, uniforms, temperature)  # (K,)
-        log_q, after = advance_mentions(self.entities, state, time, codes, temperature)
-        return codes, log_q, after
+        codes = state.draw(state.at(time), time, uniforms, temperature, time)  # (K,)
+        return codes, *state.advance(time, codes, temperature)
 
     def follow(
         self, state: EntityState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, EntityState]:
         """Take given codes of a word; see `SequentialProposal`."""
-        return advance_mentions(self.entities, state, time, choice, temperature)
+        return state.advance(time, choice, temperature)
 
-    def encode(self, batch: InstanceBatch) -> Steps:
-        """Return what does not depend on z; outside training once, document by document.
-
-        So no number depends on the other documents of the batch.
-        """
-        if torch.is_grad_enabled():
-            return self._encode(batch.tokens, batch.lengths[TOKENS])
-        return batch.keep(
-            self, lambda: Steps.padded([self._encode(*one) for one in documents_of(batch)])
-        )
-
-    def _encode(self, tokens: Tensor, lengths: Tensor) -> Steps:
+    def encode_documents(self, tokens: Tensor, lengths: Tensor) -> Steps:
+        """Read documents; see `EntityModule.encode_documents`."""
         states = self.text(tokens, lengths)  # (B, T + 2, D)
         after = states[:, 1:-1]  # (B, T, D)
         seen = states[:, :-2] if self.options.context == "causal" else after  # (B, T, D)

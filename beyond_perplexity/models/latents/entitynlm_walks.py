@@ -13,7 +13,7 @@ words, N words of a document at most, D width, E entities at most, M words of a 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -77,78 +77,15 @@ def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
     return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
 
-def draw_start(
-    heads: DynamicEntities,
-    at: Steps,
-    memory: EntityMemory,
-    time: Tensor,
-    uniforms: Tensor,
-    temperature: float,
-    most: int,
-) -> tuple[Tensor, Tensor]:
-    """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
-    logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
-    slot = draw_category(logits / temperature, uniforms[:, 0])  # (R,)
-    entity = torch.where(slot == 0, memory.known, slot - 1)  # (R,)
-    extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
-    return entity, draw_category(extents / temperature, uniforms[:, 1])
-
-
 def begins(begin: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
     """Draw t, bool, in the shape of its logits and numbers."""
     return uniforms < functional.logsigmoid(begin.double() / temperature).exp()
 
 
-@torch.no_grad()
-def sample(
-    heads: DynamicEntities,
-    steps: Steps,
-    owner: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
-    temperature: float,
-) -> Tensor:
-    """Draw one row of codes a row, int64, (R, T).
-
-    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
-
-    `owner`, `lengths`: int64, (R,): the document of each row and its words; `uniforms`: float64,
-    (R, U).
-    """
-    width = steps.begin.shape[1]
-    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
-    times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
-    wanted = begins(steps.begin[owner], lots[..., 0], temperature)  # (R, T)
-    found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
-    following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
-    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
-    rows = torch.arange(len(owner), device=owner.device)  # (R,)
-    position = entity = remaining = torch.zeros_like(owner)  # (R,)
-    memory = heads.empty(len(owner))
-    for step in range(width):
-        inside = remaining > 0  # (R,)
-        time = torch.where(inside, position, following[rows, position])  # (R,)
-        here = time < lengths  # (R,)
-        if not here.any():
-            break
-        time = time.clamp(max=width - 1)
-        at = steps.at(owner, time)
-        start = draw_start(heads, at, memory, time, lots[rows, time, 1:], temperature, step)
-        entity = torch.where(inside, entity, start[0])  # (R,)
-        remaining = torch.where(inside, remaining - 1, start[1])  # (R,)
-        codes[rows, time] = torch.where(
-            here, join_mention_codes(here, entity, remaining), codes[rows, time]
-        )
-        before = heads.vectors(memory, entity)  # (R, D)
-        memory = heads.visit(at, memory, time, entity, before, here)
-        position = torch.where(here, time + 1, position)  # (R,)
-        remaining = remaining.masked_fill(~here, 0)  # (R,)
-    return codes
-
-
 class EntityState(NamedTuple):
-    """What particles have done so far."""
+    """What particles (or hypotheses) have done so far."""
 
+    heads: DynamicEntities
     steps: Steps  # Of the documents
     owner: Tensor  # int64, (K,): the document of each particle
     memory: EntityMemory
@@ -160,104 +97,124 @@ class EntityState(NamedTuple):
     @classmethod
     def of(cls, heads: DynamicEntities, steps: Steps, owner: Tensor) -> EntityState:
         """Return the state of particles that have read nothing."""
-        memory = heads.empty(len(owner))
-        nothing = torch.zeros_like(owner)  # (K,)
-        return cls(steps, owner, memory, nothing, memory.vectors[:, 0].clone(), nothing > 0)
+        memory, nothing = heads.empty(len(owner)), torch.zeros_like(owner)  # (K,)
+        context = memory.vectors[:, 0].clone()  # (K, D)
+        return cls(heads, steps, owner, memory, nothing, context, nothing > 0)
 
     def select(self, rows: Tensor) -> EntityState:
         """Return the state whose row i is row ``rows[i]`` of this one."""
-        parts = (part[rows] for part in (self.last, self.context, self.starts))
-        return EntityState(self.steps, self.owner[rows], self.memory.select(rows), *parts)
+        names = ("owner", "last", "context", "starts")
+        parts = {name: getattr(self, name)[rows] for name in names}
+        return self._replace(memory=self.memory.select(rows), **parts)
 
     @property
     def running(self) -> Tensor:
         """bool, (K,): the mention goes on with the next word."""
         return split_mention_codes(self.last)[2] > 0
 
+    def at(self, time: int | Tensor) -> Steps:
+        """Return what words at a time, one or (K,), contribute to the choices: (K, ...)."""
+        return self.steps.at(self.owner, time)
 
-def propose_code(
-    heads: DynamicEntities, state: EntityState, time: int, uniforms: Tensor, temperature: float
-) -> Tensor:
-    """Draw the codes of a word, int64, (K,), with numbers (K, 3) for t, e and l."""
-    times = torch.full_like(state.owner, time)  # (K,)
-    at = state.steps.at(state.owner, times)
-    mention = begins(at.begin, uniforms[:, 0], temperature)  # (K,)
-    entity, remaining = draw_start(
-        heads, at, state.memory, times, uniforms[:, 1:], temperature, time
-    )
-    started = join_mention_codes(mention, entity, remaining)  # (K,)
-    return torch.where(state.running, state.last - 1, started)
+    def draw(
+        self, at: Steps, time: int | Tensor, uniforms: Tensor, temperature: float, most: int
+    ) -> Tensor:
+        """Draw the codes of words at a time, int64, (K,), with numbers (K, 3) for t, e and l.
+
+        `time`: one, or (K, 1); `most`: no particle has more entities than that.
+        """
+        heads, memory = self.heads, self.memory
+        mention = begins(at.begin, uniforms[:, 0], temperature)  # (K,)
+        logits = heads.entity_logits(at, memory, time, most)  # (K, 1 + most)
+        slot = draw_category(logits / temperature, uniforms[:, 1])  # (K,)
+        entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
+        extents = heads.length_logits(at, heads.vectors(memory, entity))  # (K, M)
+        remaining = draw_category(extents / temperature, uniforms[:, 2])  # (K,)
+        started = join_mention_codes(mention, entity, remaining)  # (K,)
+        return torch.where(self.running, self.last - 1, started)
+
+    def advance(self, time: int, code: Tensor, temperature: float) -> tuple[Tensor, EntityState]:
+        """Take possible codes for a word: their log probability, float64, (K,); the new state."""
+        at, memory, heads = self.at(time), self.memory, self.heads
+        mention, entity, remaining = split_mention_codes(code)  # (K,)
+        starts = mention & ~self.running  # (K,)
+        begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
+        log_prob = functional.logsigmoid(begin).masked_fill(self.running, 0.0)  # (K,)
+        entities = heads.entity_logits(at, memory, time, time)  # (K, 1 + most)
+        slot = torch.where(entity == memory.known, 0, entity + 1)  # (K,)
+        extents = heads.length_logits(at, heads.vectors(memory, entity))  # (K, M)
+        pairs = ((entities, slot), (extents, remaining))
+        for logits, chosen in pairs:
+            place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
+            each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
+            log_prob = log_prob + each.masked_fill(~starts, 0.0)
+        return log_prob, self.take(at, time, code)
+
+    def take(self, at: Steps, time: int | Tensor, code: Tensor) -> EntityState:
+        """Return the state after words with possible codes, (K,); this one is overwritten."""
+        mention, entity, _ = split_mention_codes(code)  # (K,)
+        starts = mention & ~self.running  # (K,)
+        before = self.heads.vectors(self.memory, entity)  # (K, D)
+        memory = self.heads.visit(at, self.memory, time, entity, before, mention)
+        context = torch.where(mention[:, None], before, self.context)  # (K, D)
+        return self._replace(memory=memory, last=code, context=context, starts=starts)
+
+    def list_codes(
+        self, at: Steps, nothing: Tensor, starts: Tensor, begin: Tensor | float, temperature: float
+    ) -> Continuations:
+        """List what may follow hypotheses at a word, with log q.
+
+        `nothing`, (K, 1), is that of no mention, `begin`, (K, 1), with `starts`, (K, S), that of
+        mentions of a new entity and of each so far; their lengths are added.
+        """
+        heads, known = self.heads, self.memory.known[:, None]  # (K, 1)
+        places = torch.arange(starts.shape[1], device=known.device)  # (S,)
+        entity = torch.where(places == 0, known, places - 1)  # (K, S)
+        fresh = heads.new_vectors(1).expand(len(starts), 1, -1)  # (K, 1, D)
+        vectors = torch.cat([fresh, self.memory.vectors[:, : starts.shape[1] - 1]], 1)  # (K, S, D)
+        extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
+        lengths = (extents.double() / temperature).log_softmax(2)  # (K, S, M)
+        each = begin + (starts[:, :, None] + lengths).flatten(1)  # (K, S M)
+        log_q = torch.cat([nothing, each], 1)  # (K, 1 + S M)
+        remaining = torch.arange(heads.maximum_length, device=known.device)  # (M,)
+        started = join_mention_codes(entity[..., None] >= 0, entity[..., None], remaining)
+        codes = functional.pad(started.flatten(1), (1, 0))  # (K, 1 + S M)
+        fixed = torch.full_like(log_q, -math.inf)
+        fixed[:, 0] = 0.0
+        running = self.running[:, None]  # (K, 1)
+        log_q = torch.where(running, fixed, log_q)
+        codes = torch.where(running, self.last[:, None] - 1, codes)
+        origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
+        return Continuations(origin, codes[origin, place], log_q[origin, place])
 
 
-def advance_mentions(
-    heads: DynamicEntities, state: EntityState, time: int, code: Tensor, temperature: float
-) -> tuple[Tensor, EntityState]:
-    """Take possible codes for a word: their log probability, float64, (K,), and the new state."""
-    times = torch.full_like(state.owner, time)  # (K,)
-    at, memory = state.steps.at(state.owner, times), state.memory
-    mention, entity, remaining = split_mention_codes(code)  # (K,)
-    starts = mention & ~state.running  # (K,)
-    before = heads.vectors(memory, entity)  # (K, D)
-    begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
-    log_prob = functional.logsigmoid(begin).masked_fill(state.running, 0.0)  # (K,)
-    slot = torch.where(entity == memory.known, 0, entity + 1)  # (K,)
-    pairs = (
-        (heads.entity_logits(at, memory, times, time), slot),
-        (heads.length_logits(at, before), remaining),
-    )
-    for logits, chosen in pairs:
-        place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
-        each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
-        log_prob = log_prob + each.masked_fill(~starts, 0.0)
-    return log_prob, take_code(heads, state, at, time, code)
+@torch.no_grad()
+def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
+    """Draw one row of codes a row, int64, (R, T), for rows (R,) of documents of those lengths.
 
-
-def take_code(
-    heads: DynamicEntities, state: EntityState, at: Steps, time: int, code: Tensor
-) -> EntityState:
-    """Return the state after a word with possible codes, (K,); that before it is overwritten."""
-    mention, entity, _ = split_mention_codes(code)  # (K,)
-    starts = mention & ~state.running  # (K,)
-    before = heads.vectors(state.memory, entity)  # (K, D)
-    times = torch.full_like(code, time)  # (K,)
-    memory = heads.visit(at, state.memory, times, entity, before, mention)
-    context = torch.where(mention[:, None], before, state.context)  # (K, D)
-    return EntityState(state.steps, state.owner, memory, code, context, starts)
-
-
-def list_codes(
-    heads: DynamicEntities,
-    at: Steps,
-    state: EntityState,
-    nothing: Tensor,
-    starts: Tensor,
-    begin: Tensor | float,
-    temperature: float,
-) -> Continuations:
-    """List what may follow hypotheses at a word, with log q.
-
-    `nothing`, (K, 1), is that of no mention, `begin`, (K, 1), with `starts`, (K, S), that of
-    mentions of a new entity and of each so far; their lengths are added.
+    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
     """
-    known = state.memory.known[:, None]  # (K, 1)
-    places = torch.arange(starts.shape[1], device=known.device)  # (S,)
-    entity = torch.where(places == 0, known, places - 1)  # (K, S)
-    fresh = heads.new_vectors(1).expand(len(starts), 1, -1)  # (K, 1, D)
-    vectors = torch.cat([fresh, state.memory.vectors[:, : starts.shape[1] - 1]], 1)  # (K, S, D)
-    extents = at.extent[:, None] + heads.extent_by_entity(vectors)  # (K, S, M)
-    lengths = (extents.double() / temperature).log_softmax(2)  # (K, S, M)
-    each = begin + (starts[:, :, None] + lengths).flatten(1)  # (K, S M)
-    log_q = torch.cat([nothing, each], 1)  # (K, 1 + S M)
-    remaining = torch.arange(heads.maximum_length, device=known.device)  # (M,)
-    started = join_mention_codes(entity[..., None] >= 0, entity[..., None], remaining)
-    codes = functional.pad(started.flatten(1), (1, 0))  # (K, 1 + S M)
-    fixed = torch.full_like(log_q, -math.inf)
-    fixed[:, 0] = 0.0
-    running = state.running[:, None]  # (K, 1)
-    log_q = torch.where(running, fixed, log_q)
-    codes = torch.where(running, state.last[:, None] - 1, codes)
-    origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
-    return Continuations(origin, codes[origin, place], log_q[origin, place])
+    owner, width = state.owner, state.steps.begin.shape[1]
+    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
+    times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
+    wanted = begins(state.steps.begin[owner], lots[..., 0], temperature)  # (R, T)
+    found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
+    following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
+    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
+    rows, position = torch.arange(len(owner), device=owner.device), torch.zeros_like(owner)  # (R,)
+    for step in range(width):
+        time = torch.where(state.running, position, following[rows, position])  # (R,)
+        here = time < lengths  # (R,)
+        if not here.any():
+            break
+        time = time.clamp(max=width - 1)
+        at = state.at(time)
+        code = state.draw(at, time[:, None], lots[rows, time], temperature, step)  # (R,)
+        code = code.masked_fill(~here, 0)
+        codes[rows, time] = torch.where(here, code, codes[rows, time])
+        state = state.take(at, time[:, None], code)
+        position = torch.where(here, time + 1, position)
+    return codes
 
 
 if TYPE_CHECKING:
@@ -265,21 +222,6 @@ if TYPE_CHECKING:
 
 DOCUMENTS_AT_ONCE = 256
 _DRAWS = WORD_DRAWS + 2  # for t, e and l, and for the word in two steps
-
-
-class Writers(NamedTuple):
-    """Documents that have not ended."""
-
-    place: Tensor  # int64, (R,): which documents of the block; the last may be repeated
-    state: Tensor  # (R, D): what the LSTM says after the words so far
-    carried: tuple[Tensor, Tensor]  # (layers, R, D) each: its hidden and cell states
-    choices: EntityState  # Its steps are of the next word
-
-    def select(self, rows: Tensor) -> Writers:
-        """Return the writers in those rows."""
-        hidden, cell = self.carried
-        held = hidden[:, rows].contiguous(), cell[:, rows].contiguous()
-        return Writers(self.place[rows], self.state[rows], held, self.choices.select(rows))
 
 
 @torch.no_grad()
@@ -319,68 +261,43 @@ def _write(
     tokens = torch.full((count, most), EOS)  # (R, N)
     codes = torch.full((count, most), FILLING)  # (R, N)
     lengths = torch.full((count,), most + 1)  # (R,)
-    writers = _begin(model, round_up(torch.arange(count)).to(device))
-    numbers_of_words = uniforms_by_step(seed, purpose, items, _DRAWS, device)
-    for time, draws in zip(range(most + 1), numbers_of_words, strict=False):
-        word, code = _choose(model, writers, time, draws[writers.place])  # (R',) each
-        place, word, code = (part.cpu() for part in (writers.place, word, code))
-        alive = lengths[place] > most  # (R',): others are carried along until a quantum is free
-        ended = alive & (word == EOS)
-        lengths[place[ended]] = time
+    place = round_up(torch.arange(count)).to(device)  # (R',): the document of each row
+    word, code = torch.full_like(place, BOS), torch.zeros_like(place)  # (R',)
+    choices: EntityState | None = None
+    carried: Any = None  # of the LSTM
+    for time, draws in enumerate(uniforms_by_step(seed, purpose, items, _DRAWS, device)):
+        states, carried = model.text.layers(model.text.embedding(word)[:, None], carried)
+        steps = model.entities.steps(states, states)  # (R', 1, ...)
+        at = Steps(*(part[:, 0] for part in steps))
+        if choices is None:
+            choices = EntityState.of(model.entities, steps, place)
+        else:
+            choices = choices.take(at, time - 1, code)
+        word, code = _choose(model, choices, at, states[:, 0], time, draws[place])  # (R',) each
+        here, said, held = (part.cpu() for part in (place, word, code))
+        alive = lengths[here] > most  # (R',): others are carried along until a quantum is free
+        ended = alive & (said == EOS)
+        lengths[here[ended]] = time
         going = (alive & ~ended).nonzero()[:, 0]  # (R'',)
         if time == most or not len(going):
             break
-        tokens[place[going], time], codes[place[going], time] = word[going], code[going]
-        writers = _read(model, writers, time, word.to(device), code.to(device))
+        tokens[here[going], time], codes[here[going], time] = said[going], held[going]
         if len(going) <= len(word) - QUANTUM:
-            writers = writers.select(round_up(going).to(device))
+            kept = round_up(going).to(device)
+            place, word, code = place[kept], word[kept], code[kept]
+            carried = carried[0][:, kept].contiguous(), carried[1][:, kept].contiguous()
+            choices = choices.select(kept)
     return tokens, codes, lengths
 
 
-def _begin(model: EntityNLM, place: Tensor) -> Writers:
-    """Let documents read ``<s>``."""
-    state, carried = _step(model, torch.full_like(place, BOS), None)
-    rows = torch.arange(len(place), device=place.device)  # (R,)
-    choices = EntityState.of(model.entities, _steps(model, state), rows)
-    return Writers(place, state, carried, choices)
-
-
-def _step(
-    model: EntityNLM, word: Tensor, carried: tuple[Tensor, Tensor] | None
-) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Run the LSTM over a word each, (R,): its output, (R, D), and its states."""
-    embedded = model.text.embedding(word)[:, None]  # (R, 1, D)
-    output, held = model.text.layers(embedded, carried)
-    return output[:, 0], held
-
-
-def _steps(model: EntityNLM, state: Tensor) -> Steps:
-    """Return what states, (R, D), say of the choices of the next word, (R, 1, ...)."""
-    return model.entities.steps(state[:, None], state[:, None])
-
-
-def _choose(model: EntityNLM, writers: Writers, time: int, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """Draw the word, or the end, and the code of documents, int64, (R,) each."""
-    heads, choices = model.entities, writers.choices
-    at = choices.steps.at(choices.owner, torch.zeros_like(choices.owner))
-    times = torch.full_like(writers.place, time)  # (R,)
-    mention = begins(at.begin, draws[:, 0], 1.0)  # (R,)
-    started = draw_start(heads, at, choices.memory, times, draws[:, 1:WORD_DRAWS], 1.0, time)
-    code = join_mention_codes(mention, *started)  # (R,)
-    code = torch.where(choices.running, choices.last - 1, code)
-    inside, entity, _ = split_mention_codes(code)  # (R,)
-    held = heads.vectors(choices.memory, entity)  # (R, D)
-    context = torch.where(inside[:, None], held, choices.context)  # (R, D)
-    features = writers.state + model.context(context)  # (R, D)
+def _choose(
+    model: EntityNLM, choices: EntityState, at: Steps, states: Tensor, time: int, draws: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Draw the word, or the end, and the code of documents, int64, (R',) each."""
+    code = choices.draw(at, time, draws, 1.0, time)  # (R',)
+    inside, entity, _ = split_mention_codes(code)  # (R',)
+    held = model.entities.vectors(choices.memory, entity)  # (R', D)
+    context = torch.where(inside[:, None], held, choices.context)  # (R', D)
+    features = states + model.context(context)  # (R', D)
     word = model.words.sample(features, inside & ~choices.running, draws[:, WORD_DRAWS:])
     return word, code
-
-
-def _read(model: EntityNLM, writers: Writers, time: int, word: Tensor, code: Tensor) -> Writers:
-    """Let documents read the words that they have written; those that have ended go on, unseen."""
-    state, carried = _step(model, word, writers.carried)
-    steps = _steps(model, state)
-    at = Steps(*(part[:, 0] for part in steps))  # of it the gate and the update
-    read = take_code(model.entities, writers.choices, at, time, code)
-    rows = torch.arange(len(word), device=word.device)  # (R,)
-    return Writers(writers.place, state, carried, read._replace(steps=steps, owner=rows))

@@ -44,12 +44,7 @@ from beyond_perplexity.models.latents.kglm_latents import (
     Streams,
     read_latents,
 )
-from beyond_perplexity.models.latents.kglm_steps import (
-    LatentState,
-    advance_links,
-    kind_log_prob,
-    simulate_links,
-)
+from beyond_perplexity.models.latents.kglm_steps import LatentState, simulate_links
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED, LinkedWords, Targets
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions, embed_words
 from beyond_perplexity.options import Count, Length
@@ -175,10 +170,9 @@ class KGLM(LinkedWords, LatentModel):
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
-        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
+        *_, places, entities = reading.mentions(owner, streams.positions)  # (Q,), (Q,)
         targets = Targets.of(batch, streams.positions)  # of (B, T + 1)
-        pairs = self.score_pairs(streams, targets, places, reading.entities[mentioned])  # (Q, 2)
+        pairs = self.score_pairs(streams, targets, places, entities)  # (Q, 2)
         last = streams.lengths[:, None] - int(not self.options.train_eos)  # (B, 1)
         free = torch.arange(streams.positions, device=self.device) <= last  # (B, T + 1)
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
@@ -198,11 +192,9 @@ class KGLM(LinkedWords, LatentModel):
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
         total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
-        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
+        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
         words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
-        pairs = self.score_unique(encoded, places, reading.entities[mentioned])  # (Q, 2)
-        words[mentioned] = pairs.logsumexp(1)
+        words[row, column] = self.score_unique(encoded, places, entities).logsumexp(1)
         total = total + words.sum(1)  # (R,)
         if not self.options.count_eos:
             return total
@@ -212,14 +204,14 @@ class KGLM(LinkedWords, LatentModel):
     def start(self, batch: InstanceBatch, owner: Tensor) -> LinkParticles:
         """Return the state of particles; see `SequentialModel`."""
         encoded = self.prepare(batch)
-        return LinkParticles(LatentState.of(self.graph, encoded.streams, owner), encoded)
+        return LinkParticles(LatentState.of(self.heads, encoded.streams, owner), encoded)
 
     @torch.no_grad()
     def extend(
         self, state: LinkParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LinkParticles]:
         """Read a word with its code; see `SequentialModel`."""
-        log_prob, latents = advance_links(self.heads, state.latents, time, choice, 1.0)
+        log_prob, latents = state.latents.advance(time, choice, 1.0)
         words = state.encoded.generated[latents.owner, time]  # (K,)
         mentioned = (latents.memory.current >= 0).nonzero()[:, 0]  # (Q,)
         pairs = self.score_unique(
@@ -233,8 +225,8 @@ class KGLM(LinkedWords, LatentModel):
         """Read the end; see `SequentialModel`."""
         if not self.options.count_eos:
             return torch.zeros_like(state.latents.owner, dtype=torch.float64)
-        kinds = kind_log_prob(self.heads, state.latents, time, NONE, 1.0)  # (K,)
-        return kinds + state.encoded.end[state.latents.owner]
+        kinds = state.latents.kind_log_probs(time, 1.0)  # (K, 4)
+        return kinds[:, NONE] + state.encoded.end[state.latents.owner]
 
     def prepare(self, batch: InstanceBatch) -> EncodedLinks:
         """Return what does not depend on z, worked out once for this model and penalized ones."""
@@ -264,15 +256,13 @@ class KGLM(LinkedWords, LatentModel):
         reading = read_latents(latents, streams.lengths[owner], width)
         unknown = reading.inside & (batch.tokens == UNK)[owner]  # (R, T)
         cost = unknown.double() * each  # (R, T)
-        row, place = (unknown & (reading.entities >= 0)).nonzero(as_tuple=True)  # (Q,), (Q,)
-        spelled = encoded.targets.spellings[owner[row], place]  # (Q,)
-        entities = reading.entities[row, place]  # (Q,)
+        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
+        spelled = encoded.targets.spellings.flatten()[places]  # (Q,)
         held = (self.alias_words[entities].flatten(1) == spelled[:, None]).any(1)  # (Q,)
-        held &= spelled >= 0
-        row, place, entities = row[held], place[held], entities[held]  # (Q',) each
-        pairs = self.score_unique(encoded, owner[row] * streams.positions + place, entities)
+        held &= unknown[row, column] & (spelled >= 0)
+        pairs = self.score_unique(encoded, places[held], entities[held])  # (Q', 2)
         shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
-        cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
+        cost[row[held], column[held]] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
 
     def penalized(self, unknown_types: int) -> Self:
@@ -320,8 +310,7 @@ class KGLM(LinkedWords, LatentModel):
         vocabulary: Vocabulary,
     ) -> list[Simulated]:
         """Draw documents and their latents; see `LatentModel.simulate`."""
-        keys = seed, purpose, numbers
-        return simulate_links(self, self.encoder, *keys, maximum_words, vocabulary)
+        return simulate_links(self, seed, purpose, numbers, maximum_words, vocabulary)
 
     def outline(self, instance: Instance, latent: Tensor) -> dict[str, Any]:
         """Describe a row of codes by its mentions, without their edges."""

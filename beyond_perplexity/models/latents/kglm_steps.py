@@ -12,7 +12,7 @@ mention, P = 1 position, V ids, S aliases of an entity, L words of an alias.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -38,9 +38,10 @@ from beyond_perplexity.models.latents.kglm_latents import (
     segment_logsumexp,
     split_link_codes,
 )
-from beyond_perplexity.models.latents.kglm_words import LinkedWords
-from beyond_perplexity.models.recurrent_layers import AWDLSTM
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, Vocabulary
+
+if TYPE_CHECKING:
+    from beyond_perplexity.models.latents.kglm import KGLM
 
 
 class RecentEntities(NamedTuple):
@@ -88,17 +89,21 @@ class RecentEntities(NamedTuple):
         return self._replace(current=self.current[rows], recent=self.recent[rows])
 
 
+TOKEN_DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
+
+
 class LatentState(NamedTuple):
     """What particles have done so far."""
 
+    heads: LatentHeads
     streams: Streams  # Of the documents
     owner: Tensor  # int64, (K,): the document of each particle
     memory: RecentEntities
 
     @classmethod
-    def of(cls, graph: KnowledgeGraph, streams: Streams, owner: Tensor) -> LatentState:
+    def of(cls, heads: LatentHeads, streams: Streams, owner: Tensor) -> LatentState:
         """Return the state of particles that have read nothing."""
-        return cls(streams, owner, RecentEntities.empty(graph, len(owner)))
+        return cls(heads, streams, owner, RecentEntities.empty(heads.graph, len(owner)))
 
     def select(self, rows: Tensor) -> LatentState:
         """Return the state whose row i is row ``rows[i]`` of this one."""
@@ -108,35 +113,77 @@ class LatentState(NamedTuple):
         """Return the positions of a token in the flat batch, int64, (K,)."""
         return self.owner * self.streams.positions + time
 
+    def kind_log_probs(self, time: int, temperature: float) -> Tensor:
+        """Return log p_τ(t) of all kinds at a position, float64, (K, kinds); −inf: impossible."""
+        every = self.heads.kind_log_probs(self.streams, temperature)  # (B, P, masks, kinds)
+        return every[self.owner, time, self.memory.mask]
 
-def kind_log_prob(
-    heads: LatentHeads, state: LatentState, time: int, kinds: int | Tensor, temperature: float
-) -> Tensor:
-    """Return log p_τ(t) of kinds, one or (K,), at a position, float64, (K,); −inf if impossible."""
-    every = heads.kind_log_probs(state.streams, temperature)  # (B, P, masks, kinds)
-    return every[state.owner, time, state.memory.mask, kinds]  # (K,)
+    def follow(self, codes: Tensor, time: int) -> LatentState:
+        """Return the state after a token with these codes, (K,)."""
+        return self._replace(memory=self.memory.follow(codes, time))
 
+    def advance(self, time: int, codes: Tensor, temperature: float) -> tuple[Tensor, LatentState]:
+        """Take codes, (K,), for a token: their log probability, float64, (K,), the new state.
 
-def advance_links(
-    heads: LatentHeads, state: LatentState, time: int, codes: Tensor, temperature: float
-) -> tuple[Tensor, LatentState]:
-    """Take codes, (K,), for a token: their log probability, float64, (K,), and the new state.
+        The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
+        """
+        kinds, entities = split_link_codes(codes)  # (K,), (K,)
+        every = self.kind_log_probs(time, temperature)  # (K, kinds)
+        log_prob = every[torch.arange(len(kinds), device=kinds.device), kinds]  # (K,)
+        for kind in (NEW, RELATED):
+            rows = (kinds == kind).nonzero()[:, 0]  # (Q,)
+            if len(rows):
+                begun = self.streams, self.places(time)[rows], entities[rows]
+                if kind == NEW:
+                    found = self.heads.new_log_probs(*begun, [temperature])  # (Q, 1)
+                else:
+                    parents = self.memory.parents(rows, time)
+                    found = self.heads.related_log_probs(*begun, parents, [temperature])
+                log_prob[rows] += found[:, 0]
+        return log_prob, self.follow(codes, time)
 
-    The terms are those that `LatentHeads.log_prob` adds up, to the last bit on a CPU.
-    """
-    streams, memory, places = state.streams, state.memory, state.places(time)
-    kinds, entities = split_link_codes(codes)  # (K,), (K,)
-    log_prob = kind_log_prob(heads, state, time, kinds, temperature)  # (K,)
-    new = (kinds == NEW).nonzero()[:, 0]  # (Q,)
-    if len(new):
-        found = heads.new_log_probs(streams, places[new], entities[new], [temperature])  # (Q, 1)
-        log_prob[new] += found[:, 0]
-    related = (kinds == RELATED).nonzero()[:, 0]  # (Q,)
-    if len(related):
-        begun, parents = (places[related], entities[related]), memory.parents(related, time)
-        found = heads.related_log_probs(streams, *begun, parents, [temperature])  # (Q, 1)
-        log_prob[related] += found[:, 0]
-    return log_prob, state._replace(memory=memory.follow(codes, time))
+    def draw(self, place: int, draws: Tensor, temperature: float) -> Tensor:
+        """Draw the codes of a token as `advance` gives them probabilities, int64, (K,).
+
+        `place`: the token's position in the streams; `draws`: float64 in [0, 1), (K, 3).
+        """
+        sums = self.kind_log_probs(place, temperature).exp().cumsum(-1)  # (K, kinds)
+        kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
+        entity = torch.full_like(kind, -1)  # (K,)
+        for wanted, draw in ((NEW, self._draw_new), (RELATED, self._draw_related)):
+            rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
+            if len(rows):
+                entity[rows] = draw(self.places(place)[rows], rows, draws[rows], temperature)
+        return join_link_codes(kind, entity)
+
+    def _draw_new(self, places: Tensor, rows: Tensor, draws: Tensor, temperature: float) -> Tensor:
+        """Draw entities of some particles at flat positions, (Q,)."""
+        found = torch.empty_like(places)  # (Q,)
+        # One position at a time: products of few rows depend on how many there are.
+        for place in places.unique().tolist():
+            logits = self.heads.entity_logits_at(self.streams, place).double()  # (1, N)
+            scaled = logits / temperature  # (1, N)
+            sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
+            own = (places == place).nonzero()[:, 0]  # (Q',)
+            found[own] = invert(sums, draws[own, 1][None])[0]
+        return found
+
+    def _draw_related(
+        self, places: Tensor, rows: Tensor, draws: Tensor, temperature: float
+    ) -> Tensor:
+        """Draw a recent parent and one of its edges at flat positions: where it leads to, (Q,)."""
+        heads, recent = self.heads, self.memory.recent[rows]  # (Q, C)
+        logits = heads.parent_logits(self.streams, places[:, None], recent.clamp_min(0))  # (Q, C)
+        slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
+        parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
+        degrees = heads.graph.degrees[parents]  # (Q,)
+        step = torch.arange(int(degrees.max()), device=places.device)  # (G,)
+        held = step < degrees[:, None]  # (Q, G)
+        edges = torch.where(held, heads.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
+        relations = heads.relation_logits(self.streams)  # (B T, relations)
+        logits = relations[places[:, None], heads.graph.edge_relations[edges]]  # (Q, G)
+        chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
+        return heads.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
 
 
 def linked_entities(
@@ -164,77 +211,6 @@ def linked_entities(
     return unique // graph.n_entities, unique % graph.n_entities, summed[:, 0]
 
 
-TOKEN_DRAWS = 3  # a token: its kind, its entity or parent, the parent's edge
-
-
-def draw_links(
-    heads: LatentHeads, state: LatentState, place: int, draws: Tensor, temperature: float
-) -> Tensor:
-    """Draw the codes of a token as `LatentHeads` gives them probabilities, int64, (K,).
-
-    `state`: before the token; `place`: the token's position in the streams; `draws`: float64 in [0,
-    1), (K, 3).
-    """
-    streams, owner, memory = state
-    kinds = heads.kind_log_probs(streams, temperature)  # (B, P, masks, kinds)
-    sums = kinds[owner, place, memory.mask].exp().cumsum(-1)  # (K, kinds)
-    kind = invert(sums, draws[:, :1])[:, 0]  # (K,)
-    entity = torch.full_like(kind, -1)  # (K,)
-    for wanted, draw in ((NEW, _draw_new), (RELATED, _draw_related)):
-        rows = (kind == wanted).nonzero()[:, 0]  # (Q,)
-        if len(rows):
-            entity[rows] = draw(
-                heads, streams, place, owner[rows], memory.recent[rows], draws[rows], temperature
-            )
-    return join_link_codes(kind, entity)
-
-
-def _draw_new(
-    heads: LatentHeads,
-    streams: Streams,
-    place: int,
-    owner: Tensor,
-    recent: Tensor,
-    draws: Tensor,
-    temperature: float,
-) -> Tensor:
-    """Draw entities (Q,) at a token."""
-    found = torch.empty_like(owner)  # (Q,)
-    # One instance at a time: products of few rows depend on how many there are.
-    for number in owner.unique().tolist():
-        flat = number * streams.positions + place
-        logits = heads.entity_logits_at(streams, flat).double()  # (1, N)
-        scaled = logits / temperature  # (1, N)
-        sums = (scaled - scaled.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
-        rows = (owner == number).nonzero()[:, 0]  # (Q',)
-        found[rows] = invert(sums, draws[rows, 1][None])[0]
-    return found
-
-
-def _draw_related(
-    heads: LatentHeads,
-    streams: Streams,
-    place: int,
-    owner: Tensor,
-    recent: Tensor,
-    draws: Tensor,
-    temperature: float,
-) -> Tensor:
-    """Draw a recent parent and one of its edges at a token: where it leads to, (Q,)."""
-    flat = owner * streams.positions + place  # (Q,)
-    logits = heads.parent_logits(streams, flat[:, None], recent.clamp_min(0))  # (Q, C)
-    slot = _draw_logits(logits / temperature, recent >= 0, draws[:, 1])  # (Q,)
-    parents = recent.gather(1, slot[:, None])[:, 0]  # (Q,)
-    degrees = heads.graph.degrees[parents]  # (Q,)
-    step = torch.arange(int(degrees.max()), device=owner.device)  # (G,)
-    held = step < degrees[:, None]  # (Q, G)
-    edges = torch.where(held, heads.graph.edge_offsets[parents][:, None] + step, 0)  # (Q, G)
-    relations = heads.relation_logits(streams)  # (B T, relations)
-    logits = relations[flat[:, None], heads.graph.edge_relations[edges]]  # (Q, G)
-    chosen = _draw_logits(logits / temperature, held, draws[:, 2])  # (Q,)
-    return heads.graph.objects(edges.gather(1, chosen[:, None])[:, 0])
-
-
 def _draw_logits(logits: Tensor, possible: Tensor, uniforms: Tensor) -> Tensor:
     """Draw a place of each row of logits (Q, X), float64, among the possible ones: (Q,)."""
     masked = logits.masked_fill(~possible, -torch.inf)  # (Q, X)
@@ -246,19 +222,11 @@ _BLOCK = 64  # documents that are drawn side by side
 STEP_DRAWS = TOKEN_DRAWS + 2  # of a token: those of its latent, its word, which unknown one
 
 
-class _Text(NamedTuple):
-    """What a block of documents has come to, int64, (R, T) each."""
-
-    ids: Tensor  # Of the vocabulary; `EOS` from the end on
-    spellings: Tensor  # Of words that are copied and of unknown ones, `UNSPELLED` for the others
-    codes: Tensor
-
-
 class _Encoder:
     """The model's LSTMs, a word at a time."""
 
-    def __init__(self, model: LinkedWords, encoder: AWDLSTM) -> None:
-        self._embedding, self._layers = model.embedding, encoder.layers
+    def __init__(self, model: KGLM) -> None:
+        self._embedding, self._layers = model.embedding, model.encoder.layers
         self._states: list[tuple[Tensor, Tensor] | None] = [None] * len(self._layers)
 
     def read(self, tokens: Tensor) -> Tensor:
@@ -272,26 +240,22 @@ class _Encoder:
 
 @torch.no_grad()
 def simulate_links(
-    model: LinkedWords,
-    encoder: AWDLSTM,
+    model: KGLM,
     seed: int,
     purpose: str,
     numbers: range,
     maximum_words: int,
     vocabulary: Vocabulary,
 ) -> list[Simulated]:
-    """Draw documents; see `LatentModel.simulate`.
-
-    `encoder`: its own; `seed`, `purpose`, `numbers`, `maximum_words`, `vocabulary`: see there.
-    """
+    """Draw documents; see `LatentModel.simulate`."""
     spellings, found = Spellings(model.graph), []
     types = model.types_of_unknown(getattr(vocabulary, "unknown_types", None) or 1)
     spelled = np.array([*model.graph.alias_vocabulary(), ""], dtype=object)
     for start in range(numbers.start, numbers.stop, _BLOCK):
         held = torch.arange(start, min(start + _BLOCK, numbers.stop))  # (R',)
-        text = _draw_block(model, encoder, seed, purpose, round_up(held), maximum_words, types)
+        block = _draw_block(model, seed, purpose, round_up(held), maximum_words, types)
         for row, number in enumerate(held.tolist()):
-            ids, numbered, codes = (part[row].cpu().numpy() for part in text)
+            ids, numbered, codes = block[row].T  # (T,) each
             end = int(np.argmax(np.append(ids, EOS) == EOS))
             length = min(end, maximum_words)
             ids, numbered, codes = ids[:length], numbered[:length], codes[:length]
@@ -308,46 +272,41 @@ def simulate_links(
 
 
 def _draw_block(
-    model: LinkedWords,
-    encoder: AWDLSTM,
-    seed: int,
-    purpose: str,
-    items: Tensor,
-    longest: int,
-    types: int,
-) -> _Text:
-    """Draw a block of documents of at most T words, and what comes after the last of them."""
+    model: KGLM, seed: int, purpose: str, items: Tensor, longest: int, types: int
+) -> np.ndarray:
+    """Draw a block of documents of at most T words, and what comes after the last of them.
+
+    Of each word the id, `EOS` from the end on, the spelling where it is copied or unknown,
+    `UNSPELLED` elsewhere, and the code: int64, (R, T, 3).
+    """
     device, count = model.device, len(items)
-    reader, words = _Encoder(model, encoder), torch.full((count,), BOS, device=device)  # (R,)
-    ones = torch.ones_like(words)  # (R,)
+    reader, words = _Encoder(model), torch.full((count,), BOS, device=device)  # (R,)
+    rows, ones = torch.arange(count, device=device), torch.ones_like(words)  # (R,)
     unknown = functional.pad(model.unknown_spellings, (0, 1), value=UNSPELLED)  # (A + 1,)
-    state: LatentState | None = None
-    columns: list[tuple[Tensor, Tensor, Tensor]] = []
+    memory, columns = RecentEntities.empty(model.graph, count), []
     ended = words < 0  # (R,)
     numbers = uniforms_by_step(seed, purpose, items, STEP_DRAWS, device)
     for time, draws in zip(range(longest + 1), numbers, strict=False):
         streams = model.heads.split(reader.read(words), ones, keep=True)
-        if state is None:
-            state = LatentState.of(model.graph, streams, torch.arange(count, device=device))
-        state = state._replace(streams=streams)
-        codes = draw_links(model.heads, state, 0, draws[:, :TOKEN_DRAWS], 1.0)  # (R,)
-        state = state._replace(memory=state.memory.follow(codes, time))
+        state = LatentState(model.heads, streams, rows, memory)
+        codes = state.draw(0, draws[:, :TOKEN_DRAWS], 1.0)  # (R,)
+        memory = memory.follow(codes, time)
         words, spelled = _draw_words(
-            model, streams.token[:, 0], state.memory.current, draws[:, TOKEN_DRAWS:-1]
+            model, streams.token[:, 0], memory.current, draws[:, TOKEN_DRAWS:-1]
         )
         nameless = (words == UNK) & (spelled == UNSPELLED)  # (R,)
         drawn = (draws[:, -1] * types).long().clamp_max(len(unknown) - 1)  # (R,): of U types
         spelled = torch.where(nameless, unknown[drawn], spelled)  # (R,)
         words = words.masked_fill(ended, EOS)  # (R,)
         ended = words == EOS
-        columns.append((words, spelled, codes))
+        columns.append(torch.stack([words, spelled, codes], 1))
         if ended.all():
             break
-    return _Text(*(torch.stack(parts, 1) for parts in zip(*columns, strict=True)))
+    return torch.stack(columns, 1).cpu().numpy()
 
 
 def _draw_words(
-    model: LinkedWords, hidden: Tensor, entities: Tensor, draws: Tensor
+    model: KGLM, hidden: Tensor, entities: Tensor, draws: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw words after h (R, D) in mentions of entities (R,), −1 for none: ids and copies, (R,)."""
     logits = model.vocabulary_logits(model.mix_words(hidden), [BOS])  # (R, V)

@@ -33,8 +33,6 @@ from beyond_perplexity.models.latents.kglm_latents import LatentHeads, Streams, 
 from beyond_perplexity.models.latents.kglm_steps import (
     TOKEN_DRAWS,
     LatentState,
-    advance_links,
-    draw_links,
     linked_entities,
 )
 from beyond_perplexity.models.latents.kglm_words import GraphModule
@@ -148,9 +146,8 @@ class KGLMTagger(GraphModule, BeamedProposal):
         codes = torch.full((len(owner), width), FILLING, device=owner.device)  # (R, T)
         for place in range(width):
             draws = uniforms[:, TOKEN_DRAWS * place : TOKEN_DRAWS * (place + 1)]  # (R, 3)
-            code = draw_links(self.heads, state, place, draws, temperature)  # (R,)
-            codes[:, place] = code
-            state = state._replace(memory=state.memory.follow(code, place))
+            codes[:, place] = state.draw(place, draws, temperature)
+            state = state.follow(codes[:, place], place)
         lengths = state.streams.lengths[owner, None]  # (R, 1)
         inside = torch.arange(width, device=owner.device) < lengths  # (R, T)
         return codes.masked_fill(~inside, FILLING)
@@ -158,22 +155,21 @@ class KGLMTagger(GraphModule, BeamedProposal):
     @torch.no_grad()
     def start(self, batch: InstanceBatch, owner: Tensor) -> LatentState:
         """Return the state of particles; see `SequentialProposal`."""
-        return LatentState.of(self.graph, self._prepared(batch), owner)
+        return LatentState.of(self.heads, self._prepared(batch), owner)
 
     @torch.no_grad()
     def propose(
         self, state: LatentState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LatentState]:
         """Draw the codes of a word; see `SequentialProposal`."""
-        codes = draw_links(self.heads, state, time, uniforms, temperature)  # (K,)
-        log_q, after = advance_links(self.heads, state, time, codes, temperature)
-        return codes, log_q, after
+        codes = state.draw(time, uniforms, temperature)  # (K,)
+        return codes, *state.advance(time, codes, temperature)
 
     def follow(
         self, state: LatentState, time: int, choice: Tensor, temperature: float
     ) -> tuple[Tensor, LatentState]:
         """Take given codes of a word; see `SequentialProposal`."""
-        return advance_links(self.heads, state, time, choice, temperature)
+        return state.advance(time, choice, temperature)
 
     def continuations(
         self, state: LatentState, time: int, size: int, temperature: float
@@ -185,8 +181,7 @@ class KGLMTagger(GraphModule, BeamedProposal):
         """
         streams, memory, number = state.streams, state.memory, int(state.owner[0])
         flat = number * streams.positions + time
-        kinds = self.heads.kind_log_probs(streams, temperature)[number, time]  # (4, 4)
-        kinds = kinds[memory.mask]  # (K, 4)
+        kinds = state.kind_log_probs(time, temperature)  # (K, 4)
         every = torch.arange(len(kinds), device=kinds.device)  # (K,)
         logits = self.heads.entity_logits_at(streams, flat)[0].double()  # (N,)
         new, entities = (logits / temperature).log_softmax(0).topk(min(size, len(logits)))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -26,26 +27,26 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated
 from beyond_perplexity.models.latents.rnng_binary_trees import (
-    BinaryNetwork,
-    BinaryTreeModule,
+    BinaryCourse,
     Traced,
     TreeParticles,
     closings_before,
     from_closings,
-    read_end,
-    read_word,
     readable_tree,
     trace,
 )
-from beyond_perplexity.models.latents.rnng_instances import REDUCE, SHIFT, SentenceOptions, left_out
-from beyond_perplexity.models.latents.rnng_simulation import (
-    DrawnSentences,
-    draw_binary_trees,
-    simulated_sentences,
+from beyond_perplexity.models.latents.rnng_instances import (
+    REDUCE,
+    SHIFT,
+    SentenceOptions,
+    TreeModule,
+    left_out,
 )
+from beyond_perplexity.models.latents.rnng_simulation import draw_binary_trees, simulate_sentences
+from beyond_perplexity.models.latents.rnng_span_charts import inside
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
 from beyond_perplexity.models.latents.rnng_stack_memory import (
     ROWS_AT_ONCE,
@@ -119,10 +120,10 @@ class _Scores(NamedTuple):
     summed_words: Tensor
 
 
-class RNNG(BinaryTreeModule, LatentModel):
+class RNNG(TreeModule, LatentModel):
     """Binary RNNG; see the module.
 
-    Parameters and errors are those of `BinaryTreeModule`; the options are `RNNGOptions`.
+    Parameters and errors are those of `TreeModule`; the options are `RNNGOptions`.
 
     `proposal`: the proposal that unsupervised training has trained along.
     """
@@ -134,25 +135,20 @@ class RNNG(BinaryTreeModule, LatentModel):
     def build(self) -> None:
         """Make the layers, untrained."""
         options = self.options
-        size, ids = options.size, self.vocabulary_size + len(self.unknown_classes)
-        self.embedding = nn.Embedding(ids, size)
-        self.word_bias = nn.Parameter(torch.zeros(ids))
+        size = options.size
+        self.embedding = nn.Embedding(self.ids, size)
+        self.word_bias = nn.Parameter(torch.zeros(self.ids))
         self.stack = StackLSTM(size, options.layers, options.dropout)
         self.composition = nn.Linear(2 * size, 5 * size)
         self.reduce = nn.Linear(size, 1)
         self.proposal: SpanCRF | None = None
         nn.init.normal_(self.embedding.weight, std=size**-0.5)
         if options.training == "unsupervised":
-            self.proposal = SpanCRF(
-                self.vocabulary_size, self._proposal_options(), self.unknown_classes
-            )
-
-    def _proposal_options(self) -> dict[str, Any]:
-        options = self.options
-        width = options.proposal_size
-        reading = {name: getattr(options, name) for name in SentenceOptions.__dataclass_fields__}
-        sizes = {"embedding_size": width, "hidden_size": width, "scorer_size": width}
-        return {**reading, **sizes, "dropout": options.dropout}
+            shared = (*SentenceOptions.__dataclass_fields__, "dropout")
+            own = {name: getattr(options, name) for name in shared}
+            sizes = ("embedding_size", "hidden_size", "scorer_size")
+            own |= dict.fromkeys(sizes, options.proposal_size)
+            self.proposal = SpanCRF(self.vocabulary_size, own, self.unknown_classes)
 
     @property
     def t_definition(self) -> str:
@@ -177,17 +173,17 @@ class RNNG(BinaryTreeModule, LatentModel):
 
     def start(self, batch: InstanceBatch, owner: Tensor) -> TreeParticles:
         """Return the state of particles; see `SequentialModel`."""
-        return TreeParticles.of(self._network, batch, owner)
+        return TreeParticles(BinaryCourse(self, len(batch)), owner, owner, batch)
 
     def extend(
         self, state: TreeParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, TreeParticles]:
         """Read a word with the REDUCEs before it; see `SequentialModel`."""
-        return read_word(self._network, state, time, choice)
+        return state.read_word(time, choice)
 
     def finish(self, state: TreeParticles, time: int) -> Tensor:
         """Read the end; see `SequentialModel`."""
-        return read_end(self._network, state, time, self.counts_end)
+        return state.read_end(time, self.counts_end)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of the REDUCEs before each word, (R, T): int64, (R, W)."""
@@ -214,23 +210,8 @@ class RNNG(BinaryTreeModule, LatentModel):
             raise InputError(
                 "rnng: its sentences have no ends to simulate; train it with architecture.eos: true"
             )
-
-        def draw(items: Tensor) -> DrawnSentences:
-            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
-            return draw_binary_trees(self._network, len(items), chosen, maximum_words)
-
-        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
-
-    @property
-    def _network(self) -> BinaryNetwork:
-        return BinaryNetwork(
-            self.embedding,
-            self.stack,
-            self._compose,
-            self.reduce,
-            self.word_bias,
-            self.options.eos,
-        )
+        given = seed, purpose, numbers, maximum_words, vocabulary
+        return simulate_sentences(self, partial(draw_binary_trees, self), *given)
 
     # ---- log p(x, z) ----
 
@@ -306,7 +287,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             if len(joined):
                 both = round_up(joined)  # (J')
                 children = items.read(torch.cat([left[at][both], parent[at][both]]))  # (2 J', 2 D)
-                composed = self._compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
+                composed = self.compose(*children.chunk(2))[: len(joined)]  # (J, 2 D)
                 item = item.index_copy(0, joined, composed.to(item.dtype))  # (P, 2 D)
             context, state = self.stack(item[:, : self.options.size], states.read(below[at]))
             items.write(item)
@@ -314,7 +295,7 @@ class RNNG(BinaryTreeModule, LatentModel):
             found.append(context)
         return self._drop(torch.cat(found))  # (M, D)
 
-    def _compose(self, left: Tensor, right: Tensor) -> Tensor:
+    def compose(self, left: Tensor, right: Tensor) -> Tensor:
         """Join two nodes, output and cell side by side, (J, 2 D) each, by the TreeLSTM."""
         size = self.options.size
         gates = self.composition(torch.cat([left[:, :size], right[:, :size]], 1))  # (J, 5 D)
@@ -338,16 +319,18 @@ class RNNG(BinaryTreeModule, LatentModel):
         weight = min(1.0, epoch / self.options.warmup_epochs) if self.options.warmup_epochs else 1.0
         owner = torch.arange(len(batch), device=device).repeat_interleave(count)  # (R,)
         scores = proposal.scores(batch)  # (B, T, T)
+        chart = inside(scores, batch.lengths[TOKENS], with_entropy=True)
+        assert chart.entropy is not None
         with torch.no_grad():
             uniforms = self._uniforms(batch, proposal.draws(batch))  # (R, U)
-            latents = proposal.sample_from(scores, batch, owner, uniforms, 1.0)  # (R, W)
-        log_q, entropy = proposal.log_prob_and_entropy(scores, batch, owner, latents)  # (R,), (B,)
+            latents = proposal.draw_trees(chart, batch, owner, uniforms)  # (R, W)
+        log_q = proposal.add_spans(scores, batch, owner, latents) - chart.log_z[owner]  # (R,)
         found = self._scores(batch, owner, latents, self.options.eos)
         reward = (found.words + weight * found.actions.detach()).reshape(-1, count)  # (B, K)
         others = (reward.sum(1, keepdim=True) - reward) / (count - 1)  # (B, K)
         score = (reward - others).flatten() * (log_q - log_q.detach())  # (R,): 0, with a gradient
         expected = found.summed_words + weight * found.actions.sum() + score.sum()
-        bound = expected / count + weight * entropy.sum()
+        bound = expected / count + weight * chart.entropy.sum()
         return -bound.float()
 
     def _uniforms(self, batch: InstanceBatch, draws: int) -> Tensor:

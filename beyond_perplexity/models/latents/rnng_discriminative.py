@@ -20,26 +20,17 @@ from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
 from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, REDUCE, SHIFT
-from beyond_perplexity.models.latents.rnng_stack_memory import (
-    ROWS_AT_ONCE,
-    run_packed,
-    share_prefixes,
-)
+from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, run_packed
 from beyond_perplexity.models.latents.rnng_top_down import (
     Course,
     LabelledParticles,
     LabelledTreeModule,
-    follow,
-    read_actions,
     word_lstm,
 )
 from beyond_perplexity.models.latents.rnng_top_down_actions import (
     Nodes,
     TopDownOptions,
     action_log_probs,
-    allowed,
-    check_rows,
-    known_actions,
     root_is_closed,
 )
 from beyond_perplexity.vocabulary import EOS
@@ -119,11 +110,6 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         """Random numbers of a word: for the phrases closed and opened before it, and for it."""
         return self.options.maximum_open + self.options.maximum_run + 1
 
-    def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `SequentialProposal`."""
-        reading = self.reading(batch)  # (B, T + 1, D)
-        return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
-
     def propose(
         self, state: LabelledParticles, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, LabelledParticles]:
@@ -133,7 +119,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         log_q = torch.zeros(len(rows), dtype=torch.float64, device=rows.device)  # (K,)
         columns: list[Tensor] = []
         while len(rows):
-            each = self._log_probs(state, rows, temperature)  # (R, A)
+            each = self.action_log_probs(state, rows, temperature)  # (R, A)
             number = uniforms[rows, len(columns), None]  # (R, 1)
             action = invert(each.exp().cumsum(1), number)[:, 0]  # (R,)
             taken = each.gather(1, action[:, None])[:, 0]  # (R,)
@@ -149,15 +135,10 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         """Take given actions up to a word, (K, C); see `SequentialProposal`."""
 
         def score(state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
-            each = self._log_probs(state, rows, temperature)  # (R, A)
+            each = self.action_log_probs(state, rows, temperature)  # (R, A)
             return each.gather(1, action[:, None])[:, 0]  # (R,)
 
-        return read_actions(state, choice, score)
-
-    def _log_probs(self, state: LabelledParticles, rows: Tensor, temperature: float) -> Tensor:
-        """Return log q of all actions of some particles, (R,): float64, (R, A)."""
-        possible = self._possible(state.batch, state.course.nodes, state.at[rows])  # (R, A)
-        return action_log_probs(state.scores[rows], possible, temperature)
+        return state.read(choice, score)
 
     # ---- parts ----
 
@@ -172,9 +153,9 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         output = run_packed(self.buffer, embedded, lengths + 1)  # (B, T + 1, D)
         return output.gather(1, back[..., None].expand_as(output))  # (B, T + 1, D)
 
-    def _possible(self, batch: InstanceBatch, nodes: Nodes, at: Tensor) -> Tensor:
+    def possible(self, batch: InstanceBatch, nodes: Nodes, at: Tensor) -> Tensor:
         """Tell which actions can still lead to a tree over the sentence, bool, (P, A)."""
-        possible = allowed(nodes, at, self.options, len(self.labels))  # (P, A)
+        possible = super().possible(batch, nodes, at)  # (P, A)
         left = nodes.words[at] < batch.lengths[TOKENS][nodes.owner[at]]  # (P,)
         possible &= left[:, None] | (torch.arange(possible.shape[1], device=at.device) == REDUCE)
         possible[:, REDUCE] &= (nodes.opened[at] > 1) | ~left
@@ -188,22 +169,14 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         latents: Tensor,
         temperatures: Sequence[float],
     ) -> Tensor:
-        latents, known = known_actions(latents, len(self.labels))
-        prefixes = share_prefixes(owner, latents)
-        course = follow(self.encoder, batch.tokens, reading, owner, latents, prefixes)
-        nodes = course.nodes
-        everyone = torch.arange(len(nodes), device=owner.device)  # (M,)
-        possible = self._possible(batch, nodes, everyone)  # (M, A)
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        valid = known & check_rows(nodes, prefixes, latents, lengths, possible)  # (R,)
-        counted = (latents != FILLING) & valid[:, None]  # (R, W)
-        scores = self.choice(torch.cat(course.contexts))  # (M, A)
+        rows = self.follow_rows(batch, reading, owner, latents)
+        scores = self.choice(rows.contexts)  # (M, A)
         found = []
         for temperature in temperatures:
-            each = action_log_probs(scores, possible, temperature)  # (M, A)
-            taken = each[prefixes.nodes[:, :-1], latents.clamp(min=0)]  # (R, W)
-            total = sum_rows(torch.where(counted, taken, 0.0))  # (R,)
-            found.append(torch.where(valid, total, -torch.inf))
+            each = action_log_probs(scores, rows.possible, temperature)  # (M, A)
+            taken = each[rows.prefixes.nodes[:, :-1], rows.latents.clamp(min=0)]  # (R, W)
+            total = sum_rows(torch.where(rows.counted, taken, 0.0))  # (R,)
+            found.append(torch.where(rows.valid, total, -torch.inf))
         return torch.stack(found, 1)  # (R, A)
 
     def _draw(
@@ -221,7 +194,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
             done = root_is_closed(course.nodes, at)  # (R,)
             if bool(done.all()):
                 return torch.stack(columns, 1)  # (R, W)
-            possible = self._possible(batch, course.nodes, at)  # (R, A)
+            possible = self.possible(batch, course.nodes, at)  # (R, A)
             scores = self.choice(course.contexts[-1])  # (R, A)
             shares = action_log_probs(scores, possible, temperature).exp().cumsum(1)  # (R, A)
             number = uniforms[:, len(columns), None]  # (R, 1)
@@ -239,7 +212,7 @@ class DiscriminativeRNNG(LabelledTreeModule, Proposal):
         rows = first.new_zeros(1, 0)  # (K, W)
         best: list[tuple[float, Tensor]] = []
         while len(at):
-            possible = self._possible(batch, course.nodes, at)  # (K, A)
+            possible = self.possible(batch, course.nodes, at)  # (K, A)
             scores = self.choice(course.contexts[-1])  # (K, A)
             each = score[:, None] + action_log_probs(scores, possible, temperature)  # (K, A)
             value, flat = each.flatten().topk(min(size, int(possible.sum())))  # (K',)

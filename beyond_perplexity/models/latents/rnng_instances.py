@@ -7,9 +7,9 @@ and the root is a phrase. Tags are dropped. T words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -22,7 +22,8 @@ from beyond_perplexity.corpus.latent_instances import (
 )
 from beyond_perplexity.corpus.penn import unescape
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import Count, Limited
+from beyond_perplexity.models.latent import LatentModule
+from beyond_perplexity.options import Count, Limited, parse_options
 from beyond_perplexity.schemas.corpora import DOCUMENTS, SENTENCES_OF_A_DOCUMENT, TREES
 from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import Vocabulary
@@ -39,7 +40,8 @@ def left_out(minimum_words: int) -> str:
     return said if minimum_words > 1 else ""
 
 
-_PART = re.compile(r"[()]|[^\s()]+")
+# A word with its tag, a phrase that opens, a phrase that closes; whatever else there is.
+_PART = re.compile(r"\(\s*[^\s()]+\s+([^\s()]+)\s*\)|\(\s*([^\s()]+)|(\))|[^\s()]+|\(")
 
 
 @dataclass(frozen=True)
@@ -84,41 +86,28 @@ def parse(tree: str) -> ParsedTree:
     """
     found = ParsedTree([], [], [])
     children: list[int] = []  # of each open phrase
-    parts = _PART.findall(tree)
-    place, roots = 0, 0
-    while place < len(parts):
-        if parts[place] == ")":
-            _close(found, children)
-            place += 1
-        elif parts[place] == "(" and parts[place + 2 : place + 3] == ["("]:
+    roots = 0
+    for part in _PART.finditer(tree):
+        word, label, closing = part.groups()
+        if label:
             children.append(0)
-            found.labelled.append(parts[place + 1])
-            place += 2
-        elif parts[place] == "(" and parts[place + 3 : place + 4] == [")"]:
-            found.words.append(unescape(parts[place + 2]))
+            found.labelled.append(label)
+            continue
+        if word:
+            found.words.append(unescape(word))
             found.binary.append(SHIFT)
             found.labelled.append(SHIFT)
-            _adopt(children)
-            place += 4
+        elif closing and children and children[-1]:
+            found.binary.extend([REDUCE] * (children.pop() - 1))
+            found.labelled.append(REDUCE)
         else:
-            raise ValueError(f"'{parts[place]}' is neither a phrase nor a word with its tag")
+            raise ValueError(f"'{part[0]}' is neither a phrase nor a word with its tag")
+        if children:
+            children[-1] += 1
         roots += not children
     if children or roots != 1:
         raise ValueError(f"{len(children)} brackets are open at the end, and {roots} roots closed")
     return found
-
-
-def _close(found: ParsedTree, children: list[int]) -> None:
-    if not children or not children[-1]:
-        raise ValueError("a bracket closes nothing")
-    found.binary.extend([REDUCE] * (children.pop() - 1))
-    found.labelled.append(REDUCE)
-    _adopt(children)
-
-
-def _adopt(children: list[int]) -> None:
-    if children:
-        children[-1] += 1
 
 
 def read_parsed(corpus: CorpusFiles, split: str) -> Iterator[tuple[int, ParsedTree]]:
@@ -186,45 +175,6 @@ def find_labels(corpus: CorpusFiles) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def read_instances(
-    corpus: CorpusFiles,
-    split: str,
-    encode: Callable[[Sequence[str]], np.ndarray],
-    options: SentenceOptions,
-    actions: Callable[[ParsedTree], list[int] | None],
-) -> Iterator[Instance]:
-    """Read sentences with the arrays ``tokens`` and ``actions``.
-
-    `split`: ``"train"``, ``"valid"`` or ``"test"``; `actions`: None: the tree cannot be learnt
-    from; it is left out except from the test split.
-    """
-    for number, one in read_parsed(corpus, split):
-        if len(one.words) < options.minimum_words:
-            continue
-        chosen = actions(one)
-        if split != "test" and (chosen is None or len(one.words) > options.maximum_words):
-            continue
-        ids = encode(one.words)  # (T,)
-        yield Instance(number, {TOKENS: ids, ACTIONS: np.array(chosen or [], np.int64)})
-
-
-def binary_instances(
-    corpus: CorpusFiles,
-    split: str,
-    vocabulary: Vocabulary,
-    options: SentenceOptions,
-    classes: Sequence[str],
-) -> Iterator[Instance]:
-    """Read sentences with their binary, unlabelled trees: 2T − 1 actions."""
-    return read_instances(
-        corpus,
-        split,
-        lambda words: encode_words(words, vocabulary, classes),
-        options,
-        lambda one: one.binary,
-    )
-
-
 def labelled_actions(
     one: ParsedTree, labels: Sequence[str], maximum_open: int, maximum_run: int
 ) -> list[int] | None:
@@ -246,3 +196,77 @@ def labelled_actions(
             return None
         found.append(action)
     return found if found[0] >= FIRST_LABEL else None
+
+
+class TreeModule(LatentModule):
+    """An RNNG or its proposal: how it is made and what it reads. Here trees are binary.
+
+    `vocabulary_size`: ids of the vocabulary; `architecture`: see `options_kind`; `unknown_classes`:
+    classes of unknown words: their ids come after those of the vocabulary.
+
+    Raises InputError when an option is unknown or wrong.
+    """
+
+    options_kind: ClassVar[type[SentenceOptions]]
+    annotation = ACTIONS
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        architecture: Mapping[str, Any],
+        unknown_classes: Sequence[str] = (),
+        **shapes: Any,
+    ) -> None:
+        shapes = {**shapes, "unknown_classes": list(unknown_classes)}
+        super().__init__(vocabulary_size, architecture, shapes)
+
+    @property
+    def unknown_classes(self) -> tuple[str, ...]:
+        """The classes of unknown words."""
+        return tuple(self.shapes["unknown_classes"])
+
+    @property
+    def ids(self) -> int:
+        """The words and classes of unknown words."""
+        return self.vocabulary_size + len(self.unknown_classes)
+
+    @property
+    def support(self) -> dict[str, Any]:
+        """What is the same in a model and its proposal, as both read it."""
+        return self.shapes
+
+    @classmethod
+    def create(
+        cls, architecture: Mapping[str, Any], vocabulary: Vocabulary, corpus: CorpusFiles
+    ) -> Self:
+        """Make an untrained module; see `LatentModule.create`."""
+        options = parse_options(cls.options_kind, architecture, "architecture")
+        classes = find_unknown_classes(corpus, vocabulary, options)
+        return cls(vocabulary.size, architecture, unknown_classes=classes, **cls.labels_of(corpus))
+
+    @classmethod
+    def labels_of(cls, corpus: CorpusFiles) -> dict[str, Any]:
+        """Return the labels of phrases as an argument, where there are any."""
+        return {}
+
+    def actions(self, one: ParsedTree) -> list[int] | None:
+        """Return the actions of a tree; None where it cannot be learnt from."""
+        return one.binary
+
+    def instances(
+        self, corpus: CorpusFiles, split: str, vocabulary: Vocabulary
+    ) -> Iterator[Instance]:
+        """Read sentences with the arrays ``tokens`` and ``actions``.
+
+        Those that are too long or cannot be learnt from are left out of all splits but ``test``,
+        where the latter have no actions.
+        """
+        options = self.options
+        for number, one in read_parsed(corpus, split):
+            if len(one.words) < options.minimum_words:
+                continue
+            chosen = self.actions(one)
+            if split != "test" and (chosen is None or len(one.words) > options.maximum_words):
+                continue
+            ids = encode_words(one.words, vocabulary, self.unknown_classes)  # (T,)
+            yield Instance(number, {TOKENS: ids, ACTIONS: np.array(chosen or [], np.int64)})

@@ -7,24 +7,34 @@ D width, L layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import invert, round_up
+from beyond_perplexity.invariant_tensors import invert, round_up, uniforms_by_step
 from beyond_perplexity.models.latent import FILLING, Simulated
-from beyond_perplexity.models.latents.rnng_binary_trees import BinaryCourse, BinaryNetwork
-from beyond_perplexity.models.latents.rnng_instances import ACTIONS, FIRST_LABEL, REDUCE, SHIFT
-from beyond_perplexity.models.latents.rnng_top_down import LabelledParticles, StackEncoder
+from beyond_perplexity.models.latents.rnng_binary_trees import BinaryCourse
+from beyond_perplexity.models.latents.rnng_instances import (
+    ACTIONS,
+    FIRST_LABEL,
+    REDUCE,
+    SHIFT,
+    TreeModule,
+)
+from beyond_perplexity.models.latents.rnng_top_down import LabelledParticles
 from beyond_perplexity.models.latents.rnng_top_down_actions import (
-    action_log_probs,
-    allowed,
+    close_phrases,
+    close_rows,
     root_is_closed,
 )
 from beyond_perplexity.vocabulary import BOS, EOS, Vocabulary
+
+if TYPE_CHECKING:
+    from beyond_perplexity.models.latents.rnng import RNNG
+    from beyond_perplexity.models.latents.rnng_top_down_model import TopDownRNNG
 
 TREES_AT_ONCE = 64
 
@@ -53,40 +63,31 @@ def draw_words(
     return invert(logits.softmax(1).cumsum(1), numbers[:, None])[:, 0]
 
 
-def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
-    """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
-    count = (actions != FILLING).sum(1)  # (R,)
-    width = int((count + missing).max())
-    place = torch.arange(width, device=actions.device)  # (W',)
-    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
-    kept = min(width, actions.shape[1])
-    wide[:, :kept] = actions[:, :kept]
-    closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
-    return torch.where(closing, REDUCE, wide)
-
-
-def simulated_sentences(
-    draw: Callable[[Tensor], DrawnSentences],
+def simulate_sentences(
+    model: TreeModule,
+    draw: Callable[[int, Iterator[Tensor], int], DrawnSentences],
+    seed: int,
+    purpose: str,
     numbers: range,
+    maximum_words: int,
     vocabulary: Vocabulary,
-    classes: Sequence[str],
 ) -> list[Simulated]:
-    """Draw sentences in blocks, and say what they are.
+    """Draw sentences in blocks, by two numbers an action; see `LatentModel.simulate`.
 
-    `vocabulary`: of V ids; `classes`: of unknown words; class i has the id V + i, and is written by
-    its name.
+    Class i of unknown words has the id V + i, and is written by its name.
     """
     found: list[Simulated] = []
     for start in range(0, len(numbers), TREES_AT_ONCE):
         block = numbers[start : start + TREES_AT_ONCE]
-        drawn = draw(round_up(torch.tensor(block)))
+        items = round_up(torch.tensor(block))  # (R,)
+        chosen = uniforms_by_step(seed, purpose, items, 2, model.device)
+        drawn = draw(len(items), chosen, maximum_words)
         for row, number in enumerate(block):
             ids = drawn.words[row, : int(drawn.lengths[row])].cpu().numpy()  # (T,)
             latents = drawn.actions[row].cpu()  # (W,)
             latents = latents[latents != FILLING]
-            arrays = {TOKENS: ids, ACTIONS: latents.numpy()}
-            words = _spelled(ids, vocabulary, classes)
-            instance = Instance(number, arrays)
+            words = _spelled(ids, vocabulary, model.unknown_classes)
+            instance = Instance(number, {TOKENS: ids, ACTIONS: latents.numpy()})
             found.append(Simulated(words, instance, latents, bool(drawn.truncated[row])))
     return found
 
@@ -101,27 +102,27 @@ def _spelled(ids: np.ndarray, vocabulary: Vocabulary, classes: Sequence[str]) ->
 
 @torch.no_grad()
 def draw_binary_trees(
-    network: BinaryNetwork, count: int, numbers: Iterator[Tensor], maximum_words: int
+    model: RNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
-    """Draw sentences from the RNNG of a network that has ends, by two numbers an action, (R, 2).
+    """Draw sentences from an RNNG that has ends, by two numbers an action, (R, 2).
 
     A sentence that would have more words than the maximum is cut, and its subtrees are joined.
     """
-    course, device = BinaryCourse(network, count), network.word_bias.device
+    course, device = BinaryCourse(model, count), model.device
     at = torch.arange(count, device=device)  # (R,)
     lengths, cut = torch.zeros_like(at), torch.zeros_like(at, dtype=torch.bool)  # (R,)
     words = torch.zeros(count, maximum_words, dtype=torch.int64, device=device)  # (R, T)
     going, columns = at, []  # (R',): sentences that go on
     for _ in range(2 * maximum_words + 1):
         both, here = next(numbers)[going], at[going]  # (R', 2), (R',)
-        depth = course.depth(here)  # (R',)
-        joins = (depth >= 2) & (both[:, 0] < course.logits(here).sigmoid())  # (R',)
+        depth = course.nodes.depth[here]  # (R',)
+        joins = (depth >= 2) & (both[:, 0] < course.nodes.logit[here].sigmoid())  # (R',)
         rows, shifting = going[joins], going[~joins]  # (J,), (S,)
         after = at.index_copy(0, rows, course.reduce(at[rows]))
         drawn = draw_words(
-            course.contexts(at[shifting]),
-            network.embedding.weight,
-            network.word_bias,
+            course.nodes.context[at[shifting]],
+            model.embedding.weight,
+            model.word_bias,
             depth[~joins] == 1,
             both[~joins, 1],
         )  # (S,)
@@ -138,28 +139,18 @@ def draw_binary_trees(
         if not len(going):
             break
         course, at = course.pruned(after)
-    actions = close_rows(torch.stack(columns, 1), (course.depth(at) - 1).clamp(min=0))
+    actions = close_rows(torch.stack(columns, 1), (course.nodes.depth[at] - 1).clamp(min=0))
     return DrawnSentences(actions, words, lengths, cut)
-
-
-class LabelledNetwork(NamedTuple):
-    """The parts of a top-down RNNG."""
-
-    encoder: StackEncoder
-    terminals: nn.LSTM
-    choice: nn.Linear
-    word_bias: Tensor  # (V,), of the output layer, whose weights are those of the embedding
-    labels: int
 
 
 class _Reader:
     """The words so far, and what the LSTM over them says, written as they come."""
 
-    def __init__(self, network: LabelledNetwork, count: int, maximum_words: int) -> None:
-        self._network = network
-        device, size = network.word_bias.device, network.encoder.options.size
+    def __init__(self, model: TopDownRNNG, count: int, maximum_words: int) -> None:
+        self._model = model
+        device, size = model.device, model.options.size
         self.words = torch.zeros(count, maximum_words, dtype=torch.int64, device=device)  # (R, T)
-        self.reading = network.word_bias.new_zeros(count, maximum_words + 1, size)  # (R, T + 1, D)
+        self.reading = model.word_bias.new_zeros(count, maximum_words + 1, size)  # (R, T + 1, D)
         first = torch.full((count,), BOS, device=device)  # (R,)
         output, self._state = self._step(first, None)  # (R, D)
         self.reading[:, 0] = output
@@ -176,30 +167,28 @@ class _Reader:
     def _step(
         self, words: Tensor, state: tuple[Tensor, Tensor] | None
     ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        embedded = self._network.encoder.embedding(words)[:, None]  # (R, 1, D)
-        output, after = self._network.terminals(embedded, state)
+        embedded = self._model.encoder.embedding(words)[:, None]  # (R, 1, D)
+        output, after = self._model.terminals(embedded, state)
         return output[:, 0], after
 
 
 @torch.no_grad()
 def draw_labelled_trees(
-    network: LabelledNetwork, count: int, numbers: Iterator[Tensor], maximum_words: int
+    model: TopDownRNNG, count: int, numbers: Iterator[Tensor], maximum_words: int
 ) -> DrawnSentences:
     """Draw sentences from a top-down RNNG in evaluation mode, by two numbers an action, (R, 2).
 
     A sentence that would have more words than the maximum is cut: phrases without a word are
     dropped, the others closed.
     """
-    reader = _Reader(network, count, maximum_words)
+    reader = _Reader(model, count, maximum_words)
     going = torch.arange(count, device=reader.words.device)  # (R',): sentences that go on
     lengths, cut = torch.zeros_like(going), torch.zeros_like(going, dtype=torch.bool)  # (R,)
     batch = InstanceBatch(going, {TOKENS: reader.words}, {TOKENS: lengths})
-    state = LabelledParticles.of(network.encoder, network.choice, batch, reader.reading, going)
+    state = LabelledParticles.of(model, batch, reader.reading, going)
     columns: list[Tensor] = []
     while len(going):
-        nodes, at = state.course.nodes, state.at[going]  # (R',)
-        possible = allowed(nodes, at, network.encoder.options, network.labels)  # (R', A)
-        each = action_log_probs(state.scores[going], possible)  # (R', A)
+        each = model.action_log_probs(state, going)  # (R', A)
         both = next(numbers)[going]  # (R', 2)
         action = invert(each.exp().cumsum(1), both[:, :1])[:, 0]  # (R',)
         long = (action == SHIFT) & (lengths[going] == maximum_words)  # (R',)
@@ -207,7 +196,7 @@ def draw_labelled_trees(
         going, action, both = going[~long], action[~long], both[~long]
         shifts = action == SHIFT  # (R',)
         rows = going[shifts]  # (S,)
-        weight, bias = network.encoder.embedding.weight, network.word_bias
+        weight, bias = model.encoder.embedding.weight, model.word_bias
         never = torch.zeros_like(rows, dtype=torch.bool)  # (S,)
         drawn = draw_words(state.context[rows], weight, bias, never, both[shifts, 1])  # (S,)
         reader.read(rows, lengths[rows], drawn)
@@ -224,5 +213,4 @@ def _closed(actions: Tensor, cut: Tensor) -> Tensor:
     solid = (actions != FILLING) & (actions < FIRST_LABEL)  # (R, W)
     last = torch.where(solid, place, -1).amax(1, keepdim=True)  # (R, 1)
     actions = actions.masked_fill(cut[:, None] & (place > last), FILLING)  # (R, W)
-    opened = (actions >= FIRST_LABEL).sum(1) - (actions == REDUCE).sum(1)  # (R,)
-    return close_rows(actions, opened)
+    return close_phrases(actions)

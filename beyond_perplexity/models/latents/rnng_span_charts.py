@@ -26,6 +26,7 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.invariant_tensors import invert
+from beyond_perplexity.models.latents.rnng_stack_memory import NodeTable
 
 
 class Chart(NamedTuple):
@@ -157,22 +158,6 @@ def _follow(back: Tensor, length: int, count: int) -> Tensor:
     return closings
 
 
-FEWEST_CHAINS = 1024  # chains that are never thrown away
-
-
-class _Columns(NamedTuple):
-    """Of chains: float64 (M, T) the first two, int64 (M,) first word and chart, (M, T) the last.
-
-    `chain` holds the numbers of the chain and of those below it, −1 after the last.
-    """
-
-    total: Tensor
-    open: Tensor
-    first: Tensor
-    chart: Tensor
-    chain: Tensor
-
-
 class SpanTotals(NamedTuple):
     """What is known of the spans of N sentences."""
 
@@ -195,18 +180,15 @@ class SpanTotals(NamedTuple):
 
 
 class Chains:
-    """A growing set of chains."""
+    """A growing set of chains.
+
+    `nodes`: float64, (M, T): the `total` and the `open` one by the last word; int64: the `first`
+    word on top and the `chart`, (M,), and `chain`, (M, T): the numbers of the chain and of those
+    below it, −1 after the last.
+    """
 
     def __init__(self, spread: SpanTotals) -> None:
-        self._spread = spread
-        longest = spread.scores.shape[1]
-        none = spread.lengths[:0]  # (0,)
-        wide = spread.scores.new_zeros(0, longest)  # (0, T)
-        self._columns = _Columns(wide, wide, none, none, none[:, None].expand(-1, longest))
-        self._kept = 0
-
-    def __len__(self) -> int:
-        return len(self._columns.first)
+        self._spread, self.nodes = spread, NodeTable(("chain",))
 
     def begin(self, charts: Tensor) -> Tensor:
         """Put the first word on an empty stack, for charts, (R,); return the chains, (R,)."""
@@ -216,16 +198,17 @@ class Chains:
         ends = word == spread.lengths[distinct, None] - 1  # (P, T)
         closed = torch.where(ends, 0.0, -torch.inf).double()  # (P, T)
         first = torch.zeros_like(distinct)  # (P,)
-        nothing = self._columns.chain.new_full(closed.shape, -1)  # (P, T)
+        nothing = first.new_full(closed.shape, -1)  # (P, T)
         return self._append(closed, first, distinct, nothing, 0)[place]
 
     def push(self, below: Tensor, word: int) -> Tensor:
         """Put a word on the stacks of chains, (R,); return the new chains, (R,)."""
         distinct, place = torch.unique(below, return_inverse=True)  # (P,), (R,)
-        under = _Columns(*(column[distinct] for column in self._columns))
-        score = self._spread.scores[under.chart, under.first]  # (P, T)
+        chart, chain = self.nodes.chart[distinct], self.nodes.chain[distinct]  # (P,), (P, T)
+        score = self._spread.scores[chart, self.nodes.first[distinct]]  # (P, T)
         first = torch.full_like(distinct, word)  # (P,)
-        return self._append(score + under.total, first, under.chart, under.chain, word)[place]
+        closed = score + self.nodes.total[distinct]  # (P, T)
+        return self._append(closed, first, chart, chain, word)[place]
 
     def choices(self, top: Tensor, last: int) -> Tensor:
         """Weigh how many subtrees are joined, none, one, ..., before the next word.
@@ -235,36 +218,25 @@ class Chains:
         Returns float64, (R, C): log of the total of all that follows each; −inf where the stack
         holds too few.
         """
-        chain = self._columns.chain[top]  # (R, T)
+        chain = self.nodes.chain[top]  # (R, T)
         deepest = int((chain >= 0).sum(1).max())
         chain = chain[:, :deepest]  # (R, C)
-        there = chain >= 0  # (R, C)
-        held = chain.clamp(min=0)  # (R, C)
-        chart = self._columns.chart[top]  # (R,)
-        joined = self._spread.scores[chart[:, None], self._columns.first[held], last]  # (R, C)
+        there, held = chain >= 0, chain.clamp(min=0)  # (R, C)
+        chart = self.nodes.chart[top]  # (R,)
+        joined = self._spread.scores[chart[:, None], self.nodes.first[held], last]  # (R, C)
         # Joining j subtrees makes j spans, which begin where those below begin.
         joined = torch.where(there, joined, 0.0).cumsum(1) - joined[:, :1]  # (R, C)
-        return (joined + self._columns.open[held, last]).masked_fill(~there, -torch.inf)
-
-    def below(self, top: Tensor, joined: Tensor) -> Tensor:
-        """Return the chains that are left when some subtrees, (R,), have been joined, (R,)."""
-        return self._columns.chain[top, joined]
+        return (joined + self.nodes.open[held, last]).masked_fill(~there, -torch.inf)
 
     def pruned(self, top: Tensor) -> tuple[Chains, Tensor]:
         """Return the chains that rows, (R,), still need, and theirs among them, (R,).
 
         They are these themselves unless most are needed no more.
         """
-        if len(self) < max(FEWEST_CHAINS, 2 * self._kept):
+        if not self.nodes.spent():
             return self, top
-        chosen = torch.unique(self._columns.chain[top])  # (P,)
-        chosen = chosen[chosen >= 0]  # (P,)
-        number = torch.full((len(self) + 1,), -1, device=top.device)  # (M + 1,): the last for −1
-        number[chosen] = torch.arange(len(chosen), device=top.device)
-        found = Chains(self._spread)
-        columns = _Columns(*(column[chosen] for column in self._columns))
-        found._columns = columns._replace(chain=number[columns.chain])
-        found._kept = len(chosen)
+        found, chosen = Chains(self._spread), torch.unique(self.nodes.chain[top])  # (P,)
+        found.nodes, number = self.nodes.picked(chosen[chosen >= 0])
         return found, number[top]
 
     def _append(
@@ -282,13 +254,11 @@ class Chains:
             opened[:, last] = (ahead[:, rest] + part).logsumexp(1)
             total[:, last] = torch.logaddexp(closed[:, last], opened[:, last])
             ahead[:, last] = score[:, last] + total[:, last]
-        numbers = torch.arange(len(self), len(self) + len(first), device=first.device)  # (P,)
-        chain = torch.cat([numbers[:, None], chain[:, :-1]], 1)  # (P, T)
-        new = _Columns(total, opened, first, chart, chain)
-        self._columns = _Columns(
-            *(torch.cat(both) for both in zip(self._columns, new, strict=True))
-        )
-        return numbers
+        count = len(first)
+        own = torch.arange(count, device=first.device) + len(self.nodes)  # (P,)
+        chain = torch.cat([own[:, None], chain[:, :-1]], 1)  # (P, T)
+        parts = {"total": total, "open": opened, "first": first, "chart": chart, "chain": chain}
+        return self.nodes.append(count, **parts)
 
 
 class ChainParticles(NamedTuple):

@@ -22,13 +22,8 @@ from torch.nn import functional
 from beyond_perplexity.corpus.latent_instances import TOKENS, InstanceBatch
 from beyond_perplexity.invariant_tensors import invert, sum_rows
 from beyond_perplexity.models.latent import FILLING, Proposal
-from beyond_perplexity.models.latents.rnng_binary_trees import (
-    BinaryTreeModule,
-    from_closings,
-    spans,
-    trace,
-)
-from beyond_perplexity.models.latents.rnng_instances import SentenceOptions
+from beyond_perplexity.models.latents.rnng_binary_trees import from_closings, spans, trace
+from beyond_perplexity.models.latents.rnng_instances import SentenceOptions, TreeModule
 from beyond_perplexity.models.latents.rnng_span_charts import (
     ChainParticles,
     Chains,
@@ -70,10 +65,10 @@ class SpanCRFOptions(SentenceOptions):
     dropout: Dropout = 0.2
 
 
-class SpanCRF(BinaryTreeModule, Proposal):
+class SpanCRF(TreeModule, Proposal):
     """Span CRF; see the module.
 
-    Parameters and errors are those of `BinaryTreeModule`; the options are `SpanCRFOptions`.
+    Parameters and errors are those of `TreeModule`; the options are `SpanCRFOptions`.
 
     `word_draws`: random numbers of a word, where it is drawn word by word.
     """
@@ -87,7 +82,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
         """Make the layers, untrained."""
         options = self.options
         width, hidden, scorer = options.embedding_size, options.hidden_size, options.scorer_size
-        self.embedding = nn.Embedding(self.vocabulary_size + len(self.unknown_classes), width)
+        self.embedding = nn.Embedding(self.ids, width)
         self.position = nn.Embedding(options.positions, width)
         self.encoder = nn.LSTM(width, hidden, bidirectional=True, batch_first=True)
         # The scorer's first layer is linear in the outputs at the two ends of a span.
@@ -104,7 +99,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
         everyone = torch.arange(len(batch), device=batch.ids.device)  # (B,)
         scores = self.scores(batch)  # (B, T, T)
         chart = inside(scores, batch.lengths[TOKENS])
-        totals = self._totals(scores, batch, everyone, self.annotated(batch))  # (B,)
+        totals = self.add_spans(scores, batch, everyone, self.annotated(batch))  # (B,)
         return -(totals - chart.log_z).sum().float()
 
     def draws(self, batch: InstanceBatch) -> int:
@@ -115,13 +110,13 @@ class SpanCRF(BinaryTreeModule, Proposal):
         self, batch: InstanceBatch, owner: Tensor, uniforms: Tensor, temperature: float
     ) -> Tensor:
         """Draw trees from the top down, exactly; see `Proposal.sample`."""
-        return self._drawn(self._chart(batch, temperature), batch, owner, uniforms)
+        return self.draw_trees(self._chart(batch, temperature), batch, owner, uniforms)
 
     def log_prob(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x), nats, float64, (R, A); −inf where z is no tree over x."""
-        totals = self._totals(self._scores(batch), batch, owner, latents)  # (R,)
+        totals = self.add_spans(self._scores(batch), batch, owner, latents)  # (R,)
         found = [
             totals / temperature - self._chart(batch, temperature).log_z[owner]
             for temperature in temperatures
@@ -182,7 +177,7 @@ class SpanCRF(BinaryTreeModule, Proposal):
 
         return batch.keep((self, "spread", temperature), make)
 
-    # ---- for the unsupervised training of a model, whose gradients need the scores ----
+    # ---- parts, which the unsupervised training of a model needs too ----
 
     def scores(self, batch: InstanceBatch) -> Tensor:
         """Score all spans, float64, (B, T, T); what is no span of it is of no meaning."""
@@ -205,34 +200,14 @@ class SpanCRF(BinaryTreeModule, Proposal):
         scores = scores.index_copy(1, first * longest + last, found.double())
         return scores.unflatten(1, (longest, longest))  # (B, T, T)
 
-    def sample_from(
-        self,
-        scores: Tensor,
-        batch: InstanceBatch,
-        owner: Tensor,
-        uniforms: Tensor,
-        temperature: float,
+    def draw_trees(
+        self, chart: Chart, batch: InstanceBatch, owner: Tensor, uniforms: Tensor
     ) -> Tensor:
-        """Draw trees, int64, (R, W), as `sample` does, from scores that are at hand."""
-        chart = inside(scores.detach() / temperature, batch.lengths[TOKENS])
-        return self._drawn(chart, batch, owner, uniforms)
-
-    def log_prob_and_entropy(
-        self, scores: Tensor, batch: InstanceBatch, owner: Tensor, latents: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Return log q(z | x), (R,), and the entropy of q, (B,), float64, from scores at hand."""
-        chart = inside(scores, batch.lengths[TOKENS], with_entropy=True)
-        assert chart.entropy is not None
-        totals = self._totals(scores, batch, owner, latents)  # (R,)
-        return totals - chart.log_z[owner], chart.entropy
-
-    # ---- parts ----
-
-    def _drawn(self, chart: Chart, batch: InstanceBatch, owner: Tensor, uniforms: Tensor) -> Tensor:
+        """Draw trees, int64, (R, W), from a chart of the batch."""
         lengths = batch.lengths[TOKENS][owner]  # (R,)
         return from_closings(sample_closings(chart, owner, lengths, uniforms), lengths)
 
-    def _totals(
+    def add_spans(
         self, scores: Tensor, batch: InstanceBatch, owner: Tensor, latents: Tensor
     ) -> Tensor:
         """Add up the scores of each row's spans, (R,); −inf where the row is no tree."""
@@ -264,6 +239,6 @@ def _joined(
         top = chains.begin(state.top)  # (K,)
     else:
         chains, top = chains.pruned(state.top)
-        top = chains.push(chains.below(top, choice), time)  # (K,)
+        top = chains.push(chains.nodes.chain[top, choice], time)  # (K,)
     taken = log_q.gather(1, choice[:, None])[:, 0]  # (K,)
     return taken, ChainParticles(state.batch, chains, top)

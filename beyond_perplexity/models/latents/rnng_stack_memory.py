@@ -9,7 +9,9 @@ R rows, W actions of the longest row, M nodes, D width of what a node holds.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +23,66 @@ from beyond_perplexity.models.latent import FILLING
 
 # Rows that are computed together at most: what bounds the memory.
 ROWS_AT_ONCE = 512
+FEWEST_NODES = 4096  # of a table, that are never thrown away
+
+
+class NodeTable:
+    """What is known of nodes, by number: columns (M, ...) that grow, each an attribute.
+
+    A node knows the one that it lies on, `below`, and so all of its stack; a first one lies on
+    itself. `links` are the columns that have numbers of nodes, −1 for none.
+    """
+
+    def __init__(self, links: Sequence[str] = ("below",)) -> None:
+        self._columns: dict[str, Tensor] = {}
+        self._links = links
+        self._end = self._kept = 0
+
+    def __len__(self) -> int:
+        return self._end
+
+    def __getattr__(self, name: str) -> Tensor:
+        if name.startswith("_") or name not in self._columns:
+            raise AttributeError(name)
+        return self._columns[name][: self._end]
+
+    def append(self, count: int, **columns: Tensor) -> Tensor:
+        """Add the first `count` rows of columns; return their numbers, (count,)."""
+        end = self._end + count
+        for name, new in columns.items():
+            held = self._columns.get(name, new[:0])
+            if end > len(held):
+                room = max(end, 2 * len(held)) - self._end
+                held = torch.cat([held[: self._end], new.new_zeros(room, *new.shape[1:])])
+            held[self._end : end] = new[:count]
+            self._columns[name] = held
+        found = torch.arange(self._end, end, device=new.device)
+        self._end = end
+        return found
+
+    def spent(self) -> bool:
+        """Tell whether it is time to look for nodes that are needed no more."""
+        return self._end >= max(FEWEST_NODES, 2 * self._kept)
+
+    def stacked(self, at: Tensor) -> Tensor:
+        """List all that lies on the stacks of nodes, (R,), rising."""
+        needed = torch.zeros(self._end, dtype=torch.bool, device=at.device)  # (M,)
+        level = torch.unique(at)  # (P,)
+        while not bool(needed[level].all()):
+            needed[level] = True
+            level = torch.unique(self.below[level])  # (P,)
+        return needed.nonzero()[:, 0]
+
+    def picked(self, chosen: Tensor) -> tuple[Self, Tensor]:
+        """Return a table of some nodes, (N,), and the new numbers of the old ones, (M + 1,)."""
+        number = torch.full((self._end + 1,), -1, device=chosen.device)  # the last is for −1
+        number[chosen] = torch.arange(len(chosen), device=chosen.device)
+        found = copy.copy(self)
+        found._columns = {name: column[chosen] for name, column in self._columns.items()}
+        for name in self._links:
+            found._columns[name] = number[found._columns[name]]
+        found._end = found._kept = len(chosen)
+        return found, number
 
 
 class Prefixes(NamedTuple):

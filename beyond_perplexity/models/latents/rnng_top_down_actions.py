@@ -10,26 +10,22 @@ T words of the longest, P nodes of a step, M nodes in all, A actions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import CorpusFiles, Instance, encode_words
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.rnng_instances import (
     FIRST_LABEL,
     REDUCE,
     SHIFT,
     SentenceOptions,
-    labelled_actions,
-    read_instances,
 )
-from beyond_perplexity.models.latents.rnng_stack_memory import Prefixes
+from beyond_perplexity.models.latents.rnng_stack_memory import NodeTable, Prefixes
 from beyond_perplexity.options import Dropout, Layers, Length, Width
-from beyond_perplexity.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -59,28 +55,6 @@ class TopDownOptions(SentenceOptions):
     maximum_run: Length = 10
 
 
-def labelled_instances(
-    corpus: CorpusFiles,
-    split: str,
-    vocabulary: Vocabulary,
-    options: TopDownOptions,
-    labels: Sequence[str],
-    classes: Sequence[str],
-) -> Iterator[Instance]:
-    """Read sentences with their labelled trees.
-
-    Trees that break a limit of the options are left out of training and validation; in the test
-    split such a sentence has no actions.
-    """
-    return read_instances(
-        corpus,
-        split,
-        lambda words: encode_words(words, vocabulary, classes),
-        options,
-        lambda one: labelled_actions(one, labels, options.maximum_open, options.maximum_run),
-    )
-
-
 def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, Any]:
     """Write one row of actions, (W,), as ``{"tree": brackets over #0 #1 ...}``."""
     parts: list[str] = []
@@ -96,72 +70,39 @@ def readable_labelled_tree(latent: Tensor, labels: Sequence[str]) -> dict[str, A
     return {"tree": "".join(parts).strip()}
 
 
-class Nodes:
+class Nodes(NodeTable):
     """What is known of the nodes of a course, by number; int64, (P,) for P numbers.
 
     `owner`: place of the instance in the batch; `below`: the node beneath on the stack; a first
     node lies on itself; `innermost`: the node that opened the phrase which is open now; itself for
     a first node; `opened`: phrases open; `run`: phrases opened since the last other action;
-    `words`: words shifted; `action`: what made the node, `FILLING` for a first node.
+    `words`: words shifted.
     """
-
-    NAMES = ("owner", "below", "innermost", "opened", "run", "words", "action")
 
     def __init__(self, owner: Tensor) -> None:
         """Make the first nodes, one for each entry of `owner`, (P,)."""
+        super().__init__(("below", "innermost"))
         here = torch.arange(len(owner), device=owner.device)  # (P,)
-        zero = torch.zeros_like(owner)  # (P,)
-        self._table = torch.stack([owner, here, here, zero, zero, zero, zero + FILLING])  # (7, P)
-        self._end = len(owner)
-
-    def __len__(self) -> int:
-        return self._end
-
-    def __getattr__(self, name: str) -> Tensor:
-        if name not in Nodes.NAMES:
-            raise AttributeError(name)
-        column: Tensor = self._table[Nodes.NAMES.index(name), : self._end]  # (M,)
-        return column
+        columns = {"owner": owner, "below": here, "innermost": here}
+        columns |= dict.fromkeys(("opened", "run", "words"), torch.zeros_like(owner))
+        self.append(len(owner), **columns)
 
     def extend(self, parent: Tensor, action: Tensor) -> Tensor:
         """Make nodes from nodes by an action each; return their numbers, (P,)."""
-        here = torch.arange(len(parent), device=parent.device) + self._end  # (P,)
+        here = torch.arange(len(parent), device=parent.device) + len(self)  # (P,)
         reduces, opens = action == REDUCE, action >= FIRST_LABEL  # (P,)
         closed = self.innermost[parent]  # (P,)
         beneath = self.below[closed]  # (P,)
-        columns = [
-            self.owner[parent],
-            torch.where(reduces, beneath, parent),
-            torch.where(opens, here, torch.where(reduces, self.innermost[beneath], closed)),
-            self.opened[parent] + opens.long() - reduces.long(),
-            (self.run[parent] + 1) * opens,
-            self.words[parent] + (action == SHIFT),
-            action,
-        ]
-        while self._end + len(parent) > self._table.shape[1]:
-            self._table = torch.cat([self._table, torch.zeros_like(self._table)], 1)
-        self._table[:, self._end : self._end + len(parent)] = torch.stack(columns)
-        self._end += len(parent)
-        return here
-
-    def pruned(self, at: Tensor) -> tuple[Nodes, Tensor, Tensor]:
-        """Keep the nodes that lie on the stacks of some, (R,).
-
-        Returns `chosen`: int64, (N,): the old numbers of its nodes; `number`: int64, (M,): the new
-        numbers of the old nodes, of meaning for those kept.
-        """
-        needed = torch.zeros(self._end, dtype=torch.bool, device=at.device)  # (M,)
-        level = torch.unique(at)  # (P,)
-        while not bool(needed[level].all()):
-            needed[level] = True
-            level = torch.unique(self.below[level])  # (P,)
-        chosen, number = needed.nonzero()[:, 0], needed.cumsum(0) - 1  # (N,), (M,)
-        nodes = object.__new__(Nodes)
-        nodes._table, nodes._end = self._table[:, chosen], len(chosen)
-        for name in ("below", "innermost"):
-            place = Nodes.NAMES.index(name)
-            nodes._table[place] = number[nodes._table[place]]
-        return nodes, chosen, number
+        inner = torch.where(reduces, self.innermost[beneath], closed)  # (P,)
+        return self.append(
+            len(parent),
+            owner=self.owner[parent],
+            below=torch.where(reduces, beneath, parent),
+            innermost=torch.where(opens, here, inner),
+            opened=self.opened[parent] + opens.long() - reduces.long(),
+            run=(self.run[parent] + 1) * opens,
+            words=self.words[parent] + (action == SHIFT),
+        )
 
 
 def root_is_closed(nodes: Nodes, at: Tensor) -> Tensor:
@@ -206,6 +147,24 @@ def known_actions(latents: Tensor, labels: int) -> tuple[Tensor, Tensor]:
     """Replace what is no action by SHIFT: the rows, int64, (R, W), and which had none, (R,)."""
     known = (latents >= FILLING) & (latents < FIRST_LABEL + labels)  # (R, W)
     return torch.where(known, latents, SHIFT), known.all(1)
+
+
+def close_rows(actions: Tensor, missing: Tensor) -> Tensor:
+    """Put as many REDUCEs, (R,), after the last action of rows, (R, W): int64, (R, W')."""
+    count = (actions != FILLING).sum(1)  # (R,)
+    width = int((count + missing).max())
+    place = torch.arange(width, device=actions.device)  # (W',)
+    wide = actions.new_full((len(actions), width), FILLING)  # (R, W')
+    kept = min(width, actions.shape[1])
+    wide[:, :kept] = actions[:, :kept]
+    closing = (place >= count[:, None]) & (place < (count + missing)[:, None])  # (R, W')
+    return torch.where(closing, REDUCE, wide)
+
+
+def close_phrases(actions: Tensor) -> Tensor:
+    """Close what is open at the end of rows, (R, W): int64, (R, W')."""
+    opened = (actions >= FIRST_LABEL).sum(1) - (actions == REDUCE).sum(1)  # (R,)
+    return close_rows(actions, opened)
 
 
 def action_log_probs(scores: Tensor, possible: Tensor, temperature: float = 1.0) -> Tensor:

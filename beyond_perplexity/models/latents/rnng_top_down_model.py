@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,32 +23,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.invariant_tensors import round_up, sum_rows, uniforms_by_step
+from beyond_perplexity.invariant_tensors import round_up, sum_rows
 from beyond_perplexity.models.latent import FILLING, LatentModel, Simulated, check_ends
-from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, SHIFT, left_out
-from beyond_perplexity.models.latents.rnng_simulation import (
-    DrawnSentences,
-    LabelledNetwork,
-    draw_labelled_trees,
-    simulated_sentences,
-)
-from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE, share_prefixes
+from beyond_perplexity.models.latents.rnng_instances import FIRST_LABEL, REDUCE, SHIFT, left_out
+from beyond_perplexity.models.latents.rnng_simulation import draw_labelled_trees, simulate_sentences
+from beyond_perplexity.models.latents.rnng_stack_memory import ROWS_AT_ONCE
 from beyond_perplexity.models.latents.rnng_top_down import (
     LabelledParticles,
     LabelledTreeModule,
-    close_all,
-    follow,
-    join_actions,
-    read_actions,
-    split_actions,
     word_lstm,
 )
 from beyond_perplexity.models.latents.rnng_top_down_actions import (
     TopDownOptions,
     action_log_probs,
-    allowed,
-    check_rows,
-    known_actions,
+    close_phrases,
     readable_labelled_tree,
 )
 from beyond_perplexity.models.word_softmax import Words, score_words, word_log_probs
@@ -111,28 +100,52 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
 
     # ---- word by word ----
 
-    def start(self, batch: InstanceBatch, owner: Tensor) -> LabelledParticles:
-        """Return the state of particles; see `SequentialModel`."""
-        reading = self.reading(batch)  # (B, T + 1, D)
-        return LabelledParticles.of(self.encoder, self.choice, batch, reading, owner)
-
     def extend(
         self, state: LabelledParticles, time: int, choice: Tensor
     ) -> tuple[Tensor, LabelledParticles]:
         """Take the actions up to a word; see `SequentialModel`."""
-        return read_actions(state, choice, self._score_actions)
+        return state.read(choice, self._score_actions)
 
     def finish(self, state: LabelledParticles, time: int) -> Tensor:
-        """Close what is open; see `SequentialModel`."""
-        return close_all(state, time, self._score_actions, self.options.count_eos)
+        """Close what is open where a sentence ends; see `SequentialModel`.
+
+        Without ``count_eos`` the root stays open.
+        """
+        log_prob = torch.zeros(len(state.at), dtype=torch.float64, device=state.at.device)  # (K,)
+        here = state.batch.lengths[TOKENS][state.owner] == time  # (K,)
+        state, last = state.pruned(), int(not self.options.count_eos)
+        while True:
+            opened = state.course.nodes.opened[state.at]  # (K,)
+            rows = (here & (opened > last)).nonzero()[:, 0]  # (R,)
+            if not len(rows):
+                return log_prob
+            action = torch.full_like(rows, REDUCE)  # (R,)
+            log_prob = log_prob.index_add(0, rows, self._score_actions(state, rows, action))
+            state = state.take(rows, action)
 
     def join_choices(self, choices: Tensor, lengths: Tensor) -> Tensor:
         """Make rows of actions of those up to each word, (R, T, C): int64, (R, W)."""
-        return join_actions(choices, lengths)
+        word = torch.arange(choices.shape[1], device=choices.device)  # (T,)
+        inside = (word < lengths[:, None])[..., None]  # (R, T, 1)
+        flat = torch.where(inside, choices, FILLING).flatten(1)  # (R, T C)
+        order = (flat == FILLING).long().argsort(stable=True, dim=1)  # (R, T C)
+        return close_phrases(flat.gather(1, order))
 
     def split_latents(self, latents: Tensor, lengths: Tensor) -> Tensor:
         """Cut rows of actions, (R, W), into those up to each word: int64, (R, T, C)."""
-        return split_actions(latents, int(lengths.max()))
+        longest, shifts = int(lengths.max()), (latents == SHIFT).long()  # (R, W)
+        word = shifts.cumsum(1) - shifts  # (R, W): the word that an action leads to
+        counted = (latents != FILLING) & (word < longest)  # (R, W)
+        slot = torch.where(counted, word, longest)  # (R, W)
+        counts = torch.zeros(len(latents), longest + 1, dtype=torch.int64, device=latents.device)
+        counts = counts.scatter_add(1, slot, torch.ones_like(slot))  # (R, T + 1)
+        place = torch.arange(latents.shape[1], device=latents.device)  # (W,)
+        before = (counts.cumsum(1) - counts).gather(1, slot)  # (R, W): actions of earlier words
+        widest = max(1, int(counts[:, :-1].max()))
+        found = latents.new_full((len(latents), (longest + 1) * widest + 1), FILLING)
+        spot = torch.where(counted, slot * widest + place - before, found.shape[1] - 1)  # (R, W)
+        found = found.scatter(1, spot, torch.where(counted, latents, FILLING))
+        return found[:, : longest * widest].unflatten(1, (longest, widest))
 
     def simulate(
         self,
@@ -143,24 +156,17 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         vocabulary: Vocabulary,
     ) -> list[Simulated]:
         """Draw sentences with their trees; see `LatentModel.simulate`."""
-        parts = (self.encoder, self.terminals, self.choice, self.word_bias, len(self.labels))
-
-        def draw(items: Tensor) -> DrawnSentences:
-            chosen = uniforms_by_step(seed, purpose, items, 2, self.device)
-            network = LabelledNetwork(*parts)
-            return draw_labelled_trees(network, len(items), chosen, maximum_words)
-
-        return simulated_sentences(draw, numbers, vocabulary, self.unknown_classes)
+        given = seed, purpose, numbers, maximum_words, vocabulary
+        return simulate_sentences(self, partial(draw_labelled_trees, self), *given)
 
     def _score_actions(self, state: LabelledParticles, rows: Tensor, action: Tensor) -> Tensor:
         """Return log p of actions of some particles, (R,), and of the words that they shift."""
-        nodes, at = state.course.nodes, state.at[rows]  # (R,)
-        possible = allowed(nodes, at, self.options, len(self.labels))  # (R, A)
-        log_actions = action_log_probs(state.scores[rows], possible)  # (R, A)
+        log_actions = self.action_log_probs(state, rows)  # (R, A)
         log_prob = log_actions.gather(1, action[:, None])[:, 0]  # (R,)
         shifts = (action == SHIFT).nonzero()[:, 0]  # (S,)
         if not len(shifts):
             return log_prob
+        nodes, at = state.course.nodes, state.at[rows]  # (R,)
         distinct, place = torch.unique(at[shifts], return_inverse=True)  # (P,), (S,)
         one = torch.empty_like(distinct).scatter_(0, place, rows[shifts])  # (P,): a particle each
         one, distinct = round_up(one), round_up(distinct)  # (P',)
@@ -193,25 +199,19 @@ class TopDownRNNG(LabelledTreeModule, LatentModel):
         ended: bool,
     ) -> tuple[Tensor, Tensor]:
         """Return Σ log p(x, z), with gradient, and log p(x, z) of each row, (R,)."""
-        latents, known = known_actions(latents, len(self.labels))
-        prefixes = share_prefixes(owner, latents)
-        course = follow(self.encoder, batch.tokens, reading, owner, latents, prefixes)
-        contexts, nodes = torch.cat(course.contexts), course.nodes  # (M, D)
-        everyone = torch.arange(len(nodes), device=owner.device)  # (M,)
-        possible = allowed(nodes, everyone, self.options, len(self.labels))  # (M, A)
-        lengths, longest = batch.lengths[TOKENS], batch.tokens.shape[1]
-        valid = known & check_rows(nodes, prefixes, latents, lengths[owner], possible)  # (R,)
-        here, shifts = prefixes.nodes[:, :-1], latents == SHIFT  # (R, W)
-        log_actions = action_log_probs(self.choice(contexts), possible)  # (M, A)
-        taken = log_actions[here, latents.clamp(min=0)]  # (R, W)
-        counted = (latents != FILLING) & valid[:, None]  # (R, W)
+        rows = self.follow_rows(batch, reading, owner, latents)
+        nodes, counted = rows.nodes, rows.counted  # (R, W)
+        here, shifts = rows.prefixes.nodes[:, :-1], rows.latents == SHIFT  # (R, W)
+        log_actions = action_log_probs(self.choice(rows.contexts), rows.possible)  # (M, A)
+        taken = log_actions[here, rows.latents.clamp(min=0)]  # (R, W)
         going = functional.pad(counted[:, 1:], (0, 1))  # (R, W): all but the closing of the root
         actions = sum_rows(torch.where(counted if ended else going, taken, 0.0))  # (R,)
         counts = torch.bincount(here[shifts & counted], minlength=len(nodes))  # (M,)
-        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, nodes.words.clamp(max=longest)]
+        place = nodes.words.clamp(max=batch.tokens.shape[1])  # (M,)
+        targets = functional.pad(batch.tokens, (0, 1))[nodes.owner, place]  # (M,)
         goal = Words(targets, torch.zeros_like(targets, dtype=torch.bool))  # (M,)
         weight, bias = self.encoder.embedding.weight, self.word_bias
-        summed, by_word = score_words(contexts, weight, bias, goal, counts)  # (), (M,)
+        summed, by_word = score_words(rows.contexts, weight, bias, goal, counts)  # (), (M,)
         words = sum_rows(torch.where(shifts & counted, by_word[here], 0.0))  # (R,)
-        missing = torch.where(valid, 0.0, -torch.inf).double()  # (R,)
+        missing = torch.where(rows.valid, 0.0, -torch.inf).double()  # (R,)
         return summed + actions.sum() + missing.sum(), words + actions.detach() + missing

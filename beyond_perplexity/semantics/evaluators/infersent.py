@@ -22,20 +22,16 @@ from torch.nn import functional
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
-from beyond_perplexity.models.registry import check_finite, choose_device
+from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
-from beyond_perplexity.semantics.evaluators.networks import (
-    RecurrentReader,
-    encode_groups,
-    load_network,
-)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
-from beyond_perplexity.storage.inputs import refuse_page, said
+from beyond_perplexity.storage.inputs import refuse_page
 from beyond_perplexity.storage.provenance import content_hash
 
 
@@ -73,7 +69,7 @@ class InferSentNetwork(TrainedModel):
         options = parse_options(InferSentOptions, architecture, "architecture")
         self.options, self.width, self.classes = options, width, classes
         size = 2 * options.hidden_size
-        self.reader = RecurrentReader(options.cell, width, options.hidden_size, both=True)
+        self.reader = networks.RecurrentReader(options.cell, width, options.hidden_size, both=True)
         self.attention: nn.Sequential | None = None
         if options.pooling == "attention":
             self.attention = nn.Sequential(
@@ -114,10 +110,7 @@ class InferSentNetwork(TrainedModel):
         return logits
 
     def loss(self, batch: PairBatch, epoch: float = math.inf) -> Tensor:
-        """Return the cross entropy summed over pairs, nats, float32 scalar.
-
-        Of scores it is that of a coin with the score as its bias.
-        """
+        """Return the cross entropy of pairs, nats, float32; of scores that of a biased coin."""
         vectors = self.encode(batch.vectors, batch.lengths)  # (B, D)
         logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
         if self.classes > 1:
@@ -144,7 +137,7 @@ _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
 
-class InferSentEncoder:
+class InferSentEncoder(networks.WordReader):
     """Turns texts into vectors by an InferSent network over word vectors.
 
     Words without a vector are left out, as the official program does; a text without any has no
@@ -152,42 +145,33 @@ class InferSentEncoder:
     where the table has vectors of them.
     """
 
-    limit: int | None = None
-    truncated = 0
-    counted: tuple[str, ...] = ("words", "unknown")
-
     def __init__(
         self, network: InferSentNetwork, table: VectorTable, symbols: tuple[str, ...] = ()
     ) -> None:
         self._network, self._table = network, table
         self._symbols = [table.symbol(word) for word in symbols] or [None, None]
         self.width = 2 * network.options.hidden_size
-        self.words = self.unknown = 0
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
-        split = [[word for word in text.split() if word not in NO_WORDS] for text in texts]
-        words = sorted({word for row in split for word in row})
+        words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         vectors = self._table.find(words)  # (V, E)
-        known = has_vector(vectors) if words else np.zeros(0, bool)
-        ids = {word: place for place, word in enumerate(words) if known[place]}
-        rows = [[ids[word] for word in row if word in ids] for row in split]
-        self.words += sum(map(len, split))
-        self.unknown += sum(map(len, split)) - sum(map(len, rows))
+        known = np.flatnonzero(has_vector(vectors)).tolist()
+        ids = {words[place]: place for place in known}
         marks = iter(range(len(words), len(words) + 2))
         before, after = ([] if vector is None else [next(marks)] for vector in self._symbols)
+        rows = [[place for place in row if place >= 0] for row in self.rows(texts, ids)]
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
-        return encode_groups(rows, vectors, self.width, self._network.encode, self._network.device)
+        return networks.encode_rows(
+            rows, vectors, self.width, self._network.encode, self._network.device
+        )
 
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
     ) -> Floats:
-        """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
-
-        `place` is the class whose probability is wanted; None: the score.
-        """
+        """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
         device = self._network.device
@@ -228,10 +212,7 @@ class InferSentEvaluator(SentenceEvaluator):
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> dict[str, Floats]:
-        """Score vectors: ``similarity`` and, where it was trained on labels, ``head``.
-
-        The head's score of a pair is the mean of that in both orders.
-        """
+        """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
@@ -241,10 +222,7 @@ class InferSentEvaluator(SentenceEvaluator):
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
-    """Read official weights (infersent1.pkl, infersent2.pkl): tensors of a recurrent layer.
-
-    Float32 by torch's names; `width` is E of the word vectors.
-    """
+    """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
@@ -261,30 +239,20 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
         raise InputError(
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
         ) from error
-    if inputs != width:
-        raise InputError(
-            f"{path}: reads word vectors of {inputs} numbers, but those of the table have {width}; "
-            "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
-        )
+    trained = "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
+    networks.check_width(path, inputs, width, f"; {trained}")
     return found
 
 
 def official_network(
     path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
 ) -> InferSentNetwork:
-    """Make a network whose encoder has official weights, and whose classifier has none yet.
-
-    Of `architecture` cells and their number are those of the weights; `width` is E.
-    """
+    """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
     options = {**architecture, "cell": "lstm", "hidden_size": hidden}
     network = InferSentNetwork(width, classes, options)
-    try:
-        network.reader.layer.load_state_dict(tensors)
-    except RuntimeError as error:
-        raise InputError(f"{path}: its weights do not fit each other ({said(error)})") from error
-    check_finite(network, path)
+    network.reader.fill(tensors, path)
     return network
 
 
@@ -298,7 +266,7 @@ def load_infersent(
     """
     path = Path(str(options.get("path")))
     if path.is_dir():
-        network, held = load_network(path, InferSentNetwork, device)
+        network, held = networks.load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
         if table.sha256 != held["vectors_sha256"]:
             raise InputError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -41,7 +40,7 @@ from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_tab
 from beyond_perplexity.semantics.scored_pairs import (
     LabelledTexts,
     PairColumns,
-    parse_number,
+    finite_number,
     read_labelled_texts,
 )
 from beyond_perplexity.storage.accounts import Account
@@ -194,7 +193,7 @@ class LabelMeaning:
         """Tell scores from classes."""
         if len(labels) < 2:
             raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
-        numbers = [_number(label) for label in sorted(labels)]
+        numbers = [finite_number(label) for label in sorted(labels)]
         wrong = [label for label, n in zip(sorted(labels), numbers, strict=True) if n is None]
         if training.labels == "scores" and wrong:
             raise InputError(f"{path}: the score {wrong[0]!r} is no finite number")
@@ -221,16 +220,11 @@ class LabelMeaning:
             raise InputError(
                 f"{path}: line {pair.line}: no training pair has the label {pair.label!r}"
             )
-        number = _number(pair.label)
+        number = finite_number(pair.label)
         if number is None:
             raise InputError(f"{path}: line {pair.line}: the score {pair.label!r} is no number")
         share = (number - self.low) / (self.high - self.low)
         return round(LABEL_UNIT * min(1.0, max(0.0, share)))
-
-
-def _number(text: str) -> float | None:
-    number = parse_number(text)
-    return number if number is not None and math.isfinite(number) else None
 
 
 def _encoded(
@@ -270,11 +264,7 @@ class _PairSource(BatchSource):
 
 
 class NextSentences(_PairSource):
-    """Pairs of a sentence and the next one, and as many with the next one of another sentence.
-
-    The other is of the same batch, so of like length: which it is the seed decides anew in each
-    epoch.
-    """
+    """Pairs of a sentence and the next, and as many with that of another, drawn in each epoch."""
 
     def __init__(
         self,

@@ -8,9 +8,10 @@ N texts, B of a group, T words of the longest, E numbers of a word vector, H uni
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +22,8 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_device, read_weights
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
-from beyond_perplexity.storage.inputs import refuse_foreign
+from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.storage.inputs import refuse_foreign, said
 from beyond_perplexity.storage.provenance import content_hash, note_read
 
 GROUP_ROWS = 64  # a multiple of `invariant_tensors.QUANTUM`
@@ -38,42 +40,38 @@ def groups_of_one_length(
     """
     held = -(-np.asarray(lengths, np.int64) // step)
     order = np.argsort(-held, kind="stable")
-    ends = np.flatnonzero(np.diff(held[order], append=-1)) + 1
-    for start, end in zip(np.concatenate([[0], ends[:-1]]), ends, strict=True):
-        for first in range(start, end, rows):
-            part = order[first : min(first + rows, end)]
-            missing = -len(part) % QUANTUM_OF_ROWS
-            yield np.concatenate([part, np.repeat(part[-1:], missing)])
+    for alike in np.split(order, np.flatnonzero(np.diff(held[order])) + 1):
+        for first in range(0, len(alike), rows):
+            part = alike[first : first + rows]
+            yield np.pad(part, (0, -len(part) % QUANTUM_OF_ROWS), mode="edge")
+
+
+def encode_alike(
+    lengths: Sequence[int] | NDArray[np.int64],
+    width: int,
+    encode: Callable[[NDArray[np.int64], int], Tensor],
+    step: int = 1,
+) -> NDArray[np.float32]:
+    """Return the vectors of texts of so many words, float32 (N, width); NaN for those of none.
+
+    `encode` is given the numbers of texts, (B,), and the length to which they may be filled up, a
+    multiple of the step.
+    """
+    held = np.asarray(lengths, np.int64)
+    there = np.flatnonzero(held)
+    found = np.full((len(held), width), np.nan, np.float32)
+    with torch.inference_mode():
+        for group in groups_of_one_length(held[there], step):
+            places = there[group]
+            longest = -(-int(held[places].max()) // step) * step
+            found[places] = encode(places, longest).float().cpu().numpy()
+    return found
 
 
 STEP = 4  # lengths up to the next multiple of it share a group
 
 
-class InputGroup(NamedTuple):
-    """Texts of like length."""
-
-    places: NDArray[np.int64]  # int64, (B,): which texts they are
-    vectors: Tensor  # float32, (B, T, E)
-    lengths: Tensor  # int64, (B,)
-
-
-def input_groups(
-    rows: Sequence[Sequence[int]], vectors: NDArray[np.float32]
-) -> Iterator[InputGroup]:
-    """Put N texts, rows of `vectors` (V, E), into groups of like length, none empty."""
-    lengths = np.array([len(row) for row in rows], np.int64)
-    there = np.flatnonzero(lengths)
-    for group in groups_of_one_length(lengths[there], STEP) if len(there) else ():
-        places = there[group]
-        longest = -(-int(lengths[places].max()) // STEP) * STEP
-        ids = np.zeros((len(places), longest), np.int64)
-        for row, place in enumerate(places):
-            ids[row, : lengths[place]] = rows[place]
-        own = torch.from_numpy(np.ascontiguousarray(vectors[ids], np.float32))
-        yield InputGroup(places, own, torch.from_numpy(lengths[places]))
-
-
-def encode_groups(
+def encode_rows(
     rows: Sequence[Sequence[int]],
     vectors: NDArray[np.float32],
     width: int,
@@ -82,15 +80,38 @@ def encode_groups(
 ) -> NDArray[np.float32]:
     """Return the vectors of texts, float32 (N, width); NaN for those without a word.
 
-    `rows` and `vectors` are as for `input_groups`; `encode` makes of word vectors (B, T, E) and
-    lengths (B,) those of texts, (B, width).
+    Texts are rows of `vectors`, (V, E); `encode` makes of word vectors (B, T, E) and lengths (B,)
+    those of texts, (B, width).
     """
-    found = np.full((len(rows), width), np.nan, np.float32)
-    with torch.inference_mode():
-        for group in input_groups(rows, vectors):
-            encoded = encode(group.vectors.to(device), group.lengths.to(device))
-            found[group.places] = encoded.float().cpu().numpy()
-    return found
+
+    def encode_places(places: NDArray[np.int64], longest: int) -> Tensor:
+        ids = np.zeros((len(places), longest), np.int64)
+        for row, place in enumerate(places):
+            ids[row, : len(rows[place])] = rows[place]
+        own = torch.from_numpy(np.ascontiguousarray(vectors[ids], np.float32))  # (B, T, E)
+        lengths = torch.tensor([len(rows[place]) for place in places])  # (B,)
+        return encode(own.to(device), lengths.to(device))
+
+    return encode_alike([len(row) for row in rows], width, encode_places, STEP)
+
+
+class WordReader:
+    """Reads texts as numbers of words, and counts those that were read and those not known."""
+
+    limit: int | None = None
+    truncated = 0
+    counted: tuple[str, ...] = ("words", "unknown")
+    words = unknown = 0
+
+    def rows(
+        self, texts: Sequence[str], ids: Mapping[str, int], other: int = -1
+    ) -> list[list[int]]:
+        """Return texts as ids; those without a known word are empty, `other` is an unknown one."""
+        split = [[word for word in text.split() if word not in NO_WORDS] for text in texts]
+        rows = [[ids.get(word, other) for word in words] for words in split]
+        self.words += sum(map(len, rows))
+        self.unknown += sum(row.count(other) for row in rows)
+        return [row if row.count(other) < len(row) else [] for row in rows]
 
 
 class RecurrentReader(nn.Module):
@@ -127,6 +148,14 @@ class RecurrentReader(nn.Module):
         ]  # (B, H) each
         return torch.cat(parts, 1)  # (B, H or 2 H)
 
+    def fill(self, tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+        """Take the weights of a file, by torch's names."""
+        try:
+            self.layer.load_state_dict(tensors)
+        except RuntimeError as error:
+            raise InputError(f"{path}: its arrays do not fit each other ({said(error)})") from error
+        check_finite(self, path)
+
     def _read(self, inputs: Tensor, weights: Sequence[Tensor]) -> Tensor:
         """Return the outputs of one direction, (B, T, H)."""
         zeros = inputs.new_zeros(1, len(inputs), self.layer.hidden_size)  # (1, B, H)
@@ -136,6 +165,13 @@ class RecurrentReader(nn.Module):
         else:
             outputs, _ = torch.gru(inputs, zeros, tuple(weights), *flags)
         return outputs
+
+
+def check_width(path: str | os.PathLike[str], inputs: int, width: int, hint: str = "") -> None:
+    """Raise `InputError` where weights read word vectors of another width than a table has."""
+    if inputs != width:
+        held = f"reads word vectors of {inputs} numbers, but those of the table have {width}"
+        raise InputError(f"{path}: {held}{hint}")
 
 
 def turn(rows: Tensor, lengths: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,10 +46,7 @@ def train_network(
     folder: Path,
     about: Mapping[str, Any],
 ) -> None:
-    """Train a network, or go on with it, and write its folder; `about` joins its description.
-
-    `sources` are the training and the validation split, `folder` has the checkpoints.
-    """
+    """Train a network, or go on with it, on training and validation `sources`; write its folder."""
     device = choose_device(job.device)
     record = run_record(
         "scripts/train_evaluator.py", dict(job.options), seed=job.seed, device=str(device)
@@ -137,14 +135,10 @@ def fit_skipthought(job: EvaluatorJob) -> None:
         found = ordered_sentences(documents, split, vocabulary, training, keep_unknown=True)
         return Neighbours(InstanceStore.write(folder, split, found), training.batch_tokens)
 
-    architecture = job.options.get("architecture", {})
+    make = partial(SkipThoughtNetwork, vocabulary.size, job.options.get("architecture", {}))
     sources = (source("train"), source("valid"))
     vocabulary.save(job.output / VOCABULARY)
     about = {"title": "SkipThought", "vocabulary_sha256": vocabulary.hash}
-
-    def make() -> SkipThoughtNetwork:
-        return SkipThoughtNetwork(vocabulary.size, architecture)
-
     train_network(job, make, sources, training, folder, about)
 
 

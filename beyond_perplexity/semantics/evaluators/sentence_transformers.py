@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.registry import choose_device
@@ -21,7 +22,7 @@ from beyond_perplexity.semantics.evaluators.families import (
     package_folder,
     package_version,
 )
-from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
+from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
 
@@ -58,21 +59,16 @@ class SentenceTransformerEncoder:
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word."""
-        found = np.full((len(texts), self.width), np.nan, np.float32)
         read = [known_text(text) for text in texts]
-        places = np.flatnonzero([bool(text) for text in read])
-        if not len(places):
-            return found
-        lengths = self._lengths([read[place] for place in places])
+        lengths = self._lengths(read)
         if self.limit is not None:
             self.truncated += int((lengths > self.limit).sum())
             lengths = np.minimum(lengths, self.limit)
-        step = PADDED if self._pads else 1
-        for group in groups_of_one_length(lengths, step):
-            chosen = places[group]
-            width = -(-int(lengths[group].max()) // step) * step
-            found[chosen] = self._vectors([read[place] for place in chosen], width)
-        return found
+
+        def vectors(places: NDArray[np.int64], width: int) -> Tensor:
+            return self._vectors([read[place] for place in places], width)
+
+        return encode_alike(lengths, self.width, vectors, PADDED if self._pads else 1)
 
     @property
     def _pads(self) -> bool:
@@ -81,31 +77,27 @@ class SentenceTransformerEncoder:
         plain = type(model[0]).__name__ == "Transformer" and callable(model.tokenizer)
         return plain and self.limit is not None and model.default_prompt_name is None
 
-    def _vectors(self, texts: list[str], width: int) -> NDArray[np.float32]:
+    def _vectors(self, texts: list[str], width: int) -> Tensor:
         """Return the vectors of texts of as many tokens, or filled up to a width, (N, D)."""
         if not self._pads:
             return self._model.encode(
-                texts, batch_size=len(texts), show_progress_bar=False, convert_to_numpy=True
+                texts, batch_size=len(texts), show_progress_bar=False, convert_to_tensor=True
             )
         most = min(width, self.limit or width)
         features = self._model.tokenizer(
             texts, truncation=True, padding="max_length", max_length=most, return_tensors="pt"
         )
-        import torch
-
-        with torch.inference_mode():
-            held = {name: value.to(self._model.device) for name, value in features.items()}
-            vectors = self._model.forward(held)["sentence_embedding"]
-        return np.asarray(vectors.float().cpu().numpy(), np.float32)
+        held = {name: value.to(self._model.device) for name, value in features.items()}
+        return self._model.forward(held)["sentence_embedding"]
 
     def _lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
-        """Return the tokens of texts, int64, (N,), those that are cut off among them."""
-        tokenizer = self._model.tokenizer
-        if not callable(tokenizer):
-            return np.array([len(text.split()) for text in texts])
+        """Return the tokens of texts, int64, (N,), those that are cut off among them; 0 of none."""
+        tokenizer, filled = self._model.tokenizer, [text for text in texts if text]
+        if not (filled and callable(tokenizer)):
+            return np.array([len(text.split()) for text in texts], np.int64)
         # not verbose: it warns of texts beyond the limit, which are counted
-        ids = tokenizer(list(texts), truncation=False, verbose=False)["input_ids"]
-        return np.array([len(row) for row in ids])
+        ids = iter(tokenizer(filled, truncation=False, verbose=False)["input_ids"])
+        return np.array([len(next(ids)) if text else 0 for text in texts])
 
 
 def check_folder(folder: Path) -> list[Path]:

@@ -31,7 +31,7 @@ from beyond_perplexity.semantics.evaluators.contract import (
     settle,
 )
 from beyond_perplexity.semantics.evaluators.families import package_version
-from beyond_perplexity.semantics.evaluators.networks import groups_of_one_length
+from beyond_perplexity.semantics.evaluators.networks import encode_alike
 from beyond_perplexity.semantics.word_cosines import Floats, logistic
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.provenance import content_hash, value_hash
@@ -56,22 +56,16 @@ class UpperLayers(ABC):
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
-        found = np.full((len(texts), self.width), np.nan, np.float32)
         rows = self._tokens([known_text(text) for text in texts])
         if self.limit is not None:
             self.truncated += sum(len(row) > self.limit for row in rows)
             rows = [row[: self.limit] for row in rows]
-        there = np.flatnonzero([self._is_known(row) for row in rows])
-        if not len(there):
-            return found
+
         # Texts of one length in a group: nothing is filled up, no number depends on the others.
-        for group in groups_of_one_length([len(rows[place]) for place in there]):
-            places = there[group]
-            tokens = torch.tensor([rows[place] for place in places])  # (B, T)
-            with torch.inference_mode():
-                means = self._means(tokens)  # (B, K, W)
-            found[places] = means.flatten(1).float().cpu().numpy()
-        return found
+        def means(places: NDArray[np.int64], length: int) -> Tensor:
+            return self._means(torch.tensor([rows[place] for place in places])).flatten(1)
+
+        return encode_alike([len(r) if self._is_known(r) else 0 for r in rows], self.width, means)
 
     @abstractmethod
     def _tokens(self, texts: list[str]) -> list[list[int]]:
@@ -124,10 +118,7 @@ class RunLayers(UpperLayers):
 
 
 def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    """Load a network of Hugging Face without its output layer, and its tokenizer.
-
-    No code of the folder is run, and nothing unpickled.
-    """
+    """Load a network of Hugging Face and its tokenizer; no code is run, and nothing unpickled."""
     # late, as transformers takes a second to import
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging

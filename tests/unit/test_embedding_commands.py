@@ -18,8 +18,8 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report.compare import run_comparison
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.compare import CompareOptions
+from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.semantics.evaluators import contract as opening
 from beyond_perplexity.semantics.evaluators.contract import (

@@ -59,7 +59,7 @@ def side_by_side(n: int) -> Iterator[range]:
     return (range(k, min(k + SIDE_BY_SIDE, n)) for k in range(0, n, SIDE_BY_SIDE))
 
 
-def check_groups(groups: Groups, n_documents: tuple[int, int]) -> None:
+def check_group_codes(groups: Groups, n_documents: tuple[int, int]) -> None:
     """Refuse groups that are not one for each document."""
     for codes, n in zip(groups, n_documents, strict=True):
         if codes is not None and len(codes) != n:

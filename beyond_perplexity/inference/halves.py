@@ -186,7 +186,7 @@ def half_baseline(
     (0.097, 0.181)
     """
     texts, sizes = (reference, samples), (len(reference), len(samples))
-    exchanged_units.check_groups(groups, sizes)
+    exchanged_units.check_group_codes(groups, sizes)
     halving = Halving(groups, sizes, seed)
     if not halving.is_possible:
         return None

@@ -247,5 +247,5 @@ def held_out_total_variation(
         raise ValueError(
             f"counts of {reference.shape} and {samples.shape}; give documents by the same types"
         )
-    exchanged_units.check_groups(groups, (len(reference), len(samples)))
+    exchanged_units.check_group_codes(groups, (len(reference), len(samples)))
     return held_out_distance(_Matrices((reference, samples)), groups, seed)

@@ -229,7 +229,7 @@ def permutation_test(
     x, y = np.asarray(x), np.asarray(y)
     if x.ndim != 1 or y.ndim != 1 or not (len(x) and len(y)):
         raise ValueError(f"samples of {x.shape} and {y.shape}; give a number for each document")
-    exchanged_units.check_groups(groups, (len(x), len(y)))
+    exchanged_units.check_group_codes(groups, (len(x), len(y)))
     first, second = (
         None if codes is None else np.unique(codes, return_inverse=True)[1] for codes in groups
     )

@@ -195,6 +195,11 @@ def pair_code(wildcards):
     return PLAN.code(wildcards.model, proposal_of(wildcards), wildcards.get("draw"))
 
 
+def proposed(wildcards):
+    """The modules of the model that words are drawn from for partition functions."""
+    return RUN.models.code(config["contrastive"]["partition"]["proposal"])
+
+
 def of_corpus(find):
     """What a function returns for the corpus of a job, or for that of its model or body of text."""
 

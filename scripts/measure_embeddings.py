@@ -58,13 +58,10 @@ class _Comparisons:
     def joined(self, table: pa.Table) -> pa.Table:
         """Join the rows of embeddings of a body to its measures."""
         first = table.slice(0, 1).to_pylist()[0]
-        key = str(first["source"]), str(first["vocabulary"])
-        texts = [
-            self._texts.get(one) for one in (key, *((own, key[1]) for own in (HUMAN, FURTHER)))
-        ]
-        rows = [without_vectors()]
-        if all(text is not None and len(text) >= 2 for text in texts):
-            rows = self._rows(first, *(text for text in texts if text is not None))
+        names = str(first["source"]), HUMAN, FURTHER
+        texts = [self._texts.get((name, str(first["vocabulary"]))) for name in names]
+        held = [text for text in texts if text is not None and len(text) >= 2]
+        rows = self._rows(first, *held) if len(held) == len(names) else [without_vectors()]
         return joined_measures(table, rows, self._options.permutations, self._bodies)
 
     def _rows(

@@ -47,10 +47,7 @@ class Models:
         return {**proposals[name], "corpus": model["corpus"], "vocabulary": model["vocabulary"]}
 
     def options(self, name: str) -> str:
-        """Return the options of `scripts.train` as JSON; a default that is written out stays out.
-
-        So it trains nothing anew, and neither does an option that is new.
-        """
+        """Return the options of `scripts.train` as JSON, less defaults: new ones train nothing."""
         model, row = self.find(name), self.row(name)
         given, kind = model["training"], row.training
         training = without_defaults(kind, given)
@@ -154,10 +151,7 @@ class Models:
         return 0 if self.row(name).kind == "counted" else 1
 
     def _count_weights(self, name: str) -> int:
-        """Count the weights of a model, one for every four bytes of its files, or guess.
-
-        Of one that is not there yet, and counts words or is made of another, 0.
-        """
+        """Count the weights of a model, one for every four bytes of its files, or guess."""
         results = self.config.get("pathvars", {}).get("results", "results")
         own, brought = f"{results}/models/{name}/model.safetensors", self.brought_files(name)
         files = map(Path, [own, *(file for file in brought if "safetensors" in file)])
@@ -170,10 +164,7 @@ class Models:
         return min(WEIGHTS_PER_WORD * int(words), MOST_WEIGHTS)
 
     def scored(self, corpus: str | None = None) -> list[str]:
-        """List the models that are scored and generate (of those trained on a corpus).
-
-        The likelihood of latent ones is estimated (`planning.importance`), not scored.
-        """
+        """List those that are scored, not estimated, and generate (of one corpus)."""
         names: list[str] = self.config["generation"]["models"]
         exact = [name for name in names if self.row(name).kind != "latent"]
         return [name for name in exact if corpus in (None, self.corpus(name))]

@@ -229,10 +229,7 @@ PAPERS: Mapping[str, Callable[[Run], Paper]] = {
 
 
 class Report:
-    """The tables and figures of a run.
-
-    They come in groups, ``paper`` or ``paper/subject``, which are the folders that they are in.
-    """
+    """The tables and figures of a run, in groups: folders ``paper`` or ``paper/subject``."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -344,11 +341,7 @@ class Report:
         )
 
     def compared(self) -> str:
-        """Return what the first page is told of what was compared, as JSON.
-
-        ``corpora`` maps a corpus to the bodies of text that are compared with it; ``kinds`` lists
-        the kinds of the models that wrote them, and ``external`` where they were brought.
-        """
+        """Return the bodies of text of each corpus and the kinds of who wrote them, as JSON."""
         samples = self._run.samples
         corpora = {name: samples.sources(name) for name in samples.compared_corpora()}
         models = {source.split("/")[0] for held in corpora.values() for source in held}

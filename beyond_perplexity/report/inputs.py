@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import Exhibit
-from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.inputs import read_json
 from beyond_perplexity.storage.shards import check_schema, from_ranges
 

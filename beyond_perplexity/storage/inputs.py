@@ -160,11 +160,10 @@ def _unpack(path: Path, file: IO[bytes]) -> Any:
 
 
 def open_input(path: str | os.PathLike[str], *, again: bool = False) -> io.BufferedReader:
-    """Open a file for reading, unpacked.
+    """Open a file for reading, unpacked: plain, gzip, bz2, xz or zstandard by its first bytes.
 
-    It is plain, gzip, bz2, xz or zstandard, known by its first bytes. A pipe or ``/dev/stdin`` can
-    be read once; with `again` it is refused. Reading raises `DamagedError` where an archive breaks
-    off, after all that could be read.
+    A pipe or ``/dev/stdin`` can be read once; with `again` it is refused. Reading raises
+    `DamagedError` where an archive breaks off, after all that could be read.
     """
     check_input(path, again=again)
     try:
@@ -288,11 +287,7 @@ class _Brief(reprlib.Repr):
 
 
 def brief_repr(value: object) -> str:
-    """Show a foreign value in a message, in some characters and little work.
-
-    Objects that hold one another again and again, as a pickle can make them, are cut off at their
-    third level.
-    """
+    """Show a foreign value in a message, in some characters and little work, three levels deep."""
     return f"{_Brief().repr(value):.{_SHOWN}}"
 
 

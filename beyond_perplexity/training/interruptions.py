@@ -11,6 +11,7 @@ import logging
 import math
 import signal
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -113,10 +114,10 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Name the tensors of an optimizer's state ``optimizer.{parameter}.{entry}``."""
+    """Name the tensors of an optimizer's state ``{parameter}.{entry}``."""
     state = optimizer.state_dict()["state"]
     return {
-        f"optimizer.{index}.{entry}": torch.as_tensor(value)
+        f"{index}.{entry}": torch.as_tensor(value)
         for index, entries in state.items()
         for entry, value in entries.items()
         if value is not None
@@ -125,27 +126,12 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
     """Put back what `optimizer_tensors` named."""
-    state: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in without_prefix("optimizer", tensors).items():
+    state: dict[int, dict[str, Tensor]] = defaultdict(dict)
+    for name, tensor in tensors.items():
         index, _, entry = name.partition(".")
-        state.setdefault(int(index), {})[entry] = tensor
+        state[int(index)][entry] = tensor
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": state, "param_groups": groups})
-
-
-def with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Name tensors ``{prefix}.{name}``."""
-    return {f"{prefix}.{name}": tensor for name, tensor in tensors.items()}
-
-
-def without_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Take the tensors named ``{prefix}.{name}``, by name."""
-    start = f"{prefix}."
-    return {
-        name.removeprefix(start): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(start)
-    }
 
 
 @dataclass
@@ -178,7 +164,7 @@ class Rounds:
     ) -> None:
         self.progress = Progress()
         self._train, self._valid = sources
-        self._watched, self._seed = watched, seed
+        self.options, self.seed, self._watched = options, seed, watched
         self._planned: tuple[int, list[Any]] = (-1, [])
         self._lengths: dict[int, int] = {}
         first = self._epoch_length(0)
@@ -188,7 +174,7 @@ class Rounds:
 
     def _plan(self, epoch: int) -> list[Any]:
         if self._planned[0] != epoch:
-            self._planned = (epoch, self._train.shuffled(self._seed, epoch))
+            self._planned = (epoch, self._train.shuffled(self.seed, epoch))
             self._lengths[epoch] = len(self._planned[1])
         return self._planned[1]
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -33,6 +34,7 @@ from tqdm import tqdm
 
 from beyond_perplexity.corpus.token_batches import BatchSource
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.invariant_tensors import invert
 from beyond_perplexity.models.contract import LanguageModel, TrainedModel
 from beyond_perplexity.models.factored import fastest_products
 from beyond_perplexity.random_streams import stream, stream_key
@@ -43,8 +45,6 @@ from beyond_perplexity.training.interruptions import (
     optimizer_tensors,
     restore_optimizer,
     save_checkpoint,
-    with_prefix,
-    without_prefix,
 )
 from beyond_perplexity.training.options import TrainingOptions, scheduled_rate
 
@@ -104,7 +104,7 @@ def train(
     `epoch_ended` is called after the last step of each epoch, before the model is validated.
     """
     rounds = Rounds(sources, options, seed, watched)
-    training = Training(model, options, rounds, seed, folder, device, loss or model.loss)
+    training = Training(model, rounds, folder, device, loss or model.loss)
     with repeatable_sums(device):
         training.run(epoch_ended, validate_first=loss is not None)
     if not training.best:
@@ -129,25 +129,19 @@ class Training:
     """A model on its way: steps, validations, early stopping, checkpoints."""
 
     def __init__(
-        self,
-        model: TrainedModel,
-        options: TrainingOptions,
-        rounds: Rounds,
-        seed: int,
-        folder: Path,
-        device: torch.device,
-        loss: Loss,
+        self, model: TrainedModel, rounds: Rounds, folder: Path, device: torch.device, loss: Loss
     ) -> None:
-        self.model, self.options, self.rounds = model.to(device), options, rounds
+        self.model, self.rounds, self.options = model.to(device), rounds, rounds.options
         self.progress, self.last_step = rounds.progress, rounds.last_step
         self.rows: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
         self._device, self._folder, self._minimized = device, folder, loss
+        precision = self.options.precision
         mixed = ("auto", "bf16-mixed") if device.type == "cuda" else ("bf16-mixed",)
-        self._mixed = options.precision in mixed
-        model.training_products = torch.float32 if options.precision == "32" else fastest_products()
-        self._seed, self._key = seed, stream_key(seed, "train/dropout")
-        self._optimizer = make_optimizer(model, options)
+        self._mixed = precision in mixed
+        model.training_products = torch.float32 if precision == "32" else fastest_products()
+        self._key = stream_key(rounds.seed, "train/dropout")
+        self._optimizer = make_optimizer(model, self.options)
         self._loss = torch.zeros((), dtype=torch.float64, device=device)  # of the round so far
         self._tokens, self._rate = 0, 0.0
         self._validation_loss, self._validation_tokens = 0.0, 0
@@ -194,7 +188,7 @@ class Training:
         for group in groups:
             group["lr"] = self._rate
         with torch.autocast(self._device.type, torch.bfloat16, enabled=self._mixed):
-            batch = mix_batch(self.model, batch, self.options, self._seed, progress.step)
+            batch = mix_batch(self.model, batch, self.options, self.rounds.seed, progress.step)
             loss = self._minimized(batch, self.rounds.epoch)
             self._loss += loss.detach()
             self._tokens += batch.predictions
@@ -285,12 +279,9 @@ class Training:
 
     def _save(self, validating: bool = False) -> None:
         """Write a checkpoint; `validating`: between a round and the end of its validation."""
-        tensors = {
-            **with_prefix("model", self.model.state_dict()),
-            **with_prefix("best", self.best),
-            **optimizer_tensors(self._optimizer),
-            "loss": self._loss,
-        }
+        groups = {"model": self.model.state_dict(), "best": self.best, "loss": {"": self._loss}}
+        groups["optimizer"] = optimizer_tensors(self._optimizer)
+        tensors = {f"{g}.{name}": held for g in groups for name, held in groups[g].items()}
         progress = {**vars(self.progress), "seconds": self._seconds()}
         state = {"progress": progress, "rows": self.rows, "tokens": self._tokens}
         state |= {"rate": self._rate, "validating": validating}
@@ -303,11 +294,15 @@ class Training:
         if (found := load_checkpoint(self._folder)) is None:
             return
         tensors, state = found
+        groups: dict[str, dict[str, Tensor]] = defaultdict(dict)
+        for name, tensor in tensors.items():
+            group, _, own = name.partition(".")
+            groups[group][own] = tensor
         vars(self.progress).update(state["progress"])
-        self.model.load_state_dict(without_prefix("model", tensors))
-        self.best = without_prefix("best", tensors)
-        restore_optimizer(self._optimizer, tensors)
-        self._loss, self._tokens = tensors["loss"].to(self._device), state["tokens"]
+        self.model.load_state_dict(groups["model"])
+        self.best = groups["best"]
+        restore_optimizer(self._optimizer, groups["optimizer"])
+        self._loss, self._tokens = groups["loss"][""].to(self._device), state["tokens"]
         self.rows, self._rate = state["rows"], state["rate"]
         self._validating = state["validating"]
 
@@ -372,8 +367,6 @@ def mix_inputs(
     `probability` is ε, of keeping each of the others; seed and step key the random stream. The
     model's mode is afterwards what it was.
     """
-    if probability >= 1:
-        return inputs
     training = model.training
     model.eval()
     rows, places = inputs.shape
@@ -385,14 +378,10 @@ def mix_inputs(
         where = chosen.to(inputs.device)  # (N,)
         logits, state = model.step_some(mixed[:, place - 1], state, where)  # (N, V)
         if len(chosen):
-            mixed[where, place] = _draw(logits, uniforms[place][chosen])
+            sums, own = (
+                logits.double().softmax(1).cumsum(1),
+                uniforms[place][chosen],
+            )  # (N, V), (N,)
+            mixed[where, place] = invert(sums, own.to(sums.device)[:, None])[:, 0]
     model.train(training)
     return mixed
-
-
-def _draw(logits: Tensor, uniforms: Tensor) -> Tensor:
-    """Return tokens (N,) from logits (N, V) by numbers in [0, 1), (N,): inverse of the cdf."""
-    cumulative = logits.double().softmax(1).cumsum(1)  # (N, V)
-    goal = uniforms.to(logits.device)[:, None] * cumulative[:, -1:]  # (N, 1)
-    tokens = torch.searchsorted(cumulative, goal, right=True)[:, 0]  # (N,)
-    return tokens.clamp_(max=logits.shape[1] - 1)

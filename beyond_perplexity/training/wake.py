@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,46 +40,41 @@ _FILE = "beyond_perplexity/training/wake.py"
 NEGLIGIBLE = 1e-9  # shares of all weights whose gradients float32 would lose
 
 
-class WakeLoss:
-    """What wake training minimizes; see the module.
+def wake_loss(
+    proposal: Proposal,
+    model: LatentModel,
+    count: int,
+    seed: int,
+    batch: InstanceBatch,
+    epoch: float,
+) -> Tensor:
+    """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient; see the module.
 
-    The proposal's mode is what it was after each call; the model, in evaluation mode, does not
-    change. The seed, the pass over the training split, the instance and the number of the latent
-    decide alone on the random numbers; those of validation are always the same.
+    The proposal's mode is afterwards what it was; the model is in evaluation mode. The seed, the
+    pass over the training split, the instance and the number of the latent, of `count`, decide
+    alone on the random numbers; those of validation are always the same.
     """
-
-    def __init__(self, proposal: Proposal, model: LatentModel, samples: int, seed: int) -> None:
-        self._proposal, self._model = proposal, model
-        self._samples, self._seed = samples, seed
-
-    def __call__(self, batch: InstanceBatch, epoch: float) -> Tensor:
-        """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient."""
-        proposal, count = self._proposal, self._samples
-        training = proposal.training
-        owner = torch.arange(len(batch), device=batch.ids.device).repeat_interleave(count)  # (R,)
-        proposal.eval()
-        with torch.no_grad():
-            latents = proposal.sample(batch, owner, self._uniforms(batch, epoch), 1.0)  # (R, W)
-            log_q = proposal.log_prob(batch, owner, latents, [1.0])[:, 0]  # (R,)
-            log_p = self._model.log_joint(batch, owner, latents)  # (R,)
-        proposal.train(training)
-        weights = (log_p - log_q).view(-1, count)  # (B, K)
-        value = -(weights.logsumexp(1) - math.log(count)).sum()
-        if not training:
-            return value.float()
-        shares = weights.softmax(1).nan_to_num(0.0).flatten()  # (R,): 0 where no latent is possible
-        used = (shares > NEGLIGIBLE).nonzero()[:, 0]  # (R',)
-        fresh = proposal.learnable_log_prob(batch, owner[used], latents[used])  # (R',)
-        climbed = (shares[used] * fresh).sum()
-        return (value - (climbed - climbed.detach())).float()
-
-    def _uniforms(self, batch: InstanceBatch, epoch: float) -> Tensor:
-        """Return the random numbers of all rows, float64, (R, U)."""
-        when = "valid" if math.isinf(epoch) else str(int(epoch))
-        own = torch.arange(self._samples)  # (K,)
-        items = (batch.ids.cpu()[:, None] * self._samples + own).flatten()  # (R,)
-        draws = self._proposal.draws(batch)
-        return uniforms(self._seed, f"train/wake/{when}", items, 0, draws, batch.ids.device)
+    training = proposal.training
+    own = torch.arange(count)  # (K,)
+    items = (batch.ids.cpu()[:, None] * count + own).flatten()  # (R,)
+    owner = torch.arange(len(batch), device=batch.ids.device).repeat_interleave(count)  # (R,)
+    purpose = f"train/wake/{'valid' if math.isinf(epoch) else int(epoch)}"
+    proposal.eval()
+    with torch.no_grad():
+        chosen = uniforms(seed, purpose, items, 0, proposal.draws(batch), batch.ids.device)
+        latents = proposal.sample(batch, owner, chosen, 1.0)  # (R, W)
+        log_q = proposal.log_prob(batch, owner, latents, [1.0])[:, 0]  # (R,)
+        log_p = model.log_joint(batch, owner, latents)  # (R,)
+    proposal.train(training)
+    weights = (log_p - log_q).view(-1, count)  # (B, K)
+    value = -(weights.logsumexp(1) - math.log(count)).sum()
+    if not training:
+        return value.float()
+    shares = weights.softmax(1).nan_to_num(0.0).flatten()  # (R,): 0 where no latent is possible
+    used = (shares > NEGLIGIBLE).nonzero()[:, 0]  # (R',)
+    fresh = proposal.learnable_log_prob(batch, owner[used], latents[used])  # (R',)
+    climbed = (shares[used] * fresh).sum()
+    return (value - (climbed - climbed.detach())).float()
 
 
 def train_awake(
@@ -108,7 +104,7 @@ def train_awake(
         "learning_rate": options.wake_learning_rate,
         "precision": "32",  # weights are differences of large numbers
     }
-    loss = WakeLoss(proposal, model, options.wake_samples, seed)
+    loss = partial(wake_loss, proposal, model, options.wake_samples, seed)
     batches, own = sources(options.wake_batch_tokens), folder / f"wake-{value_hash(key)[:16]}"
     return train(proposal, batches, replace(options, **changes), seed, own, device, loss=loss)
 

@@ -21,6 +21,7 @@ import types
 import typing
 import zipfile
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +88,7 @@ from beyond_perplexity.vocabulary import BUILT_KINDS
 from scripts import import_samples
 from scripts.verify_download import take
 from tests.unit.small_corpora import put
-from tests.unit.test_linked import run_options
+from tests.unit.test_extract_corpus import run_options
 
 TEXTS = ["Ein Käfer .", "Zwei  Käfer .", "three", "", "five"]
 
@@ -116,29 +117,33 @@ def test_line_breaks_inside_a_json_text_become_blanks(tmp_path):
     assert texts(read_jsonl, path) == ["one two three"]
 
 
+DEEP, MANY_DIGITS = b'{"text": ' + b"[" * 100_000, b'{"n": ' + b"1" * 5000 + b"}\n"
+DAMAGED, UNUSABLE = "truncated or damaged archive", "unusable JSON line"
+read_t, read_nested = (partial(read_jsonl, field=field) for field in ("t", "a.b"))
 BROKEN_LINES = [
     (read_text, b"good\n\xff\xfe bad\nlast\n", "line 2: not UTF-8", "not UTF-8"),
     (read_text, "good\nlast\n".encode("utf-16-le"), "line 1: holds NUL", "holds NUL characters"),
-    (
-        read_text,
-        b"BZh9" + bytes(100),
-        "truncated or damaged archive",
-        "truncated or damaged archive",
-    ),
+    (read_text, b"BZh9" + bytes(100), DAMAGED, DAMAGED),
     (read_jsonl, b'{"text": "good"}\n{"text": \n', "line 2: not JSON", "not JSON"),
+    (read_jsonl, MANY_DIGITS, "line 1: not JSON .*more than 4300 dig", "not JSON"),
+    (read_jsonl, DEEP, "line 1: not JSON .*nested too deeply", "not JSON"),
+    (read_jsonl, b"[\n", "it begins an array: write each text on a line", "not JSON"),
+    (read_jsonl, b"{\n", "it begins an object: write each object on one line", "not JSON"),
+    (read_jsonl, b'{"txt": "x"}\n', "'text' is missing", UNUSABLE),
+    (read_jsonl, b'{"text": 3}\n', "'text' is no string", UNUSABLE),
+    (read_jsonl, b'{"text": ["a"]}\n', "field 'text' is no string", UNUSABLE),
+    (read_jsonl, b'{"text": null}\n', "field 'text' is null", UNUSABLE),
     (
         read_jsonl,
-        b'{"n": ' + b"1" * 5000 + b"}\n",
-        "line 1: not JSON .*more than 4300 dig",
-        "not JSON",
+        b'""\n{"text": "a", "text": "bad"}\n',
+        "line 2: .*'text' is there twice",
+        UNUSABLE,
     ),
-    (read_jsonl, b'{"text": ' + b"[" * 100_000, "line 1: not JSON .*nested too deeply", "not JSON"),
-    (read_jsonl, b'{"txt": "x"}\n', "'text' is missing", "unusable JSON line"),
-    (read_jsonl, b'{"text": 3}\n', "'text' is no string", "unusable JSON line"),
-    (read_jsonl, b'{"text": "\\ud800"}\n', "half a surrogate pair", "unusable JSON line"),
-    (read_jsonl, b'["x"]\n', "an array; write each", "unusable JSON line"),
-    (read_jsonl, b'[\n"x"\n', "it begins an array", "not JSON"),
-    (read_jsonl, b"3\n", "neither an object nor a string", "unusable JSON line"),
+    (read_t, b'{"t": "a", "text": "b", "t": "bad"}\n', "field 't' is there twice", UNUSABLE),
+    (read_nested, b'{"a": {"b": "bad"}}\n', r"'a\.b' is missing; there are 'a'", UNUSABLE),
+    (read_jsonl, b'{"text": "\\ud800"}\n', "half a surrogate pair", UNUSABLE),
+    (read_jsonl, b'["x"]\n', "an array; write each", UNUSABLE),
+    (read_jsonl, b"3\n", "neither an object nor a string", UNUSABLE),
 ]
 
 

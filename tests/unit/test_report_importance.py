@@ -37,7 +37,7 @@ from beyond_perplexity.figures.latents import LEVEL, TITLE, latent_states
 from beyond_perplexity.figures.style import save
 from beyond_perplexity.importance.estimate_wording import bounds_with_costs
 from beyond_perplexity.importance.model_pair import Costs, clock_of
-from beyond_perplexity.importance.scores_beside import group_instances, score_beside
+from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.recurrent import LSTM
 from beyond_perplexity.report.importance import beam_table, sampling_table, trust_table

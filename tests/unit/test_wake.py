@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.training.fitting import fit_files
 from beyond_perplexity.training.loop import train
 from beyond_perplexity.training.options import ProposalTrainingOptions, TrainingOptions
-from beyond_perplexity.training.wake import WakeLoss
+from beyond_perplexity.training.wake import wake_loss
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from tests.unit import test_entitynlm, test_kglm, test_rnng, test_rnng_top_down
 from tests.unit.threads import set_threads
@@ -96,8 +97,8 @@ def test_the_gradient_is_that_of_all_tuples_of_draws():
         held = instances(20_000)
         for start in range(0, 20_000, 1000):
             proposal.train()
-            loss = WakeLoss(proposal, model, count, 11)(
-                InstanceBatch.of(held[start : start + 1000]), 0.0
+            loss = wake_loss(
+                proposal, model, count, 11, InstanceBatch.of(held[start : start + 1000]), 0.0
             )
             blocks.append(-gradient_of(loss, proposal) / 1000)
             values.append(-float(loss.detach()) / 1000)
@@ -116,7 +117,7 @@ def test_with_many_latents_the_gradient_is_that_of_the_divergence():
     expected = gradient_of((log_p.softmax(0) * log_q).sum(), proposal)
     proposal.train()
     batch = InstanceBatch.of(instances(200))
-    found = -gradient_of(WakeLoss(proposal, model, 500, 3)(batch, 0.0), proposal) / 200
+    found = -gradient_of(wake_loss(proposal, model, 500, 3, batch, 0.0), proposal) / 200
     torch.testing.assert_close(found, expected, rtol=0, atol=0.02)
     one_sample = expected_gradient(model, proposal, 1)[0]  # E_q ∇ log q = 0: no wake at all
     assert one_sample.abs().max() < 1e-12
@@ -157,7 +158,7 @@ def test_every_proposal_learns(family):
             return kept["latents"]
 
     proposal.__class__ = Watched
-    loss = WakeLoss(proposal.train(), model, count, 5)(whole, 1.0)
+    loss = wake_loss(proposal.train(), model, count, 5, whole, 1.0)
     loss.backward()
     found = {name: p.grad.clone() for name, p in proposal.named_parameters() if p.grad is not None}
     proposal.zero_grad()
@@ -186,7 +187,7 @@ def test_every_family_of_proposals_with_wake_training_is_here():
 def test_what_a_row_draws_is_its_own():
     """The numbers of an instance do not depend on its batch; each pass has numbers of its own."""
     model, proposal = make_pair()
-    loss = WakeLoss(proposal, model, 4, 3)
+    loss = partial(wake_loss, proposal, model, 4, 3)
     alone = sum(float(loss(InstanceBatch.of([one]), 2.5)) for one in instances(6))
     assert float(loss(InstanceBatch.of(instances(6)), 2.0)) == pytest.approx(alone, rel=1e-6)
     assert float(loss(InstanceBatch.of(instances(6)), 3.0)) != pytest.approx(alone, rel=1e-6)
@@ -203,7 +204,7 @@ def train_toy(model, proposal, folder, **options):
         stores.append(WholeInstances(InstanceStore.write(folder, split, found), 96))
     settings = {"warmup_steps": 0, "weight_decay": 0.0, "patience": 99, "precision": "32"}
     chosen = TrainingOptions(**{"learning_rate": 0.1, "maximum_epochs": 60, **settings, **options})
-    loss = WakeLoss(proposal, model, 32, 1)
+    loss = partial(wake_loss, proposal, model, 32, 1)
     return train(proposal.train(), tuple(stores), chosen, 1, folder / "c", CPU, loss=loss)
 
 

@@ -34,7 +34,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     Steps,
     split_mention_codes,
 )
-from beyond_perplexity.models.latents.entitynlm_scores import Scores, score
+from beyond_perplexity.models.latents.entitynlm_scores import MentionRows, Scores
 from beyond_perplexity.models.latents.entitynlm_walks import (
     EntityState,
     TextStates,
@@ -181,7 +181,7 @@ class EntityNLM(EntityModule, LatentModel):
     ) -> Tensor:
         codes = self.read(batch, owner, latents)
         encoded = self.encode(batch)
-        scores = score(self.entities, encoded.steps, owner, codes, [1.0])
+        scores = MentionRows(self.entities, encoded.steps, owner, codes).score([1.0])
         end = encoded.end[owner].masked_fill(codes.running | (not ended), 0.0)  # (R,)
         words = self._words(batch, owner, codes, encoded.states, scores, ended)  # (R, T + 1)
         log_joint = scores.log_prob[:, 0] + end + sum_rows(words)  # (R,)

@@ -148,8 +148,8 @@ class Steps(NamedTuple):
     gate: Tensor  # (B, T, D): its product with an entity's vector is the logit of δ
     update: Tensor  # (B, T, D): what a visited entity's vector is mixed with
 
-    def at(self, owner: Tensor, time: Tensor) -> Steps:
-        """Return the parts of rows (R,) at their times (R,): (R, ...)."""
+    def at(self, owner: Tensor, time: int | Tensor) -> Steps:
+        """Return the parts of rows (R,) at one time, or (R,): (R, ...)."""
         return Steps(*(part[owner, time] for part in self))
 
     @staticmethod
@@ -216,11 +216,12 @@ class DynamicEntities(nn.Module):
         last = torch.zeros(sizes, dtype=torch.int64, device=vectors.device)  # (R, E)
         return EntityMemory(vectors, last, last.new_zeros(rows))
 
-    def entity_logits(self, at: Steps, memory: EntityMemory, time: Tensor, most: int) -> Tensor:
+    def entity_logits(
+        self, at: Steps, memory: EntityMemory, time: int | Tensor, most: int
+    ) -> Tensor:
         """Return the logits of a new entity and of the entities so far.
 
-        `at`: of the rows at their times; `time`: int64, (R,); `most`: no row has more entities than
-        that.
+        `at`: of the rows at their times; `time`: one, or (R, 1); `most`: no row has more entities.
 
         Returns float64, (R, 1 + min(most, E)): the new entity comes first; −inf where there is
         none.
@@ -228,7 +229,7 @@ class DynamicEntities(nn.Module):
         most = min(most, self.maximum_entities)
         held = memory.vectors[:, :most].transpose(1, 2)  # (R, D, most)
         scores = torch.bmm(at.query[:, None], held)[:, 0]  # (R, most)
-        away = (time[:, None] - memory.last[:, :most]).to(scores.dtype)  # (R, most)
+        away = (time - memory.last[:, :most]).to(scores.dtype)  # (R, most)
         scores = scores + self.nearness(away)
         unknown = torch.arange(most, device=scores.device) >= memory.known[:, None]  # (R, most)
         full = memory.known == self.maximum_entities  # (R,)
@@ -275,15 +276,15 @@ class DynamicEntities(nn.Module):
         self,
         at: Steps,
         memory: EntityMemory,
-        time: Tensor,
+        time: int | Tensor,
         entity: Tensor,
         before: Tensor,
         here: Tensor,
     ) -> EntityMemory:
         """Let rows read a mention word, where no gradient is wanted.
 
-        `at`: of the rows at their times; `memory`: it is overwritten; `time`, `entity`: int64,
-        (R,); `before`: (R, D): the entity's vector; `here`: bool, (R,): the rows that do.
+        `at`: of the rows at their times; `memory`: it is overwritten; `time`: one, or (R, 1);
+        `entity`: int64, (R,), of the vectors `before`, (R, D); `here`: bool, (R,): rows that do.
         """
         after = self.mix(before, at.gate, at.update)  # (R, D)
         slot = entity.masked_fill(~here, 0)[:, None]  # (R, 1)
@@ -291,7 +292,7 @@ class DynamicEntities(nn.Module):
         new = here & (entity == memory.known)  # (R,)
         place = here[:, None]  # (R, 1)
         written = torch.where(place[:, None], after[:, None], memory.vectors.gather(1, wide))
-        seen = torch.where(place, time[:, None], memory.last.gather(1, slot))  # (R, 1)
+        seen = torch.where(place, time, memory.last.gather(1, slot))  # (R, 1)
         vectors = memory.vectors.scatter_(1, wide, written)  # (R, E, D)
         return EntityMemory(vectors, memory.last.scatter_(1, slot, seen), memory.known + new)
 

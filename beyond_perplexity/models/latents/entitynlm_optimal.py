@@ -74,19 +74,15 @@ class OptimalEntities(OptimalProposal):
     ) -> tuple[Tensor, Tensor, NamedParticles]:
         """Draw the codes of a word; see `OptimalProposal.propose`."""
         heads, choices = self.model.entities, state.particles.choices
-        at = choices.at(time)
         scaled = self.weigh_choices(state, time) / temperature  # (K, S)
         slot = draw_category(scaled, uniforms[:, 0])  # (K,)
         entity = torch.where(slot == 1, choices.memory.known, (slot - 2).clamp(min=0))  # (K,)
-        extents = heads.length_logits(at, heads.vectors(choices.memory, entity))  # (K, M)
-        extents = extents / temperature
-        remaining = draw_category(extents, uniforms[:, 1])  # (K,)
+        vectors = heads.vectors(choices.memory, entity)  # (K, D)
+        extents = heads.length_logits(choices.at(time), vectors)  # (K, M)
+        remaining = draw_category(extents / temperature, uniforms[:, 1])  # (K,)
         started = join_mention_codes(slot > 0, entity, remaining)  # (K,)
         code = torch.where(choices.running, choices.last - 1, started)  # (K,)
-        log_q = _chosen(scaled, slot)
-        log_q = log_q + _chosen(extents, remaining).masked_fill(slot == 0, 0.0)  # (K,)
-        log_q = log_q.masked_fill(choices.running, 0.0)
-        return code, log_q, self._read(state, at, time, code)
+        return code, *self.follow(state, time, code, temperature)
 
     def follow(
         self, state: NamedParticles, time: int, choice: Tensor, temperature: float
@@ -135,13 +131,11 @@ class OptimalEntities(OptimalProposal):
 
     def _weigh(self, state: NamedParticles, time: int) -> Tensor:
         particles, heads = state.particles, self.model.entities
-        choices, owner = particles.choices, particles.choices.owner  # (K,)
-        times = torch.full_like(owner, time)  # (K,)
-        at = choices.steps.at(owner, times)
-        most = min(time, heads.maximum_entities)
+        choices = particles.choices
+        at = choices.at(time)
         running = choices.running  # (K,)
         begin = at.begin.double()[:, None]  # (K, 1)
-        entities = heads.entity_logits(at, choices.memory, times, most).log_softmax(1)
+        entities = heads.entity_logits(at, choices.memory, time, time).log_softmax(1)
         starts = (functional.logsigmoid(begin) + entities).masked_fill(running[:, None], -math.inf)
         none = functional.logsigmoid(-begin).masked_fill(running[:, None], 0.0)  # (K, 1)
         log_prior = torch.cat([none, starts], 1)  # (K, S)

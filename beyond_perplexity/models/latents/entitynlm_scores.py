@@ -53,106 +53,96 @@ class Scores(NamedTuple):
     places: Tensor
 
 
-def score(
-    heads: DynamicEntities,
-    steps: Steps,
-    owner: Tensor,
-    codes: Codes,
-    temperatures: Sequence[float],
-) -> Scores:
-    """Score rows of z.
+class MentionRows(NamedTuple):
+    """Rows of z, (R,), and the documents that they are of."""
 
-    `owner`: int64, (R,): the document of each row; `temperatures`: each vector of logits is divided
-    by them.
-    """
-    tree = grow(heads, steps, owner, codes)
-    started = _start_log_probs(heads, steps, owner, codes, tree, temperatures)  # (S, A)
-    row, time = codes.starts.nonzero(as_tuple=True)  # (S,)
-    signed = torch.where(codes.mention, 1, -1) * steps.begin[owner].double()  # (R, T)
-    parts = []
-    for place, temperature in enumerate(temperatures):
-        each = functional.logsigmoid(signed / temperature)  # (R, T)
-        each = each.masked_fill(~codes.free, 0.0)
-        parts.append(sum_rows(each.index_put((row, time), started[:, place], accumulate=True)))
-    return Scores(torch.stack(parts, 1), tree.vectors, _places(codes, tree))
+    heads: DynamicEntities
+    steps: Steps
+    owner: Tensor  # int64, (R,): the document of each row
+    codes: Codes
 
+    def score(self, temperatures: Sequence[float]) -> Scores:
+        """Score the rows; each vector of logits is divided by the temperatures."""
+        tree, codes = self.grow(), self.codes
+        started = self._start_log_probs(tree, temperatures)  # (S, A)
+        row, time = codes.starts.nonzero(as_tuple=True)  # (S,)
+        begin = self.steps.begin[self.owner].double()  # (R, T)
+        signed = torch.where(codes.mention, 1, -1) * begin  # (R, T)
+        parts = []
+        for place, temperature in enumerate(temperatures):
+            each = functional.logsigmoid(signed / temperature)  # (R, T)
+            each = each.masked_fill(~codes.free, 0.0)
+            parts.append(sum_rows(each.index_put((row, time), started[:, place], accumulate=True)))
+        return Scores(torch.stack(parts, 1), tree.vectors, _places(codes, tree))
 
-def grow(heads: DynamicEntities, steps: Steps, owner: Tensor, codes: Codes) -> Tree:
-    """Work out the vectors of all entities of all rows; arguments as for `score`."""
-    width = codes.mention.shape[1]
-    row, time = codes.mention.nonzero(as_tuple=True)  # (N,)
-    chain = row * heads.maximum_entities + codes.entity[row, time]  # (N,)
-    keys, order = (chain * width + time).sort()  # (N,)
-    begins = functional.pad(keys[:-1] // width, (1, 0), value=-1)[: len(keys)] != keys // width
-    places = torch.arange(len(keys), device=keys.device)  # (N,)
-    rank = places - torch.where(begins, places, 0).cummax(0).values  # (N,)
-    before, after = torch.zeros_like(keys), torch.zeros_like(keys)  # (N,), by key
-    roots = heads.new_vectors(int(begins.sum()) if heads.noisy else 1)  # (1 or chains, D)
-    levels, offset = [heads.fresh.new_zeros(1, heads.width), roots], 1
-    by_rank = rank.argsort(stable=True)  # (N,)
-    for level, visits in enumerate(by_rank.split(torch.bincount(rank).tolist())):
-        when, document = time[order[visits]], owner[row[order[visits]]]  # (n,)
-        roots_of = 1 + places[: len(visits)] * heads.noisy  # (n,)
-        parent = after[visits - 1] if level else roots_of  # (n,)
-        node = ((parent * len(steps.begin) + document) * width + when).unique(return_inverse=True)
-        chosen = torch.empty_like(node[0]).scatter_(0, node[1], places[: len(visits)])  # (g,)
-        start = levels[-1][parent[chosen] - offset]  # (g, D)
-        spot = document[chosen], when[chosen]
-        offset += len(levels[-1])
-        levels.append(heads.mix(start, steps.gate[spot], steps.update[spot]))
-        before[visits], after[visits] = parent, offset + node[1]
-    back = torch.empty_like(order).scatter_(0, order, places)  # (N,)
-    return Tree(torch.cat(levels), row, time, before[back], after[back], keys, order)
+    def grow(self) -> Tree:
+        """Work out the vectors of all entities of all rows."""
+        heads, steps, codes = self.heads, self.steps, self.codes
+        width = codes.mention.shape[1]
+        row, time = codes.mention.nonzero(as_tuple=True)  # (N,)
+        chain = row * heads.maximum_entities + codes.entity[row, time]  # (N,)
+        keys, order = (chain * width + time).sort()  # (N,)
+        begins = functional.pad(keys[:-1] // width, (1, 0), value=-1)[: len(keys)] != keys // width
+        places = torch.arange(len(keys), device=keys.device)  # (N,)
+        rank = places - torch.where(begins, places, 0).cummax(0).values  # (N,)
+        before, after = torch.zeros_like(keys), torch.zeros_like(keys)  # (N,), by key
+        roots = heads.new_vectors(int(begins.sum()) if heads.noisy else 1)  # (1 or chains, D)
+        levels, offset = [heads.fresh.new_zeros(1, heads.width), roots], 1
+        by_rank = rank.argsort(stable=True)  # (N,)
+        for level, visits in enumerate(by_rank.split(torch.bincount(rank).tolist())):
+            when, document = time[order[visits]], self.owner[row[order[visits]]]  # (n,)
+            roots_of = 1 + places[: len(visits)] * heads.noisy  # (n,)
+            parent = after[visits - 1] if level else roots_of  # (n,)
+            names = (parent * len(steps.begin) + document) * width + when  # (n,)
+            distinct, node = names.unique(return_inverse=True)  # (g,), (n,)
+            chosen = torch.empty_like(distinct).scatter_(0, node, places[: len(visits)])  # (g,)
+            start = levels[-1][parent[chosen] - offset]  # (g, D)
+            spot = document[chosen], when[chosen]
+            offset += len(levels[-1])
+            levels.append(heads.mix(start, steps.gate[spot], steps.update[spot]))
+            before[visits], after[visits] = parent, offset + node
+        back = torch.empty_like(order).scatter_(0, order, places)  # (N,)
+        return Tree(torch.cat(levels), row, time, before[back], after[back], keys, order)
 
+    def _start_log_probs(self, tree: Tree, temperatures: Sequence[float]) -> Tensor:
+        """Return log p(e) + log p(l), float64, (S, A), of all mentions, row by row."""
+        heads, owner, codes = self.heads, self.owner, self.codes
+        extents = heads.extent_by_entity(to_rows(tree.vectors))  # (G', M)
+        first = codes.starts[tree.row, tree.time]  # (N,)
+        row, time, before = tree.row[first], tree.time[first], tree.before[first]  # (S,)
+        size = max(1, BLOCK_ENTRIES // (heads.maximum_entities * heads.width))
+        parts = [torch.zeros(0, len(temperatures), dtype=torch.float64, device=owner.device)]
+        for start in range(0, len(row), size):
+            part = slice(start, start + size)
+            place, at = (row[part], time[part]), (owner[row[part]], time[part])
+            known, entity = codes.known[place], codes.entity[place]  # (s,)
+            slot = torch.where(entity == known, 0, entity + 1)  # (s,)
+            lengths = (self.steps.extent[at] + extents[before[part]]).double()  # (s, M)
+            pairs = (
+                (self._entity_logits(tree, place, at, known), slot),
+                (lengths, codes.remaining[place]),
+            )
+            parts.append(_chosen_log_probs(pairs, temperatures))
+        return torch.cat(parts)
 
-def _start_log_probs(
-    heads: DynamicEntities,
-    steps: Steps,
-    owner: Tensor,
-    codes: Codes,
-    tree: Tree,
-    temperatures: Sequence[float],
-) -> Tensor:
-    """Return log p(e) + log p(l), float64, (S, A), of all mentions, row by row."""
-    extents = heads.extent_by_entity(to_rows(tree.vectors))  # (G', M)
-    first = codes.starts[tree.row, tree.time]  # (N,)
-    row, time, before = tree.row[first], tree.time[first], tree.before[first]  # (S,)
-    size = max(1, BLOCK_ENTRIES // (heads.maximum_entities * heads.width))
-    parts = [torch.zeros(0, len(temperatures), dtype=torch.float64, device=owner.device)]
-    for start in range(0, len(row), size):
-        part = slice(start, start + size)
-        place, at = (row[part], time[part]), (owner[row[part]], time[part])
-        known, entity = codes.known[place], codes.entity[place]  # (s,)
-        logits = _entity_logits(heads, steps, tree, place, at, known)  # (s, 1 + E)
-        slot = torch.where(entity == known, 0, entity + 1)  # (s,)
-        lengths = (steps.extent[at] + extents[before[part]]).double()  # (s, M)
-        pairs = ((logits, slot), (lengths, codes.remaining[place]))
-        parts.append(_chosen_log_probs(pairs, temperatures))
-    return torch.cat(parts)
-
-
-def _entity_logits(
-    heads: DynamicEntities,
-    steps: Steps,
-    tree: Tree,
-    place: tuple[Tensor, Tensor],
-    at: tuple[Tensor, Tensor],
-    known: Tensor,
-) -> Tensor:
-    """Return logits of e, float64, (s, 1 + E): the new entity, then the others; −inf: none such."""
-    most, width = heads.maximum_entities, steps.begin.shape[1]
-    mention = torch.arange(len(known), device=known.device).repeat_interleave(known)  # (P,)
-    begins = functional.pad(known.cumsum(0), (1, 0))[:-1]  # (s,)
-    entity = torch.arange(len(mention), device=known.device) - begins[mention]  # (P,)
-    row, time = (part[mention] for part in place)  # (P,)
-    found = torch.searchsorted(tree.keys, (row * most + entity) * width + time) - 1  # (P,)
-    visit = tree.order[found]  # (P,): the last one of that entity
-    query = steps.query[at][mention]  # (P, D)
-    away = (time - tree.time[visit]).to(query.dtype)  # (P,)
-    scores = (query * tree.vectors[tree.after[visit]]).sum(1) + heads.nearness(away)  # (P,)
-    fresh = steps.fresh[at].masked_fill(known == most, -math.inf).double()  # (s,)
-    none = fresh.new_full((len(known), most), -math.inf)  # (s, E)
-    return torch.cat([fresh[:, None], none.index_put((mention, entity), scores.double())], 1)
+    def _entity_logits(
+        self, tree: Tree, place: tuple[Tensor, ...], at: tuple[Tensor, ...], known: Tensor
+    ) -> Tensor:
+        """Return logits of e, float64, (s, 1 + E): the new entity, then the others or −inf."""
+        most, width = self.heads.maximum_entities, self.steps.begin.shape[1]
+        mention = torch.arange(len(known), device=known.device).repeat_interleave(known)  # (P,)
+        begins = functional.pad(known.cumsum(0), (1, 0))[:-1]  # (s,)
+        entity = torch.arange(len(mention), device=known.device) - begins[mention]  # (P,)
+        row, time = (part[mention] for part in place)  # (P,)
+        found = torch.searchsorted(tree.keys, (row * most + entity) * width + time) - 1  # (P,)
+        visit = tree.order[found]  # (P,): the last one of that entity
+        query = self.steps.query[at][mention]  # (P, D)
+        away = (time - tree.time[visit]).to(query.dtype)  # (P,)
+        held = tree.vectors[tree.after[visit]]  # (P, D)
+        scores = (query * held).sum(1) + self.heads.nearness(away)  # (P,)
+        fresh = self.steps.fresh[at].masked_fill(known == most, -math.inf).double()  # (s,)
+        none = fresh.new_full((len(known), most), -math.inf)  # (s, E)
+        return torch.cat([fresh[:, None], none.index_put((mention, entity), scores.double())], 1)
 
 
 def _chosen_log_probs(

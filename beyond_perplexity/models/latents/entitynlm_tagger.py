@@ -25,7 +25,7 @@ from beyond_perplexity.models.latents.entitynlm_dynamic_entities import (
     EntityModule,
     Steps,
 )
-from beyond_perplexity.models.latents.entitynlm_scores import score
+from beyond_perplexity.models.latents.entitynlm_scores import MentionRows
 from beyond_perplexity.models.latents.entitynlm_walks import (
     WORD_DRAWS,
     EntityState,
@@ -79,25 +79,24 @@ class EntityTagger(EntityModule, BeamedProposal):
     ) -> Tensor:
         """Draw one row of codes a row, int64, (R, T); word i uses the numbers 3 i to 3 i + 2."""
         with torch.no_grad():
-            steps = self.encode(batch)
-        lengths = batch.lengths[TOKENS][owner]  # (R,)
-        return sample(self.entities, steps, owner, lengths, uniforms, temperature)
+            state = self.start(batch, owner)
+        return sample(state, batch.lengths[TOKENS][owner], uniforms, temperature)
 
     def log_prob(
         self, batch: InstanceBatch, owner: Tensor, latents: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log q_τ(z | x) for each τ, nats, float64, (R, A); −inf for an impossible z."""
         codes = self.read(batch, owner, latents)
-        scores = score(self.entities, self.encode(batch), owner, codes, temperatures)
-        return scores.log_prob.masked_fill(~codes.possible[:, None], -math.inf)
+        rows = MentionRows(self.entities, self.encode(batch), owner, codes)
+        return rows.score(temperatures).log_prob.masked_fill(~codes.possible[:, None], -math.inf)
 
     @torch.no_grad()
     def continuations(
         self, state: EntityState, time: int, size: int, temperature: float
     ) -> Continuations:
         """List what may follow hypotheses; see `BeamedProposal.continuations`."""
-        at, times = state.at(time), torch.full_like(state.owner, time)  # (K,)
-        logits = self.entities.entity_logits(at, state.memory, times, time) / temperature
+        at = state.at(time)
+        logits = self.entities.entity_logits(at, state.memory, time, time) / temperature
         begin = at.begin.double()[:, None] / temperature  # (K, 1)
         parts = functional.logsigmoid(-begin), logits.log_softmax(1), functional.logsigmoid(begin)
         return state.list_codes(at, *parts, temperature)
@@ -110,7 +109,7 @@ class EntityTagger(EntityModule, BeamedProposal):
         self, state: EntityState, time: int, uniforms: Tensor, temperature: float
     ) -> tuple[Tensor, Tensor, EntityState]:
         """Draw the codes of a word; see `SequentialProposal`."""
-        codes = state.draw(state.at(time), time, uniforms, temperature)  # (K,)
+        codes = state.draw(state.at(time), time, uniforms, temperature, time)  # (K,)
         return codes, *state.advance(time, codes, temperature)
 
     def follow(

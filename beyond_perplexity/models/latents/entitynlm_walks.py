@@ -77,73 +77,9 @@ def draw_category(logits: Tensor, uniforms: Tensor) -> Tensor:
     return invert(logits.softmax(1).cumsum(1), uniforms[:, None])[:, 0]
 
 
-def draw_start(
-    heads: DynamicEntities,
-    at: Steps,
-    memory: EntityMemory,
-    time: Tensor,
-    uniforms: Tensor,
-    temperature: float,
-    most: int,
-) -> tuple[Tensor, Tensor]:
-    """Draw e and l, int64, (R,), of mentions that start, with the numbers (R, 2)."""
-    logits = heads.entity_logits(at, memory, time, most)  # (R, 1 + most)
-    slot = draw_category(logits / temperature, uniforms[:, 0])  # (R,)
-    entity = torch.where(slot == 0, memory.known, slot - 1)  # (R,)
-    extents = heads.length_logits(at, heads.vectors(memory, entity))  # (R, M)
-    return entity, draw_category(extents / temperature, uniforms[:, 1])
-
-
 def begins(begin: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
     """Draw t, bool, in the shape of its logits and numbers."""
     return uniforms < functional.logsigmoid(begin.double() / temperature).exp()
-
-
-@torch.no_grad()
-def sample(
-    heads: DynamicEntities,
-    steps: Steps,
-    owner: Tensor,
-    lengths: Tensor,
-    uniforms: Tensor,
-    temperature: float,
-) -> Tensor:
-    """Draw one row of codes a row, int64, (R, T).
-
-    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
-
-    `owner`, `lengths`: int64, (R,): the document of each row and its words; `uniforms`: float64,
-    (R, U).
-    """
-    width = steps.begin.shape[1]
-    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
-    times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
-    wanted = begins(steps.begin[owner], lots[..., 0], temperature)  # (R, T)
-    found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
-    following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
-    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
-    rows = torch.arange(len(owner), device=owner.device)  # (R,)
-    position = entity = remaining = torch.zeros_like(owner)  # (R,)
-    memory = heads.empty(len(owner))
-    for step in range(width):
-        inside = remaining > 0  # (R,)
-        time = torch.where(inside, position, following[rows, position])  # (R,)
-        here = time < lengths  # (R,)
-        if not here.any():
-            break
-        time = time.clamp(max=width - 1)
-        at = steps.at(owner, time)
-        start = draw_start(heads, at, memory, time, lots[rows, time, 1:], temperature, step)
-        entity = torch.where(inside, entity, start[0])  # (R,)
-        remaining = torch.where(inside, remaining - 1, start[1])  # (R,)
-        codes[rows, time] = torch.where(
-            here, join_mention_codes(here, entity, remaining), codes[rows, time]
-        )
-        before = heads.vectors(memory, entity)  # (R, D)
-        memory = heads.visit(at, memory, time, entity, before, here)
-        position = torch.where(here, time + 1, position)  # (R,)
-        remaining = remaining.masked_fill(~here, 0)  # (R,)
-    return codes
 
 
 class EntityState(NamedTuple):
@@ -176,16 +112,26 @@ class EntityState(NamedTuple):
         """bool, (K,): the mention goes on with the next word."""
         return split_mention_codes(self.last)[2] > 0
 
-    def at(self, time: int) -> Steps:
-        """Return what the next word, at a time, contributes to the choices: (K, ...)."""
-        return self.steps.at(self.owner, torch.full_like(self.owner, time))
+    def at(self, time: int | Tensor) -> Steps:
+        """Return what words at a time, one or (K,), contribute to the choices: (K, ...)."""
+        return self.steps.at(self.owner, time)
 
-    def draw(self, at: Steps, time: int, uniforms: Tensor, temperature: float) -> Tensor:
-        """Draw the codes of a word, int64, (K,), with numbers (K, 3) for t, e and l."""
+    def draw(
+        self, at: Steps, time: int | Tensor, uniforms: Tensor, temperature: float, most: int
+    ) -> Tensor:
+        """Draw the codes of words at a time, int64, (K,), with numbers (K, 3) for t, e and l.
+
+        `time`: one, or (K, 1); `most`: no particle has more entities than that.
+        """
+        heads, memory = self.heads, self.memory
         mention = begins(at.begin, uniforms[:, 0], temperature)  # (K,)
-        times, numbers = torch.full_like(self.last, time), uniforms[:, 1:WORD_DRAWS]  # (K,)
-        started = draw_start(self.heads, at, self.memory, times, numbers, temperature, time)
-        return torch.where(self.running, self.last - 1, join_mention_codes(mention, *started))
+        logits = heads.entity_logits(at, memory, time, most)  # (K, 1 + most)
+        slot = draw_category(logits / temperature, uniforms[:, 1])  # (K,)
+        entity = torch.where(slot == 0, memory.known, slot - 1)  # (K,)
+        extents = heads.length_logits(at, heads.vectors(memory, entity))  # (K, M)
+        remaining = draw_category(extents / temperature, uniforms[:, 2])  # (K,)
+        started = join_mention_codes(mention, entity, remaining)  # (K,)
+        return torch.where(self.running, self.last - 1, started)
 
     def advance(self, time: int, code: Tensor, temperature: float) -> tuple[Tensor, EntityState]:
         """Take possible codes for a word: their log probability, float64, (K,); the new state."""
@@ -194,27 +140,22 @@ class EntityState(NamedTuple):
         starts = mention & ~self.running  # (K,)
         begin = torch.where(mention, at.begin, -at.begin).double() / temperature  # (K,)
         log_prob = functional.logsigmoid(begin).masked_fill(self.running, 0.0)  # (K,)
-        times = torch.full_like(code, time)  # (K,)
-        pairs = (
-            (
-                heads.entity_logits(at, memory, times, time),
-                torch.where(entity == memory.known, 0, entity + 1),
-            ),
-            (heads.length_logits(at, heads.vectors(memory, entity)), remaining),
-        )
+        entities = heads.entity_logits(at, memory, time, time)  # (K, 1 + most)
+        slot = torch.where(entity == memory.known, 0, entity + 1)  # (K,)
+        extents = heads.length_logits(at, heads.vectors(memory, entity))  # (K, M)
+        pairs = ((entities, slot), (extents, remaining))
         for logits, chosen in pairs:
             place = chosen.masked_fill(~starts, 0)[:, None]  # (K, 1)
             each = (logits / temperature).log_softmax(1).gather(1, place)[:, 0]  # (K,)
             log_prob = log_prob + each.masked_fill(~starts, 0.0)
         return log_prob, self.take(at, time, code)
 
-    def take(self, at: Steps, time: int, code: Tensor) -> EntityState:
-        """Return the state after a word with possible codes, (K,); this one is overwritten."""
+    def take(self, at: Steps, time: int | Tensor, code: Tensor) -> EntityState:
+        """Return the state after words with possible codes, (K,); this one is overwritten."""
         mention, entity, _ = split_mention_codes(code)  # (K,)
         starts = mention & ~self.running  # (K,)
         before = self.heads.vectors(self.memory, entity)  # (K, D)
-        times = torch.full_like(code, time)  # (K,)
-        memory = self.heads.visit(at, self.memory, times, entity, before, mention)
+        memory = self.heads.visit(at, self.memory, time, entity, before, mention)
         context = torch.where(mention[:, None], before, self.context)  # (K, D)
         return self._replace(memory=memory, last=code, context=context, starts=starts)
 
@@ -245,6 +186,35 @@ class EntityState(NamedTuple):
         codes = torch.where(running, self.last[:, None] - 1, codes)
         origin, place = (log_q > -math.inf).nonzero(as_tuple=True)  # (X,)
         return Continuations(origin, codes[origin, place], log_q[origin, place])
+
+
+@torch.no_grad()
+def sample(state: EntityState, lengths: Tensor, uniforms: Tensor, temperature: float) -> Tensor:
+    """Draw one row of codes a row, int64, (R, T), for rows (R,) of documents of those lengths.
+
+    Word i uses the numbers `WORD_DRAWS` i and the next two, for t, e and l.
+    """
+    owner, width = state.owner, state.steps.begin.shape[1]
+    lots = uniforms[:, : WORD_DRAWS * width].unflatten(1, (width, WORD_DRAWS))  # (R, T, 3)
+    times = torch.arange(width + 1, device=owner.device)  # (T + 1,)
+    wanted = begins(state.steps.begin[owner], lots[..., 0], temperature)  # (R, T)
+    found = torch.where(functional.pad(wanted, (0, 1)), times, width)  # (R, T + 1)
+    following = found.flip(1).cummin(1).values.flip(1)  # (R, T + 1)
+    codes = torch.where(times[:-1] < lengths[:, None], 0, FILLING)  # (R, T)
+    rows, position = torch.arange(len(owner), device=owner.device), torch.zeros_like(owner)  # (R,)
+    for step in range(width):
+        time = torch.where(state.running, position, following[rows, position])  # (R,)
+        here = time < lengths  # (R,)
+        if not here.any():
+            break
+        time = time.clamp(max=width - 1)
+        at = state.at(time)
+        code = state.draw(at, time[:, None], lots[rows, time], temperature, step)  # (R,)
+        code = code.masked_fill(~here, 0)
+        codes[rows, time] = torch.where(here, code, codes[rows, time])
+        state = state.take(at, time[:, None], code)
+        position = torch.where(here, time + 1, position)
+    return codes
 
 
 if TYPE_CHECKING:
@@ -324,7 +294,7 @@ def _choose(
     model: EntityNLM, choices: EntityState, at: Steps, states: Tensor, time: int, draws: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Draw the word, or the end, and the code of documents, int64, (R',) each."""
-    code = choices.draw(at, time, draws, 1.0)  # (R',)
+    code = choices.draw(at, time, draws, 1.0, time)  # (R',)
     inside, entity, _ = split_mention_codes(code)  # (R',)
     held = model.entities.vectors(choices.memory, entity)  # (R', D)
     context = torch.where(inside[:, None], held, choices.context)  # (R', D)

@@ -170,10 +170,9 @@ class KGLM(LinkedWords, LatentModel):
         owner = torch.arange(len(batch), device=self.device)  # (B,)
         latents = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (B,)
         end = self._end_kind(streams, owner, reading) * self.options.train_eos  # (B,)
-        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        places = mentioned[0] * streams.positions + mentioned[1]  # (Q,)
+        *_, places, entities = reading.mentions(owner, streams.positions)  # (Q,), (Q,)
         targets = Targets.of(batch, streams.positions)  # of (B, T + 1)
-        pairs = self.score_pairs(streams, targets, places, reading.entities[mentioned])  # (Q, 2)
+        pairs = self.score_pairs(streams, targets, places, entities)  # (Q, 2)
         last = streams.lengths[:, None] - int(not self.options.train_eos)  # (B, 1)
         free = torch.arange(streams.positions, device=self.device) <= last  # (B, T + 1)
         free[:, :-1] &= reading.entities < 0  # (B, T + 1)
@@ -193,11 +192,9 @@ class KGLM(LinkedWords, LatentModel):
         width = batch.tokens.shape[1]
         reading = read_latents(latents, streams.lengths[owner], width)
         total = self.heads.log_prob(streams, owner, reading, [1.0])[:, 0]  # (R,)
-        mentioned = (reading.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
-        places = owner[mentioned[0]] * streams.positions + mentioned[1]  # (Q,)
+        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
         words = torch.where(reading.inside, encoded.generated[owner, :width], 0.0)  # (R, T)
-        pairs = self.score_unique(encoded, places, reading.entities[mentioned])  # (Q, 2)
-        words[mentioned] = pairs.logsumexp(1)
+        words[row, column] = self.score_unique(encoded, places, entities).logsumexp(1)
         total = total + words.sum(1)  # (R,)
         if not self.options.count_eos:
             return total
@@ -259,15 +256,13 @@ class KGLM(LinkedWords, LatentModel):
         reading = read_latents(latents, streams.lengths[owner], width)
         unknown = reading.inside & (batch.tokens == UNK)[owner]  # (R, T)
         cost = unknown.double() * each  # (R, T)
-        row, place = (unknown & (reading.entities >= 0)).nonzero(as_tuple=True)  # (Q,), (Q,)
-        spelled = encoded.targets.spellings[owner[row], place]  # (Q,)
-        entities = reading.entities[row, place]  # (Q,)
+        row, column, places, entities = reading.mentions(owner, streams.positions)  # (Q,) each
+        spelled = encoded.targets.spellings.flatten()[places]  # (Q,)
         held = (self.alias_words[entities].flatten(1) == spelled[:, None]).any(1)  # (Q,)
-        held &= spelled >= 0
-        row, place, entities = row[held], place[held], entities[held]  # (Q',) each
-        pairs = self.score_unique(encoded, owner[row] * streams.positions + place, entities)
+        held &= unknown[row, column] & (spelled >= 0)
+        pairs = self.score_unique(encoded, places[held], entities[held])  # (Q', 2)
         shared = pairs - pairs.new_tensor([each, 0.0])  # (Q', 2)
-        cost[row, place] = pairs.logsumexp(1) - shared.logsumexp(1)
+        cost[row[held], column[held]] = pairs.logsumexp(1) - shared.logsumexp(1)
         return cost.sum(1)
 
     def penalized(self, unknown_types: int) -> Self:

@@ -77,6 +77,14 @@ class Reading:
     # bool, (R,): each token of the row has a code, and ongoing ones follow a mention
     possible: Tensor
 
+    def mentions(self, owner: Tensor, positions: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """List the Q tokens in mentions: row, column, flat position, entity, int64, (Q,) each.
+
+        `owner`: int64, (R,): the instance of each row; `positions`: P.
+        """
+        row, column = (self.entities >= 0).nonzero(as_tuple=True)  # (Q,), (Q,)
+        return row, column, owner[row] * positions + column, self.entities[row, column]
+
 
 def split_link_codes(codes: Tensor) -> tuple[Tensor, Tensor]:
     """Read codes, int64 of any shape: their kinds, and the entities that begin (−1: none)."""
@@ -279,12 +287,16 @@ class LatentHeads(nn.Module):
         found = [self.kind_log_probs(streams, t).flatten()[index] for t in temperatures]
         return torch.stack(found, -1)  # (R, T, A)
 
+    def new_logits(self, streams: Streams, places: Tensor, entities: Tensor) -> Tensor:
+        """Return the logits of new entities (Q,) at flat positions (Q,), float32, (Q,)."""
+        mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
+        return (mixed * self.graph.entities[entities]).sum(1) + self.entity_bias[entities]
+
     def new_log_probs(
         self, streams: Streams, places: Tensor, entities: Tensor, temperatures: Sequence[float]
     ) -> Tensor:
         """Return log p_τ(e) of new entities (Q,) at flat positions (Q,), float64, (Q, A)."""
-        mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
-        logits = (mixed * self.graph.entities[entities]).sum(1) + self.entity_bias[entities]  # (Q,)
+        logits = self.new_logits(streams, places, entities)  # (Q,)
         totals = self._entity_totals(streams, temperatures, places)  # (B P, A)
         divided = [logits.double() / t for t in temperatures]  # each (Q,)
         return torch.stack(divided, 1) - totals[places]  # (Q, A)

@@ -23,7 +23,8 @@ at, Y far ones.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -94,6 +95,12 @@ class LookAhead(NamedTuple):
     far: Others
     rest: Others
 
+    def begun(self, far: bool, temperature: float) -> tuple[Tensor, Tensor]:
+        """Return the keys, and by what they are drawn as new ones, of far ones or the others."""
+        if far:
+            return self.far_keys, self.far_logits
+        return self.keys, self.as_new / temperature
+
     def word_of(self, keys: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
         """Return log p(x | e) ρ(e), about, for keys (Q,) of flat positions (Q,).
 
@@ -113,19 +120,19 @@ class LookAhead(NamedTuple):
 
 def look_ahead(model: KGLM, index: AliasIndex, encoded: EncodedLinks) -> LookAhead:
     """Work out what each document of a batch needs, from its end to its beginning."""
-    found = [
-        _Document(model, encoded, number, length).look(index)
-        for number, length in enumerate(encoded.streams.lengths.tolist())
-    ]
-    far, rest = (
-        Others(*(torch.cat(parts) for parts in zip(*others, strict=True)))
-        for others in ([one.far for one in found], [one.rest for one in found])
+    return _join(
+        [
+            _Document(model, encoded, number, length).look(index)
+            for number, length in enumerate(encoded.streams.lengths.tolist())
+        ]
     )
-    keys, as_new, as_word, far_keys, far_logits, nothing, again_keys, again = (
-        torch.cat(parts) for parts in zip(*(one[:8] for one in found), strict=True)
-    )
-    known = keys, as_new, as_word, far_keys, far_logits, nothing, again_keys, again
-    return LookAhead(*known, far, rest)
+
+
+def _join(parts: Sequence[Any]) -> Any:
+    """Join tuples of tensors field by field."""
+    if isinstance(parts[0], Tensor):
+        return torch.cat(list(parts))
+    return type(parts[0])(*map(_join, zip(*parts, strict=True)))
 
 
 class _Document:
@@ -140,9 +147,9 @@ class _Document:
     def look(self, index: AliasIndex) -> LookAhead:
         """Work out what `LookAhead` has of the document."""
         count = self.model.graph.n_entities
-        every = index.of_words(self.encoded.targets.spellings[self.number, : self.length])
-        keys = self._choose(every[0] * count + every[1])  # (X,)
-        everyone = every[0] * count + every[1]  # (X + Y,)
+        at, held = index.of_words(self.encoded.targets.spellings[self.number, : self.length])
+        everyone = at * count + held  # (X + Y,)
+        keys = self._choose(everyone)  # (X,)
         far_keys = everyone[~torch.isin(everyone, keys)]  # (Y,)
         place, entity = keys // count, keys % count  # (X,), (X,)
         logits, far_logits, rest = self._logits(keys, far_keys)  # (X,), (Y,), (P,)
@@ -180,9 +187,7 @@ class _Document:
         """Choose which pairs of a word and an entity that has it are looked at, keys (X,)."""
         streams, count = self.encoded.streams, self.model.graph.n_entities
         place, entity = every // count, every % count  # (X + Y,)
-        mixed = streams.head[self.number] + streams.relation[self.number]  # (P, d)
-        logits = (mixed[place] * self.model.graph.entities[entity]).sum(1)  # (X + Y,)
-        logits = logits + self.model.heads.entity_bias[entity]
+        logits = self.model.heads.new_logits(streams, self.first + place, entity)  # (X + Y,)
         order = logits.argsort(descending=True, stable=True)  # (X + Y,)
         order = order[place[order].argsort(stable=True)]  # by place, the most probable first
         starts = torch.searchsorted(place, place)  # (X + Y,)
@@ -190,9 +195,7 @@ class _Document:
         kept = every[order[rank < CANDIDATES]].sort().values  # (X,)
         found = kept
         for _ in range(self.model.options.alias_words - 1):
-            beside = torch.cat(
-                [found + count, found - count]
-            ).unique()  # of the next word, the last
+            beside = torch.cat([found + count, found - count]).unique()  # of the words beside
             found = beside[torch.isin(beside, every) & ~torch.isin(beside, kept)]
             if not len(found):
                 break

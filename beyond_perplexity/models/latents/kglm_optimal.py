@@ -110,22 +110,22 @@ class OptimalLinks(OptimalProposal):
         kinds = listed.sums.log_softmax(1).exp().cumsum(1)[listed.group]  # (K, 6)
         item = invert(kinds, uniforms[:, :1])[:, 0]  # (K,)
         entity = torch.full_like(item, -1)  # (K,)
-        rows = (item == _RELATED).nonzero()[:, 0]  # (Q,)
-        if len(rows):
-            groups, numbers = listed.group[rows], uniforms[rows, 1]  # (Q,), (Q,)
-            drawn = _draw_in_segments(listed.related, listed.row, groups, numbers)  # (Q,)
-            entity[rows] = listed.entity[drawn]
-        rows = (item == _COPIED).nonzero()[:, 0]  # (Q,)
-        if len(rows):
-            scaled = state.ahead.as_new / temperature  # (X,)
-            entity[rows] = self._draw_key(state.ahead.keys, scaled, places[rows], uniforms[rows])
-        rows = (item == _FAR).nonzero()[:, 0]  # (Q,)
-        if len(rows):
-            known = state.ahead.far_keys, state.ahead.far_logits
-            entity[rows] = self._draw_key(*known, places[rows], uniforms[rows])
-        rows = (item == _REST).nonzero()[:, 0]  # (Q,)
-        if len(rows):
-            entity[rows] = self._draw_rest(state, places[rows], uniforms[rows])
+        for wanted in (_RELATED, _COPIED, _FAR, _REST):
+            rows = (item == wanted).nonzero()[:, 0]  # (Q,)
+            if not len(rows):
+                continue
+            numbers = uniforms[rows, 1]  # (Q,)
+            if wanted == _RELATED:
+                groups = listed.group[rows]  # (Q,)
+                drawn = _draw_in_segments(listed.related, listed.row, groups, numbers)  # (Q,)
+                entity[rows] = listed.entity[drawn]
+            elif wanted == _REST:
+                entity[rows] = self._draw_rest(state, places[rows], numbers)
+            else:
+                keys, logits = state.ahead.begun(wanted == _FAR, temperature)  # (X,), (X,)
+                count = self.model.graph.n_entities
+                drawn = _draw_in_segments(logits, keys // count, places[rows], numbers)  # (Q,)
+                entity[rows] = keys[drawn] % count
         kind = item.new_tensor([NONE, ONGOING, RELATED, NEW, NEW, NEW])[item]  # (K,)
         codes = join_link_codes(kind, entity)  # (K,)
         log_q, after = self.follow(state, time, codes, temperature)
@@ -163,13 +163,8 @@ class OptimalLinks(OptimalProposal):
         begun = [
             self._begun(state, place, item, size, temperature) for item in (_COPIED, _FAR, _REST)
         ]
-        wide = torch.cat(
-            [
-                sums[:, [item]] + one[1]
-                for item, one in zip((_COPIED, _FAR, _REST), begun, strict=True)
-            ],
-            1,
-        )  # (K, Y)
+        items = zip((_COPIED, _FAR, _REST), begun, strict=True)
+        wide = torch.cat([sums[:, [item]] + shares for item, (_, shares) in items], 1)  # (K, Y)
         inside = (state.latents.memory.current >= 0).nonzero()[:, 0]  # (K',)
         row, slot = (listed.group[:, None] == listed.row).nonzero(as_tuple=True)  # (X',), (X',)
         totals = listed.sums.logsumexp(1)[listed.row[slot]]  # (X',)
@@ -203,9 +198,7 @@ class OptimalLinks(OptimalProposal):
             logits = self._rest_logits(state, place).log_softmax(0)  # (N,)
             best = logits.topk(min(size, int((logits > -torch.inf).sum())))
             return best.indices, best.values
-        keys, logits = ahead.far_keys, ahead.far_logits
-        if item == _COPIED:
-            keys, logits = ahead.keys, ahead.as_new / temperature
+        keys, logits = ahead.begun(item == _FAR, temperature)  # (X,), (X,)
         ends = torch.searchsorted(keys, keys.new_tensor([place, place + 1]) * count).tolist()
         return keys[slice(*ends)] % count, logits[slice(*ends)].log_softmax(0)
 
@@ -286,13 +279,10 @@ class OptimalLinks(OptimalProposal):
         temperature: float,
     ) -> Tensor:
         """Return the worth of new entities of some rows, (Q,)."""
-        ahead, streams = state.ahead, state.latents.streams
+        ahead = state.ahead
         places = state.latents.places(time)[rows]  # (Q,)
         keys = places * self.model.graph.n_entities + entities  # (Q,)
-        mixed = (streams.head + streams.relation).flatten(0, 1)[places]  # (Q, d)
-        logits = (mixed * self.model.graph.entities[entities]).sum(
-            1
-        ) + self.model.heads.entity_bias[entities]
+        logits = self.model.heads.new_logits(state.latents.streams, places, entities)  # (Q,)
         far = find_key(ahead.far_keys, keys)[1]  # (Q,)
         total = torch.where(far, ahead.far.total[places], ahead.rest.total[places])  # (Q,)
         item = torch.where(far, _FAR, _REST)  # (Q,)
@@ -304,12 +294,6 @@ class OptimalLinks(OptimalProposal):
         return torch.where(there, (kinds + ahead.as_new[spot]) / temperature, other)
 
     # ---- draws among what is listed ----
-
-    def _draw_key(self, keys: Tensor, logits: Tensor, places: Tensor, uniforms: Tensor) -> Tensor:
-        """Draw entities, (Q,), among keys (X,) of flat positions (Q,), by logits (X,)."""
-        count = self.model.graph.n_entities
-        drawn = _draw_in_segments(logits, keys // count, places, uniforms[:, 1])  # (Q,)
-        return keys[drawn] % count
 
     def _rest_logits(self, state: LinkWalk, place: int) -> Tensor:
         """Return the logits of all new entities at a flat position, −inf but for the rest, (N,)."""
@@ -327,7 +311,7 @@ class OptimalLinks(OptimalProposal):
             logits = self._rest_logits(state, place)[None]  # (1, N)
             sums = (logits - logits.amax(1, keepdim=True)).exp_().cumsum(1)  # (1, N)
             rows = (places == place).nonzero()[:, 0]  # (Q',)
-            found[rows] = invert(sums, uniforms[rows, 1][None])[0]
+            found[rows] = invert(sums, uniforms[rows][None])[0]
         return found
 
 

@@ -30,19 +30,16 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import draw_figure
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.figures.texts import INSIDE, INSIDE_DIFFERS
-from beyond_perplexity.report.compare import (
-    compare_bodies,
-    comparison_text,
-    draw_one,
-    run_comparison,
-)
-from beyond_perplexity.report.comparison_input import Body, CompareOptions, Comparison
+from beyond_perplexity.report.compare import Body, CompareOptions, Comparison, compare_bodies
 from beyond_perplexity.report.comparison_page import (
     MAIN_ROWS,
     all_measures_table,
     bodies_table,
     comparison_page,
     comparison_table,
+    comparison_text,
+    draw_one,
+    run_comparison,
     texts_table,
 )
 from beyond_perplexity.report.layout import Table, to_html_table

@@ -19,8 +19,8 @@ from beyond_perplexity.corpus.external import GroupField
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.inference.p_values import holm
-from beyond_perplexity.report.compare import run_comparison
-from beyond_perplexity.report.comparison_input import CompareOptions, EmbeddingComparison, read_body
+from beyond_perplexity.report.compare import CompareOptions, EmbeddingComparison, read_body
+from beyond_perplexity.report.comparison_page import run_comparison
 from beyond_perplexity.report.sensitivity import embeddings_table
 from beyond_perplexity.semantics.evaluators import contract as opening
 from beyond_perplexity.semantics.evaluators.contract import (

@@ -297,7 +297,7 @@ def nothing_of_the_process_changes(monkeypatch):
         patched.setattr(torch, "set_num_threads", lambda number: None)
         patched.setattr(os, "environ", dict(os.environ))
         # A comparison draws its figures for seconds; test_compare looks at them.
-        patched.setattr("beyond_perplexity.report.compare.draw_figures", lambda found: {})
+        patched.setattr("beyond_perplexity.report.comparison_page.draw_figures", lambda found: {})
         yield
 
 

@@ -21,11 +21,10 @@ import pytest
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.corpus.formats import guess_format
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.report.compare import (
+from beyond_perplexity.report.compare import CompareOptions, compare_bodies
+from beyond_perplexity.report.comparison_page import (
     CSV_COLUMNS,
     FIGURE_FILES,
-    CompareOptions,
-    compare_bodies,
     comparison_text,
     run_comparison,
 )

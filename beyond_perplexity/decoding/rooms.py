@@ -99,7 +99,7 @@ class Rooms:
         return len(self.items)
 
     def take(self, wanting: Tensor) -> tuple[Tensor, Tensor]:
-        """Give rooms of the queue to slots that want one, without the host: which, whether, (S,)."""
+        """Give rooms of the queue to slots that want one, without the host, and whether, (S,)."""
         place = self._head + wanting.cumsum(0) - 1  # (S,)
         got = wanting & (place < self._tail)  # (S,)
         rooms = self._queue[place.clamp_(0, self.none - 1)]  # (S,)

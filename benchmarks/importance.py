@@ -25,8 +25,13 @@ import numpy as np
 import torch
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
-from beyond_perplexity.importance.model_pair import Pair, load_pair, take_instances
-from beyond_perplexity.importance.sample_draws import score_temperatures, weigh
+from beyond_perplexity.importance.model_pair import (
+    Pair,
+    load_pair,
+    score_temperatures,
+    take_instances,
+    weigh,
+)
 from beyond_perplexity.importance.ways_to_draw import LogQOptions, WeightOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.kglm_instances import SPELLINGS

@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.importance_sampling import subset_sizes
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import LOG_WEIGHTS, temperature_column, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter
 

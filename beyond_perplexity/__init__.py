@@ -25,17 +25,8 @@ __version__ = "0.1.0"
 # and where they lie in memory, on processors of AMD in any case.
 os.environ.setdefault("MKL_CBWR", "AUTO")
 
-# Public name -> its module.
-_PLACES = {
-    "audit": "library.audit",
-    "compare": "library.compare",
-    "compare_perplexity": "library.compare_perplexity",
-    "contrast": "library.contrast",
-    "estimate": "library.estimate",
-    "load_results": "library.results_folder",
-    "perplexity": "library.perplexity",
-    "similarity": "library.similarity",
-}
+# Public name -> its module in the library, where that has another name.
+_MODULES = {"load_results": "results_folder"}
 
 __all__ = [
     "__version__",
@@ -51,9 +42,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return getattr(import_module(f"{__name__}.library.{_MODULES.get(name, name)}"), name)
 
 
 def __dir__() -> list[str]:

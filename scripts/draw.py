@@ -15,14 +15,14 @@ from beyond_perplexity.arguments import ITEM, SEED, output_file
 from beyond_perplexity.importance.model_pair import Costs, open_job
 from beyond_perplexity.importance.ways_to_draw import DRAWS
 from beyond_perplexity.options import json_object, parse_options
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import DRAW_COSTS, penalized_columns, temperature_columns
 from beyond_perplexity.storage.shards import ShardWriter, write_shard
 from scripts._job import Given, flag, job, needed, on_device
 
 
 @job(
-    needed("--draw", "the way to draw", choices=list(DRAWS)),
+    needed("--draw", "the way to draw", choices=DRAWS),
     needed("--model", "folder of the latent model"),
     needed("--proposal", "folder of the proposal; the model's where it is in it"),
     needed("--corpus", "folder with the tables of the corpus"),
@@ -40,19 +40,19 @@ def main(given: Given) -> None:
     row = DRAWS[given.draw]
     run = resolve_name(row.run)
     options = parse_options(resolve_name(row.options), given.options, "options")
-    job = open_job(given, "scripts/draw.py", row, options)
+    pair, instances, record = open_job(given, "scripts/draw.py", row, options)
     block = [range(given.samples[0], sum(given.samples))] if given.samples else []
-    bar = tqdm(job.instances, desc=row.title, unit="instance", mininterval=2)
+    bar = tqdm(instances, desc=row.title, unit="instance", mininterval=2)
     columns = temperature_columns(getattr(options, "temperatures", ()))
     schema = with_columns(resolve_name(row.schema), columns)
-    if job.pair.penalized() is not None and row.reduced:
+    if pair.penalized() is not None and row.reduced:
         schema = with_columns(schema, penalized_columns(schema))
-    costs = Costs(job.pair.model.device)
-    drawn = run(job.pair, bar, options, *block)
-    with ShardWriter(given.output, schema, job.record) as writer:
+    costs = Costs(pair.model.device)
+    drawn = run(pair, bar, options, *block)
+    with ShardWriter(given.output, schema, record) as writer:
         for rows in costs.timed(drawn, lambda rows: int(rows["instance_id"][0])):
             writer.write(rows)
     if given.costs:
         degrees = getattr(options, "temperature", None)
         table = costs.table(given.draw, given.name, degrees)
-        write_shard(given.costs, DRAW_COSTS, table, job.record)
+        write_shard(given.costs, DRAW_COSTS, table, record)

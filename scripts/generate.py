@@ -8,8 +8,6 @@ sampling is all that it can, and log p of its words alone is not known (null).
 
 from __future__ import annotations
 
-from functools import partial
-
 import torch
 
 from beyond_perplexity.arguments import COUNT, ITEM, SEED, output_file
@@ -17,8 +15,6 @@ from beyond_perplexity.decoding.generation import (
     generate,
     set_precision,
     simulate_texts,
-    to_simulated_table,
-    to_table,
     write_samples,
 )
 from beyond_perplexity.decoding.options import parse_decoding
@@ -59,10 +55,9 @@ def main(given: Given) -> None:
     purpose = f"generate/{given.name}"
     if isinstance(model, LatentModel):
         simulated = simulate_texts(model, vocabulary, options, purpose, **numbers)
-        write_samples(given.output, simulated, given.count, to_simulated_table, record)
+        write_samples(given.output, simulated, given.count, vocabulary, record)
         return
     memory = given.memory_mb and given.memory_mb * 10**6
     arguments = {"batch_size": given.batch_size, "memory": memory, **numbers}
     documents = generate(model, options, purpose=purpose, **arguments)
-    table = partial(to_table, vocabulary=vocabulary)
-    write_samples(given.output, documents, given.count, table, record)
+    write_samples(given.output, documents, given.count, vocabulary, record)

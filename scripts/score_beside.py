@@ -8,7 +8,7 @@ from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.corpus.latent_instances import CorpusFiles
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.model_pair import take_instances
-from beyond_perplexity.importance.scores_beside import group_instances, score_beside
+from beyond_perplexity.importance.posterior_latents import group_instances, score_beside
 from beyond_perplexity.models.latent import LatentModel
 from beyond_perplexity.models.registry import load_any, load_model
 from beyond_perplexity.schemas.draws import INSTANCE_SCORES

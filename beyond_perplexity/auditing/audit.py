@@ -89,10 +89,7 @@ def _make(name: str, row: Check, subject: Subject) -> Finding:
 
 
 def _look_closer(native: Finding, row: Check, subject: Subject) -> Finding:
-    """Make a check that allows for rounding again, in float32; what was an alarm stays one.
-
-    A model that cannot calculate in float32 has no fault by that: its finding says so, and stays.
-    """
+    """Make a check that allows for rounding again, in float32, if it can be; an alarm stays one."""
     if not row.rounding or not native.sound:
         return native
     closer = _make(native.check, row, subject)
@@ -162,10 +159,7 @@ def load_audited(
 
 
 def held_in_memory(model: LanguageModel, vocabulary: Vocabulary | None) -> AuditedModel:
-    """Take a model in memory with its vocabulary.
-
-    One of this package reads words joined by one blank, and texts are split at white space for it.
-    """
+    """Take a model in memory with its vocabulary; ours read texts that are split at white space."""
     if vocabulary is None:
         raise InputError("vocabulary: is missing; give that of the model in memory")
     words = isinstance(vocabulary, ClosedVocabulary | BPEVocabulary)

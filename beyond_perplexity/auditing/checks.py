@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from beyond_perplexity import __version__
 
 if TYPE_CHECKING:
-    from beyond_perplexity.auditing.rosetta import Speech
+    from beyond_perplexity.auditing.rosetta import Printed, Speech
 
 PRECISION_NAMES = ("float32", "bfloat16", "float16")
 _HOME = "beyond_perplexity.auditing"
@@ -306,9 +306,10 @@ def translate(speech: Speech, programs: Sequence[str] | None = None) -> list[Pri
     for name, row in PROGRAMS.items():
         if programs is not None and name not in programs:
             continue
-        function: Callable[[Speech], list[PrintedNumber]] = resolve_name(row.reference)
+        function: Callable[[Speech], list[Printed]] = resolve_name(row.reference)
         cause = ""
         if speech.said and row.reads_special:
             cause = f"; the text says {speech.said}: a token to this program, characters to ours"
-        numbers += [one._replace(definition=one.definition + cause) for one in function(speech)]
+        for label, value, count, how in function(speech):
+            numbers.append(PrintedNumber(name, label, value, count, how + cause))
     return numbers

@@ -23,10 +23,7 @@ _DEPTH = 3
 
 
 def chosen_ids(subject: Subject, shares: Tensor) -> Tensor:
-    """Choose the ids to score after prefixes, int64, rising: all, or the likeliest and some others.
-
-    `shares`, (..., V), is what the softmax of the logits says.
-    """
+    """Choose ids to score, rising, of shares (..., V): all, or the likeliest and some others."""
     size = shares.shape[-1]
     if size <= _ALL:
         return torch.arange(size)
@@ -212,14 +209,14 @@ def check_likelihood(subject: Subject) -> Evidence:
     worst, detail = 0.0, "as the logits say"
     for index, ids in enumerate(encoded):
         said = rows[index].log_likelihood if index in rows else math.nan
-        parts = _rows_of_logits(subject, ids)
-        expected = float(parts["scores"].sum())
+        scores, unshifted = _rows_of_logits(subject, ids)
+        expected = float(scores.sum())
         off = 0.0 if said == expected else abs(said - expected) / (len(ids) + 1)
         if math.isnan(off) or off > worst:
             worst = off
             detail = f"text {index + 1} has {said:.6g}, its logits say {expected:.6g} nats"
             if not off <= _NOTICED:
-                detail += _explain(said, parts)
+                detail += _explain(said, scores, unshifted)
         if math.isnan(off):
             break
     return Evidence(worst, len(texts), detail)
@@ -245,20 +242,15 @@ def _beginning(subject: Subject, text: str, room: int) -> str:
     return " ".join(words)
 
 
-def _rows_of_logits(subject: Subject, ids: np.ndarray) -> dict[str, Tensor]:
-    """Return ln p of each prediction of a text, float64, (T,), and its readings by mistake."""
+def _rows_of_logits(subject: Subject, ids: np.ndarray) -> tuple[Tensor, Tensor]:
+    """Return ln p of each prediction of a text, float64, (T,), and as if it were not shifted."""
     whole = torch.tensor([[BOS, *ids.tolist(), EOS]])  # (1, T + 1)
     logits = subject.logits(whole[:, :-1])[0].cpu()  # (T, V)
-    scores = chosen_log_probs(logits, whole[0, 1:])
-    return {
-        "scores": scores,
-        "its logits are not shifted": chosen_log_probs(logits, whole[0, :-1]),
-    }
+    return chosen_log_probs(logits, whole[0, 1:]), chosen_log_probs(logits, whole[0, :-1])
 
 
-def _explain(said: float, parts: dict[str, Tensor]) -> str:
+def _explain(said: float, scores: Tensor, unshifted: Tensor) -> str:
     """Name the mistake that gives the number, where one does."""
-    scores = parts["scores"]
     total = float(scores.sum())
     guesses = {
         "the first token is left out": total - float(scores[0]),
@@ -270,7 +262,7 @@ def _explain(said: float, parts: dict[str, Tensor]) -> str:
         "it is a logarithm of base 10": total / math.log(10),
         "its sign is turned": -total,
         "it is a mean": total / len(scores),
-        "its logits are not shifted": float(parts["its logits are not shifted"].sum()),
+        "its logits are not shifted": float(unshifted.sum()),
     }
     for reason, guess in guesses.items():
         if math.isfinite(guess) and math.isclose(said, guess, rel_tol=1e-4, abs_tol=1e-4):

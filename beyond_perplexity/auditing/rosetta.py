@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from beyond_perplexity.auditing.checks import PrintedNumber
 from beyond_perplexity.models.contract import LanguageModel
 from beyond_perplexity.models.likelihoods import (
     ScoreWindow,
@@ -32,6 +31,7 @@ from beyond_perplexity.perplexities.brought import finder, said_words
 from beyond_perplexity.perplexities.summary import TextKind, measure, perplexity_of
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary, Vocabulary
 
+Printed = tuple[str, float, int, str]  # as `checks.PrintedNumber`, without the program
 POSITIONS = 4096  # of a batch
 LIMITLESS = 2048  # tokens of context where a model has no limit, as lm-evaluation-harness has it
 
@@ -73,10 +73,7 @@ class Speech:
         return np.asarray(ids, np.int64) + N_SPECIAL
 
     def join(self, between: str, special: bool = False, literal: bool = False) -> np.ndarray:
-        """Return the ids of the whole text, the documents joined by a string.
-
-        Where texts are words joined by blanks, a blank joins them: the model knows nothing else.
-        """
+        """Return the ids of all documents, joined by a string; where they are words, by a blank."""
         if self.kind == "cleaned":
             return np.concatenate([*self.encoded, np.empty(0, np.int64)])
         return self.encode(between.join(self.texts), special, literal)
@@ -141,7 +138,7 @@ def power_of(log_prob: float, n: int) -> float:
     return perplexity_of(log_prob, n) if n else math.nan
 
 
-def translate_own(speech: Speech) -> list[PrintedNumber]:
+def translate_own(speech: Speech) -> list[Printed]:
     """Return our own perplexities and bits per byte: ends of documents are in log P and in N."""
     found: dict[str, Any] = measure(
         speech.model,
@@ -159,10 +156,8 @@ def translate_own(speech: Speech) -> list[PrintedNumber]:
         "bits per byte": found["bits"]["byte"],
     }
     count = found["n"]["token"]
-    return [
-        PrintedNumber("beyond-perplexity", name, math.inf if value is None else value, count, how)
-        for name, value in numbers.items()
-    ]
+    held = numbers.items()
+    return [(name, math.inf if value is None else value, count, how) for name, value in held]
 
 
 _ROLLING = (
@@ -181,7 +176,7 @@ def roll_windows(document: int, ids: np.ndarray, context: int) -> Iterator[Score
         yield ScoreWindow(document, ids[end - context - 1 : end], end - begin)
 
 
-def translate_rolling(speech: Speech) -> list[PrintedNumber]:
+def translate_rolling(speech: Speech) -> list[Printed]:
     """Return word and byte perplexity and bits per byte of lm-evaluation-harness.
 
     They are those of tasks whose output is ``loglikelihood_rolling``, such as wikitext. A document
@@ -213,17 +208,14 @@ def translate_rolling(speech: Speech) -> list[PrintedNumber]:
         ("byte_perplexity", power_of(log_prob, size), "per byte, which is 2 to the bits per byte"),
         ("bits_per_byte", bits, "base 2, per byte of UTF-8"),
     )
-    return [
-        PrintedNumber("lm-evaluation-harness", name, value, tokens, f"{unit}; {how}")
-        for name, value, unit in numbers
-    ]
+    return [(name, value, tokens, f"{unit}; {how}") for name, value, unit in numbers]
 
 
 _BETWEEN = "\n\n"
 _STRIDE = 512
 
 
-def translate_metric(speech: Speech) -> list[PrintedNumber]:
+def translate_metric(speech: Speech) -> list[Printed]:
     """Return the mean of the perplexities of the texts, as the metric "perplexity" of evaluate.
 
     Each text is scored after the beginning of text, without its end, and cut off at the model's
@@ -254,7 +246,7 @@ def translate_metric(speech: Speech) -> list[PrintedNumber]:
     if refused:
         how = f"the program refuses a text without a token, and a context of one; {how}"
     scored = sum(count for _, count in found)
-    return [PrintedNumber("evaluate", "mean_perplexity", mean, scored, how)]
+    return [("mean_perplexity", mean, scored, how)]
 
 
 def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[ScoreWindow]:
@@ -269,7 +261,7 @@ def stride_windows(ids: np.ndarray, context: int, stride: int) -> Iterator[Score
             break
 
 
-def translate_stride(speech: Speech) -> list[PrintedNumber]:
+def translate_stride(speech: Speech) -> list[Printed]:
     """Return the perplexities of the page "Perplexity of fixed-length models", present and earlier.
 
     All documents are one string, joined by two line ends; nothing ends it, and only a tokenizer
@@ -291,10 +283,8 @@ def translate_stride(speech: Speech) -> list[PrintedNumber]:
     how = (
         f"{context} tokens of context, a window every {stride}; {begins} beginning, no end of text"
     )
-    program = "stride recipe"
     if len(ids) < 2 or context < 2:  # the first token of a window is never scored
-        short = f"too short a text or context; {how}"
-        return [PrintedNumber(program, "perplexity", math.nan, 0, short)]
+        return [("perplexity", math.nan, 0, f"too short a text or context; {how}")]
     losses, weights, scored = [], [], 0
     for added, scores in speech.score(stride_windows(ids, context, stride)):
         losses.append(-float(scores.mean()))
@@ -308,8 +298,8 @@ def translate_stride(speech: Speech) -> list[PrintedNumber]:
     earlier = f"each window's mean counts the same, however few tokens it adds; {how}"
     now, then = power_of(-total, sum(weights)), power_of(-math.fsum(losses), len(losses))
     return [
-        PrintedNumber(program, "perplexity", now, scored, present),
-        PrintedNumber(program, "perplexity, earlier recipe", then, scored, earlier),
+        ("perplexity", now, scored, present),
+        ("perplexity, earlier recipe", then, scored, earlier),
     ]
 
 
@@ -317,7 +307,7 @@ _WINDOWS_AT_ONCE = 16
 _CHUNK = 512
 
 
-def translate_query(speech: Speech) -> list[PrintedNumber]:
+def translate_query(speech: Speech) -> list[Printed]:
     """Return both perplexities of KenLM's program ``query``.
 
     Each document is a sentence on a line of its own: words are split at blanks, and the end of the
@@ -345,12 +335,11 @@ def translate_query(speech: Speech) -> list[PrintedNumber]:
     oov = sum(int((ids == UNK).sum()) for ids in encoded) if closed else 0
     tokens = sum(len(text.split()) for text in speech.texts) + len(speech.texts)
     how = "per word, the end of each line being a word; each document is a line"
-    program, lacking = "KenLM", f"{oov:,} words that the model lacks"
-    without = f"{how}; {lacking} are left out of log P and of N"
+    without = f"{how}; {oov:,} words that the model lacks are left out of log P and of N"
     known = power_of(total - unknown, tokens - oov)
     return [
-        PrintedNumber(program, "Perplexity including OOVs", power_of(total, tokens), scored, how),
-        PrintedNumber(program, "Perplexity excluding OOVs", known, scored - oov, without),
+        ("Perplexity including OOVs", power_of(total, tokens), scored, how),
+        ("Perplexity excluding OOVs", known, scored - oov, without),
     ]
 
 
@@ -363,7 +352,7 @@ def chunk_windows(ids: np.ndarray, context: int, begins: bool) -> Iterator[Score
         yield ScoreWindow(number, chunk, context - context // 2 - 1)
 
 
-def translate_chunks(speech: Speech) -> list[PrintedNumber]:
+def translate_chunks(speech: Speech) -> list[Printed]:
     """Return the "Final estimate" of llama.cpp's program ``llama-perplexity``.
 
     The file is one string of tokens, after the beginning of text where the model adds one. It is
@@ -386,8 +375,8 @@ def translate_chunks(speech: Speech) -> list[PrintedNumber]:
     )
     if len(ids) < 2 * context or context < 3:
         refused = f"the program refuses a text of fewer than {2 * context} tokens; {how}"
-        return [PrintedNumber("llama.cpp", "PPL", math.nan, 0, refused)]
+        return [("PPL", math.nan, 0, refused)]
     scores = [found for _, found in speech.score(chunk_windows(ids, context, begins))]
     scored = sum(map(len, scores))
     log_prob = math.fsum(float(found.sum()) for found in scores)
-    return [PrintedNumber("llama.cpp", "PPL", power_of(log_prob, scored), scored, how)]
+    return [("PPL", power_of(log_prob, scored), scored, how)]

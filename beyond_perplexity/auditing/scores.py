@@ -20,7 +20,7 @@ from torch import Tensor
 
 from beyond_perplexity.auditing.checks import Evidence
 from beyond_perplexity.auditing.subject import Subject
-from beyond_perplexity.models.contract import LanguageModel, State
+from beyond_perplexity.models.contract import LanguageModel, State, TensorState
 from beyond_perplexity.perplexities.brought import special_ids
 from beyond_perplexity.perplexities.summary import DocumentRow, ScoredText
 from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabulary
@@ -28,18 +28,6 @@ from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, ClosedVocabul
 _SHORT, _LONG = 6, 23
 # Contexts and strides of the long text: none, the default, and strides that do not fit its length.
 _WINDOWS = ((None, None), (8, None), (8, 8), (8, 3), (5, 1), (1, None), (23, 5), (24, None))
-
-
-class WitnessState(State):
-    """Nothing is remembered."""
-
-    def select(self, rows: Tensor) -> WitnessState:
-        """Return itself."""
-        return self
-
-    def reset(self, rows: Tensor) -> WitnessState:
-        """Return itself."""
-        return self
 
 
 class Witness(LanguageModel):
@@ -80,20 +68,14 @@ class Witness(LanguageModel):
         self.inputs += inputs.tolist()
         yield self._row()[targets.flatten()]
 
-    def initial_state(self, batch_size: int, maximum_length: int) -> WitnessState:
-        """Return nothing."""
-        return WitnessState()
+    def initial_state(self, batch_size: int, maximum_length: int) -> State:
+        """Return a state that remembers nothing."""
+        return TensorState(())
 
     def step(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
         """Return log probabilities, float32, (B, V)."""
         self.inputs += [[token] for token in tokens.tolist()]
         return self._row().float().expand(len(tokens), self.vocabulary_size), state
-
-
-def numbered_words(count: int) -> tuple[ClosedVocabulary, list[str]]:
-    """Return a vocabulary of so many words, and the words."""
-    words = [f"w{number}" for number in range(count)]
-    return ClosedVocabulary(words, 0), words
 
 
 class Coverage(NamedTuple):
@@ -113,7 +95,8 @@ def count_scored(
     scored, c of them of what is marked, ln P is −c + (N − c) ln q. The sum over all places gives N,
     and so every c.
     """
-    vocabulary, words = numbered_words(tokens)
+    words = [f"w{number}" for number in range(tokens)]
+    vocabulary = ClosedVocabulary(words, 0)
     witness = Witness(vocabulary.size, context)
     marked, *others = words
     texts = [" ".join([*others[:i], marked, *others[i:]]) for i in range(tokens)]
@@ -156,10 +139,7 @@ def check_beginning(subject: Subject) -> Evidence:
 
 
 def _added(subject: Subject) -> str:
-    """Say at which end of a text the tokenizer puts a special token by itself; empty: none.
-
-    It then gives ids to the empty text too; under <unk>, where no text has the special token.
-    """
+    """Say at which end the tokenizer puts a special token, even of no text; empty: at none."""
     empty, some = subject.vocabulary.encode(["", "a"])
     special = [BOS, EOS, UNK, *special_ids(subject.vocabulary).values()]
     if not len(empty) or not np.isin(empty, special).all():

@@ -84,10 +84,7 @@ class Subject:
 
     @cached_property
     def pieces(self) -> Tensor:
-        """Beginnings of documents, int64, (B, T): each ``<s>`` and what follows it in the texts.
-
-        The documents are put one after the other, round and round, so that all rows are full.
-        """
+        """Beginnings of documents, int64, (B, T): ``<s>`` and what follows it, round and round."""
         return self._beginnings(PLACES, PIECES)
 
     @cached_property

@@ -11,8 +11,12 @@ from beyond_perplexity.arguments import CommandParser, output_file, whole
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.foreign_text import say
 from beyond_perplexity.ngrams.arpa import write_arpa
-from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import check_pruning, estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    check_pruning,
+    count_parts,
+    estimate_backoff,
+    extend_words,
+)
 from beyond_perplexity.ngrams.sentence_files import UnknownRule, WordIds, read_sentences
 from beyond_perplexity.storage.accounts import accounts_told
 
@@ -24,29 +28,16 @@ discounts (D1, D2, D3+) of every order."""
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = CommandParser(description=__doc__, epilog=NOTES)
     add = parser.add_argument
-    add(
-        "--text",
-        nargs="+",
-        required=True,
-        help="a sentence a line, or record of .jsonl or .parquet",
-    )
+    add("--text", nargs="+", required=True, help="a sentence a line, or .jsonl or .parquet")
     add("--field", help="field or column of the sentences in JSONL or Parquet (default: text)")
-    add(
-        "--arpa",
-        type=output_file,
-        required=True,
-        help="ARPA file to write; .gz means gzip, any other plain",
-    )
+    written = "ARPA file to write; .gz means gzip, any other plain"
+    add("--arpa", type=output_file, required=True, help=written)
     add("--order", type=whole(1, 100), default=5, help="words of the longest n-grams (default 5)")
-    add(
-        "--prune",
-        type=whole(),
-        nargs="+",
-        default=[0],
-        metavar="COUNT",
-        help="leave out n-grams seen so often at most, by order, as in 0 0 1; the last holds for "
-        "those above it (default: none is left out)",
+    pruned = (
+        "leave out n-grams seen so often at most, by order, as in 0 0 1; the last holds for those "
+        "above it (default: none is left out)"
     )
+    add("--prune", type=whole(), nargs="+", default=[0], metavar="COUNT", help=pruned)
     add("--unk-as", metavar="WORD", help="read a literal <unk> as this ordinary word")
     add("--unk-as-unknown", action="store_true", help="read a literal <unk> as the unknown word")
     return parser.parse_args(arguments)

@@ -27,20 +27,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         epilog="Ends with a dry run's summary. It needs the extra workflow.",
     )
     add = parser.add_argument
-    add(
-        "--configfile",
-        default="config.yaml",
-        help="the run that is planned (default: config.yaml of the current folder)",
-    )
+    planned = "the run that is planned (default: config.yaml of the current folder)"
+    add("--configfile", default="config.yaml", help=planned)
     for name, (default, words) in PILOT_SIZES.items():
         help_text = f"{words} (default {default})"
         add(f"--{name}", type=whole(1, MOST), default=default, help=help_text)
     add("--finished", help="results of a finished run with models of the same names; no pilot then")
-    add(
-        "--output",
-        type=output_file,
-        help="plan to write (default: plan.json in the folder of the results)",
-    )
+    written = "plan to write (default: plan.json in the folder of the results)"
+    add("--output", type=output_file, help=written)
     add("snakemake", nargs="*", help="after --: Snakemake's options (default --cores all)")
     given = parser.parse_args(arguments)
     from beyond_perplexity.planning.pilot import run_plan

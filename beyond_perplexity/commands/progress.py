@@ -25,15 +25,10 @@ from beyond_perplexity.storage.inputs import unreadable
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = CommandParser(description=__doc__)
-    parser.add_argument(
-        "--benchmarks",
-        type=Path,
-        default=Path("results/benchmarks"),
-        help="folder of the benchmark files (default results/benchmarks)",
-    )
-    parser.add_argument(
-        "--log", type=Path, help="Snakemake's log (default: that of the newest run)"
-    )
+    folder = "folder of the benchmark files (default results/benchmarks)"
+    parser.add_argument("--benchmarks", type=Path, default=Path("results/benchmarks"), help=folder)
+    newest = "Snakemake's log (default: that of the newest run)"
+    parser.add_argument("--log", type=Path, help=newest)
     given = parser.parse_args(arguments)
     found = _read(given.log) if given.log else _newest(Path(".snakemake/log"))
     took = read_benchmarks(given.benchmarks)

@@ -15,10 +15,9 @@ Without any, as many jobs run side by side as the machine has cores. The configu
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,8 +30,6 @@ from beyond_perplexity.storage.outputs import atomic_path
 # What a user changes: the configuration, and what a cluster wants.
 CONFIG = "config.yaml"
 PROFILES = ("profiles/slurm/config.yaml", "profiles/slurm/partitions.yaml")
-CONFIG_FLAGS = ("--configfile", "--configfiles")
-_DEPLOYMENT = ("--use-conda", "--sdm", "--software-deployment-method", "--deployment")
 
 
 def _parser() -> CommandParser:
@@ -40,31 +37,18 @@ def _parser() -> CommandParser:
         prog="beyond-perplexity run",
         usage="%(prog)s [--init DIR [--template NAME] | Snakemake's options ...]",
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        raw=True,
         allow_abbrev=False,
     )
     parser.ends = f"{parser.ends}; while the workflow runs, Snakemake's own"
-    parser.add_argument(
-        "--init",
-        type=output_folder,
-        metavar="DIR",
-        help="write a commented configuration to a folder; no file is replaced",
-    )
+    add = parser.add_argument
+    made = "write a commented configuration to a folder; no file is replaced"
+    add("--init", type=output_folder, metavar="DIR", help=made)
     names = sorted(path.stem for path in (ROOT / "configs").glob("*.yaml"))
-    parser.add_argument(
-        "--template",
-        choices=names,
-        metavar="NAME",
-        help=f"with --init: another than the default one: {', '.join(names)}",
-    )
-    parser.add_argument(
-        "--remake",
-        type=output_file,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="make files of the results again, missing or not, and all that is made of them",
-    )
+    other = f"with --init: another than the default one: {', '.join(names)}"
+    add("--template", choices=names, metavar="NAME", help=other)
+    again = "make files of the results again, missing or not, and all that is made of them"
+    add("--remake", type=output_file, nargs="+", default=[], metavar="FILE", help=again)
     return parser
 
 
@@ -89,19 +73,6 @@ def write_templates(folder: Path, template: str | None = None) -> list[Path]:
     return targets
 
 
-def _configurations(options: Sequence[str]) -> Iterator[str]:
-    """List the files that --configfile names: one after `=`, or those up to the next option."""
-    reads = False
-    for option in options:
-        if option.startswith("-"):
-            flag, _, path = option.partition("=")
-            reads = flag in CONFIG_FLAGS and not path
-            if flag in CONFIG_FLAGS and path:
-                yield path
-        elif reads:
-            yield option
-
-
 def snakemake_command(options: Sequence[str]) -> list[str]:
     """Return the command that runs the workflow, wherever the package is installed.
 
@@ -110,20 +81,19 @@ def snakemake_command(options: Sequence[str]) -> list[str]:
     """
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
-    named = list(_configurations(options))
-    if not named and not Path(CONFIG).is_file():
-        raise InputError(
-            f"{CONFIG}: is not in this folder; write one with `beyond-perplexity run --init .`, "
-            "or name another with --configfile"
-        )
     from snakemake.cli import get_argument_parser
 
     from beyond_perplexity.planning.configuration_file import read_configuration
 
     known, _ = get_argument_parser().parse_known_args(options)
-    paths = named or [os.path.join(known.directory or ".", CONFIG)]
-    configurations = [read_configuration(path) for path in paths]
-    conda = any(option.partition("=")[0] in _DEPLOYMENT for option in options)
+    if not known.configfile and not Path(CONFIG).is_file():
+        raise InputError(
+            f"{CONFIG}: is not in this folder; write one with `beyond-perplexity run --init .`, "
+            "or name another with --configfile"
+        )
+    paths = known.configfile or [os.path.join(known.directory or ".", CONFIG)]
+    configurations = [read_configuration(str(path)) for path in paths]
+    conda = known.use_conda or known.software_deployment_method
     if conda and PACKAGE.parent != ROOT:
         raise InputError(
             "conda: its environments do not have the installed package; leave the option out (all "

@@ -7,7 +7,6 @@ Line i of the output belongs to line i of the input. The cleaning steps are off 
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -37,19 +36,14 @@ def _decoded(lines: Iterable[bytes]) -> Iterator[str]:
 
 
 def _parse_arguments(arguments: Sequence[str] | None) -> Preprocessing:
-    parser = CommandParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--language", default="en", help=f"one of {', '.join(LANGUAGES)} (default en)"
-    )
-    parser.add_argument(
-        "--tokenizer", default="moses", help="moses, or none: clean only (default moses)"
-    )
+    parser = CommandParser(description=__doc__, raw=True)
+    languages = f"one of {', '.join(LANGUAGES)} (default en)"
+    parser.add_argument("--language", default="en", help=languages)
+    tokenizers = "moses, or none: clean only (default moses)"
+    parser.add_argument("--tokenizer", default="moses", help=tokenizers)
     for name, meaning in STEPS.items():
         parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=meaning)
-    options = parser.parse_args(arguments)
-    return Preprocessing(**vars(options))
+    return Preprocessing(**vars(parser.parse_args(arguments)))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -58,16 +58,6 @@ def read_table_1(value: float, p_adjusted: float | None, low: float, high: float
     return READINGS[value > 0, high < 0]
 
 
-def turn_difference(row: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Return the row of a difference, schema ``contrast_differences``, with models exchanged.
-
-    Its reading is left out: Table 1 is not its own mirror, as what is superior at a similar H_CR
-    makes the other model indeterminate.
-    """
-    names = {"first": row["second"], "second": row["first"], "reading": None}
-    return {**row, **names, "value": -row["value"], "low": -row["high"], "high": -row["low"]}
-
-
 _Row = dict[str, Any]
 
 
@@ -79,14 +69,6 @@ class ContrastTests(NamedTuple):
     seed: int = 1
 
 
-class _Columns(NamedTuple):
-    """Sums over groups of models that are compared in a unit: sizes (G,), losses (G, M)."""
-
-    names: list[str]
-    size: np.ndarray
-    lost: dict[float, np.ndarray]
-
-
 def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) -> pa.Table:
     """Compare models pair by pair, at every level above 0: schema ``contrast_differences``.
 
@@ -96,7 +78,7 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
     _check_same(sums)
     rows: list[_Row] = []
     for unit in MEASURED_UNITS:
-        of_unit = list(_compare(_columns(sums, unit), unit, tests))
+        of_unit = list(_compare(sums, unit, tests))
         tested = [row for row in of_unit if row["measure"] == CONTRASTIVE_ENTROPY]
         adjust_rows(tested, tests.flips, "flips")
         rows += of_unit
@@ -108,25 +90,22 @@ def compare_contrasts(sums: Mapping[str, ContrastSums], tests: ContrastTests) ->
 def _check_same(sums: Mapping[str, ContrastSums]) -> None:
     (first, one), *others = sums.items()
     for name, other in others:
-        columns = zip(_texts(one), _texts(other), strict=True)
-        same = all(np.array_equal(*both) for both in columns)
-        if not (same and _events(one) == _events(other)):
+        if _scored_texts(other) != _scored_texts(one):
             raise InputError(
                 f"{name}: was scored on other texts or distortions than {first}; score both on the "
                 "same split, subset, levels and draws"
             )
 
 
-def _texts(sums: ContrastSums) -> list[np.ndarray]:
-    return [sums.unit_ids, sums.groups, sums.counts["words"], sums.counts["sentences"]]
+def _scored_texts(sums: ContrastSums) -> list[object]:
+    """List what two models on the same texts and distortions share."""
+    columns = (sums.unit_ids, sums.groups, sums.counts["words"], sums.counts["sentences"])
+    levels = {level: (len(held.draws), held.events.tolist()) for level, held in sums.levels.items()}
+    return [*(column.tolist() for column in columns), levels]
 
 
-def _events(sums: ContrastSums) -> dict[float, tuple[int, list[int]]]:
-    return {level: (len(held.draws), held.events.tolist()) for level, held in sums.levels.items()}
-
-
-def _columns(sums: Mapping[str, ContrastSums], unit: str) -> _Columns:
-    """Sum up the models that a unit compares: those whose scores are all finite."""
+def _compare(sums: Mapping[str, ContrastSums], unit: str, tests: ContrastTests) -> Iterator[_Row]:
+    """Compare the models that have a unit and whose scores are all finite."""
     held = {
         name: one
         for name, one in sums.items()
@@ -135,35 +114,26 @@ def _columns(sums: Mapping[str, ContrastSums], unit: str) -> _Columns:
         and np.isfinite(one.scores).all()
         and not any(level.impossible for level in one.levels.values())
     }
-    first = next(iter(sums.values()))
-    size = sum_groups(first.groups, first.size(unit))[0]
-    levels = [level for level in first.levels if level > 0] if held else []
-    lost = {
-        level: np.stack(sum_groups(first.groups, *(one.mean(level) for one in held.values())), 1)
-        for level in levels
-    }
-    return _Columns(list(held), size, lost)
-
-
-def _compare(columns: _Columns, unit: str, tests: ContrastTests) -> Iterator[_Row]:
-    pairs = list(combinations(range(len(columns.names)), 2))
+    names, pairs = list(held), list(combinations(range(len(held)), 2))
     if not pairs:
         return
-    for level, lost in columns.lost.items():
+    first = held[names[0]]
+    size = sum_groups(first.groups, first.size(unit))[0]  # (G,)
+    losses = {
+        level: np.stack(sum_groups(first.groups, *(one.mean(level) for one in held.values())), 1)
+        for level in first.levels
+        if level > 0
+    }  # (G, M) each
+    for level, lost in losses.items():
         p_values = sign_flip_p_values(lost, pairs, tests.flips, tests.seed)
         for (one, two), p_value in zip(pairs, p_values, strict=True):
-            given = {
-                "first": columns.names[one],
-                "second": columns.names[two],
-                "unit": unit,
-                "level": level,
-            }
-            found = entropy_of(lost[:, one] - lost[:, two], columns.size)
+            given = {"first": names[one], "second": names[two], "unit": unit, "level": level}
+            found = entropy_of(lost[:, one] - lost[:, two], size)
             yield _row(given, CONTRASTIVE_ENTROPY, found, p_value, found.few_groups())
-            if tests.base_level in columns.lost and level != tests.base_level:
-                base = columns.lost[tests.base_level][:, (one, two)]
+            if tests.base_level in losses and level != tests.base_level:
+                base = losses[tests.base_level][:, (one, two)]
                 at_both = given | {"base_level": tests.base_level}
-                yield _ratio_difference(at_both, lost[:, (one, two)], base, columns.size)
+                yield _ratio_difference(at_both, lost[:, (one, two)], base, size)
 
 
 def _ratio_difference(

@@ -223,15 +223,12 @@ def _impossible(sums: ContrastSums, level: float | None) -> str:
     return f"the model finds {found:,} distorted documents impossible: no value" if found else ""
 
 
-def contrast_rows(sums: ContrastSums, model: str, base_level: float) -> Iterator[_Row]:
-    """Measure a model: H_C and H_CR at every level, and its cross-entropy.
+def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.Table:
+    """Measure a model: H_C and H_CR at every level, and its cross-entropy; schema ``contrasts``.
 
-    `sums`: of `read_sums`; `model`: its name; `base_level`: d_b, what H_CR divides by; where it was
-    not scored there are no ratios.
-
-    Yields a row of schema ``contrasts``. H_C and H_CR per word are given where sentences keep their
-    number of words, per sentence always. The cross-entropy (equation 6) is −(1/N) ln p of the text
-    itself, for models with a likelihood.
+    H_CR divides by H_C at the base level d_b, where that was scored. H_C and H_CR per word are
+    given where sentences keep their number of words, per sentence always. The cross-entropy
+    (equation 6) is −(1/N) ln p of the text itself, for models with a likelihood.
     """
     given = {
         "model": model,
@@ -239,9 +236,12 @@ def contrast_rows(sums: ContrastSums, model: str, base_level: float) -> Iterator
         "sentences": int(sums.counts["sentences"].sum()),
         "sentence_level": sums.sentence_level,
     }
-    for unit in sums.measured_units():
-        for row in _unit_rows(sums, unit, base_level):
-            yield dict.fromkeys(CONTRASTS.names) | given | {"unit": unit} | row
+    rows = [
+        dict.fromkeys(CONTRASTS.names) | given | {"unit": unit} | row
+        for unit in sums.measured_units()
+        for row in _unit_rows(sums, unit, base_level)
+    ]
+    return pa.Table.from_pylist(rows, CONTRASTS)
 
 
 def _unit_rows(sums: ContrastSums, unit: str, base_level: float) -> Iterator[_Row]:
@@ -309,8 +309,3 @@ def _ratio_row(
         "draws": common,
         "note": note,
     }
-
-
-def measure_contrasts(sums: ContrastSums, model: str, base_level: float) -> pa.Table:
-    """Return the rows of `contrast_rows` as a table of schema ``contrasts``."""
-    return pa.Table.from_pylist(list(contrast_rows(sums, model, base_level)), CONTRASTS)

@@ -8,7 +8,7 @@ as guessing would. Pairs that are identical to the model's reader are counted an
 from __future__ import annotations
 
 import math
-from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -58,13 +58,11 @@ def pair_files(path: Path) -> list[Path]:
 
 
 def read_pairs(path: str | Path) -> Iterator[SentencePair]:
-    """Stream the pairs of a file, or of all files of a folder.
+    """Stream the pairs of a file, or of all files of a folder; an `InputError` names the line.
 
-    `path`: ``.jsonl`` (or ``.ndjson``) with an object a line, else TSV with a line of names; packed
-    or not. Fields: ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where there is
-    one, ``phenomenon`` or ``UID``, else the file's name stands for it.
-
-    Raises InputError when a line cannot be read, lacks a side, or a side is empty; names the line.
+    ``.jsonl`` (or ``.ndjson``) has an object a line, any other file is TSV with a line of names;
+    packed or not. Fields are ``sentence_good`` and ``sentence_bad``, or ``good`` and ``bad``; where
+    there is one, ``phenomenon`` or ``UID``, else the file's name stands for it.
     """
     for file in pair_files(Path(path)):
         yield from _read_file(file)
@@ -117,13 +115,8 @@ def _tsv_rows(
         yield f"{path}: line {number}", dict(zip(header, fields, strict=True))
 
 
-class _Phenomenon:
-    """What is kept of the pairs of a phenomenon: a few numbers of each."""
-
-    def __init__(self) -> None:
-        self.identical = 0
-        self.good, self.bad = array("d"), array("d")
-        self.good_words, self.bad_words = array("q"), array("q")
+_Scored = tuple[float, float, str, int | None, int | None]
+"""Log scores of both sides, nats, the phenomenon, and the words of both where they are known."""
 
 
 def contrast_pairs(
@@ -135,18 +128,12 @@ def contrast_pairs(
     blank (None: as they are). Accuracy has Wilson's 95% interval, H_C one of Student's t over
     pairs.
     """
-    found: dict[str, _Phenomenon] = {}
-    stream = iter(pairs)
+    stream, rows, identical = iter(pairs), list[_Scored](), Counter[str]()
     while part := list(islice(stream, _BATCH)):
-        _add(found, scorer, part, clean)
-    if not found:
+        rows += _scored(scorer, part, clean, identical)
+    if not identical:
         raise InputError("pairs: the file has none; give a line with two sentences")
-    return _table(model, found)
-
-
-def _table(model: str, found: Mapping[str, _Phenomenon]) -> pa.Table:
-    rows = [_pairs_row(model, name, held) for name, held in found.items()]
-    return pa.Table.from_pylist(rows, PAIR_CONTRASTS)
+    return _table(model, rows, identical)
 
 
 def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model: str) -> pa.Table:
@@ -154,24 +141,16 @@ def contrast_scores(rows: Iterable[tuple[float, float, str, int | None]], model:
 
     As `contrast_pairs`; what needs words is null where a pair has none.
     """
-    found: dict[str, _Phenomenon] = {}
-    for good, bad, about, words in rows:
-        held = found.setdefault(about, _Phenomenon())
-        held.good.append(good)
-        held.bad.append(bad)
-        if words is not None:
-            held.good_words.append(words)
-    if not found:
+    held: list[_Scored] = [(*row, None) for row in rows]
+    if not held:
         raise InputError("pairs: there are none; give scores of two sentences")
-    return _table(model, found)
+    return _table(model, held, Counter({about: 0 for _, _, about, *_ in held}))
 
 
-def _add(
-    found: dict[str, _Phenomenon],
-    scorer: Scorer,
-    pairs: Sequence[SentencePair],
-    clean: Clean | None,
-) -> None:
+def _scored(
+    scorer: Scorer, pairs: Sequence[SentencePair], clean: Clean | None, identical: Counter[str]
+) -> Iterator[_Scored]:
+    """Score the pairs that differ; count the others by phenomenon, 0 where there are none."""
     from beyond_perplexity.contrastive.scores import score_texts  # which needs torch
 
     sides = [[pair.good for pair in pairs], [pair.bad for pair in pairs]]
@@ -180,18 +159,21 @@ def _add(
     for pair, one, two in zip(pairs, good, bad, strict=True):
         if not one.strip() or not two.strip():
             raise InputError(f"{pair.place}: no word is left after cleaning; remove the pair")
-        held = found.setdefault(pair.phenomenon, _Phenomenon())
-        if one == two:
-            held.identical += 1
-        else:
-            kept.append((held, one, two))
+        identical[pair.phenomenon] += one == two
+        if one != two:
+            kept.append((pair.phenomenon, one, two))
     texts = ([side] for _, *both in kept for side in both)
     scores = score_texts(scorer, texts).log_score.reshape(-1, 2)
-    for (held, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
-        held.good.append(above)
-        held.bad.append(below)
-        held.good_words.append(len(one.split()))
-        held.bad_words.append(len(two.split()))
+    for (about, one, two), (above, below) in zip(kept, scores.tolist(), strict=True):
+        yield above, below, about, len(one.split()), len(two.split())
+
+
+def _table(model: str, rows: Sequence[_Scored], identical: Mapping[str, int]) -> pa.Table:
+    by_name: dict[str, list[_Scored]] = {name: [] for name in identical}
+    for row in rows:
+        by_name[row[2]].append(row)
+    found = [_pairs_row(model, name, held, identical[name]) for name, held in by_name.items()]
+    return pa.Table.from_pylist(found, PAIR_CONTRASTS)
 
 
 def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> tuple[float, float]:
@@ -206,14 +188,14 @@ def wilson_interval(share: float, count: int, level: float = INTERVAL_LEVEL) -> 
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
-    good, bad = np.asarray(held.good), np.asarray(held.bad)
+def _pairs_row(model: str, name: str, rows: Sequence[_Scored], identical: int) -> Mapping[str, Any]:
+    good, bad = (np.array([row[side] for row in rows], float) for side in (0, 1))
     row: dict[str, Any] = dict.fromkeys(PAIR_CONTRASTS.names)
     row |= {
         "model": model,
         "phenomenon": name,
-        "pairs": len(good) + held.identical,
-        "identical": held.identical,
+        "pairs": len(good) + identical,
+        "identical": identical,
         "undecided": int((good == bad).sum()),
     }
     if not len(good):
@@ -221,14 +203,14 @@ def _pairs_row(model: str, name: str, held: _Phenomenon) -> Mapping[str, Any]:
     accuracy = float((good > bad).mean() + (good == bad).mean() / 2)
     low, high = wilson_interval(accuracy, len(good))
     row |= {"accuracy": accuracy, "accuracy_low": low, "accuracy_high": high}
-    words = np.asarray(held.good_words), np.asarray(held.bad_words)
+    words = [np.array([row[side] for row in rows if row[side] is not None]) for side in (3, 4)]
     longer = 0.0
     if len(words[0]) == len(words[1]) == len(good):
         longer = float((words[0] - words[1]).mean())
         row |= {"length_difference": longer, "good_shorter": float((words[0] < words[1]).mean())}
     impossible = int((np.isneginf(good) | np.isneginf(bad)).sum())
     notes = [
-        f"{held.identical:,} identical pairs are left out" if held.identical else "",
+        f"{identical:,} identical pairs are left out" if identical else "",
         f"good sentences have {longer:+.2g} words: sums favour the shorter" if longer else "",
     ]
     if impossible:

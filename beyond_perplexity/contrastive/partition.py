@@ -139,18 +139,6 @@ class WordProposal:
         return weights
 
 
-class _Particles(NamedTuple):
-    """Sequences of a block, (R, P), row by row."""
-
-    tokens: Tensor  # (B,): the newest
-    model: State
-    proposal: ProposalState | None
-
-    def select(self, rows: Tensor) -> _Particles:
-        proposal = None if self.proposal is None else self.proposal.select(rows)
-        return _Particles(self.tokens[rows], self.model.select(rows), proposal)
-
-
 @torch.no_grad()
 def draw_log_partitions(
     model: UnnormalizedModel,
@@ -189,20 +177,16 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
     """Run particles: log Ẑ_n of each run and n, (R, L), by numbers (R, L, P + 1)."""
     runs, longest, particles = numbers.shape[0], numbers.shape[1], numbers.shape[2] - 1
     rows, device = runs * particles, model.device
-    held = _Particles(
-        torch.full((rows,), BOS, device=device),
-        model.initial_state(rows),
-        proposal.start(rows, longest),
-    )
+    tokens = torch.full((rows,), BOS, device=device)  # (B,): the newest
+    scored, state = model.initial_state(rows), proposal.start(rows, longest)
     weights = torch.zeros(runs, particles, dtype=torch.double, device=device)  # logarithms
     before = torch.zeros(runs, dtype=torch.double, device=device)
     first_row = torch.arange(runs, device=device)[:, None] * particles  # (R, 1)
     found = []
     for place in range(longest):
         own_numbers = numbers[:, place, :-1].flatten()  # (B,)
-        tokens, log_q, state = proposal.draw(held.tokens, held.proposal, own_numbers)  # (B,), (B,)
-        change, scored = model.extend(tokens, held.model)  # (B,)
-        held = _Particles(tokens, scored, state)
+        tokens, log_q, state = proposal.draw(tokens, state, own_numbers)  # (B,), (B,)
+        change, scored = model.extend(tokens, scored)  # (B,)
         weights = weights + (change - log_q).view(runs, particles)  # (R, P)
         mean = weights.logsumexp(1) - math.log(particles)  # (R,)
         found.append(before + mean)
@@ -210,7 +194,9 @@ def _run_block(model: UnnormalizedModel, proposal: WordProposal, numbers: Tensor
         if poor.any():
             anew = systematic(weights, numbers[:, place, -1])  # (R, P)
             kept = torch.where(poor[:, None], anew, torch.arange(particles, device=device))
-            held = held.select((first_row + kept).flatten())
+            chosen = (first_row + kept).flatten()  # (B,)
+            tokens, scored = tokens[chosen], scored.select(chosen)
+            state = None if state is None else state.select(chosen)
             before = torch.where(poor, before + mean, before)
             weights = weights.masked_fill(poor[:, None], 0.0)
     return torch.stack(found, 1).cpu().numpy()

@@ -69,7 +69,7 @@ class DistortionOptions(Limited):
 
 
 def check_level(level: float) -> None:
-    """Raise `InputError` for a level that is no probability."""
+    """Refuse a level that is no probability."""
     if not 0 <= level <= 1:
         raise InputError(f"level: is {level}, expected 0 (nothing) to 1 (every word is hit)")
 
@@ -95,44 +95,19 @@ def distort(
     items: np.ndarray,
     draw: int = 0,
 ) -> tuple[np.ndarray, np.ndarray, DistortionCounts]:
-    """Distort sentences, each by the numbers of its own stream.
+    """Distort sentences, each by the numbers of its own stream; return words, lengths and counts.
 
     Words are substituted and transposed from left to right in place, as the authors' program does,
     so that a word that was moved to the right can be hit again. After that, places whose lot is a
     deletion lose the word that stands there (the first place keeps it, where none would be left),
     and a new word follows places whose lot is an insertion.
 
-    Parameters
-    ----------
-    tokens : ndarray of int64, shape (B, T)
-        Any ids of words; what stands behind a sentence's end does not matter.
-    lengths : ndarray of int64, shape (B,)
-        Words of each sentence.
-    level : float
-        d, the probability that a word is hit, in [0, 1].
-    options : DistortionOptions
-    candidates : ndarray of int64, shape (K,)
-        Ids of the substitutes.
-    seed, purpose
-        See `streams.stream`.
-    items : ndarray of int64, shape (B,)
-        What keys the stream of each sentence, not negative; its distortion depends on nothing else
-        but its words, the level, the draw and the options.
-    draw : int
-        Number of the distortion of the same text.
-
-    Returns
-    -------
-    tokens : ndarray of int64, shape (B, T')
-        The distorted sentences; T' is T where `DistortionOptions.keeps_length`. What stands behind
-        the end of a sentence has no meaning.
-    lengths : ndarray of int64, shape (B,)
-    counts : DistortionCounts
-
-    Raises
-    ------
-    InputError
-        When the level is no probability, or there are no substitutes.
+    Words are int64, (B, T), of lengths (B,); what stands behind a sentence's end does not matter.
+    Distorted they are (B, T'), where T' is T if `DistortionOptions.keeps_length`. `level`: d, the
+    probability that a word is hit; `candidates`, int64, (K,): ids of the substitutes; `items`,
+    int64, (B,), not negative: what keys the stream of each sentence with seed and purpose (see
+    `random_streams.stream`). Its distortion depends on nothing else but its words, the level, the
+    draw (number of the distortion of the same text) and the options.
 
     References
     ----------

@@ -13,9 +13,8 @@ from tqdm import tqdm
 
 from beyond_perplexity.corpus.formats import (
     AUTOMATIC,
-    FORMATS,
     check_field,
-    guess_format,
+    find_format,
     has_named_fields,
 )
 from beyond_perplexity.corpus.normalization import Preprocessing
@@ -41,7 +40,7 @@ class GroupField(NamedTuple):
     """Where the group of a document stands."""
 
     name: str  # key of JSON objects, or column
-    needed: bool  # whether a file without it is an error. Without, its documents have no groups
+    needed: bool  # whether a file without it is an error; else its documents have no groups
     # Which documents must have it, for the error
     who: str = "every document of the reference must have it, and all samples or none"
 
@@ -58,11 +57,12 @@ def check_file(path: Path | HeldTexts) -> None:
     """Check that a file can be read and holds something."""
     if isinstance(path, HeldTexts):
         return
-    if os.path.isdir(path):
-        raise InputError(f"{path}: is a folder; give a file with one document a line")
-    check_input(path)
-    if path.is_file() and path.stat().st_size == 0:
-        raise InputError(f"{path}: is empty; give a file with one document a line")
+    folder = os.path.isdir(path)
+    if not folder:
+        check_input(path)
+    if folder or (path.is_file() and path.stat().st_size == 0):
+        what = "a folder" if folder else "empty"
+        raise InputError(f"{path}: is {what}; give a file with one document a line")
 
 
 def _clean(records: list[Record], preprocessing: Preprocessing | None) -> list[str]:
@@ -122,8 +122,7 @@ def read_records(
     if isinstance(path, HeldTexts):
         records = path.read(problems, **named)
     else:
-        row = FORMATS[guess_format(path) if kind == AUTOMATIC else kind]
-        records = row.load()(path, problems, **named)
+        records = find_format(path, kind).load()(path, problems, **named)
     bar = tqdm(records, desc=path.name, unit=" documents", mininterval=1)
     # Once: each iterator of a tqdm closes what it reads when it is let go.
     stream = iter(_checked(bar, groups) if groups else bar)

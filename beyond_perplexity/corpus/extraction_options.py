@@ -26,13 +26,12 @@ STEPS_IN_PLACE = ("lower_case", "remove_accents")
 
 
 def _words_of_formats() -> str:
-    kinds = {kind: [] for kind in ("annotated", "other")}  # type: dict[str, list[str]]
-    for name, row in FORMATS.items():
-        kinds["annotated" if row.kind == "annotated" else "other"].append(f"{name} ({row.words})")
-    return (
-        f"{', '.join(kinds['other'])}; with tokens and annotations of their own, "
-        f"{', '.join(kinds['annotated'])}."
-    )
+    def listed(annotated: bool) -> str:
+        rows = FORMATS.items()
+        found = (pair for pair in rows if (pair[1].kind == "annotated") == annotated)
+        return ", ".join(f"{name} ({row.words})" for name, row in found)
+
+    return f"{listed(False)}; with tokens and annotations of their own, {listed(True)}."
 
 
 def _with_formats(kind: type[_Class]) -> type[_Class]:
@@ -89,11 +88,12 @@ class SourceOptions:
                 raise ValueError(f"{name} is for format {' and '.join(formats)} only")
             if value is not None and option.least is not None and value < option.least:
                 raise ValueError(f"{name} is {value}, expected at least {option.least}")
-        if isinstance(self.paths, dict) and not set(self.paths) <= set(SPLITS):
-            raise ValueError(f"paths has the keys {', '.join(self.paths)}; allowed are {SPLITS}")
-        lists = self.paths.values() if isinstance(self.paths, dict) else [self.paths]
-        if not all(isinstance(paths, list) for paths in lists):
-            raise ValueError("paths of a split are a list of files")
+        if isinstance(self.paths, dict):
+            if not set(self.paths) <= set(SPLITS):
+                keys = ", ".join(self.paths)
+                raise ValueError(f"paths has the keys {keys}; allowed are {SPLITS}")
+            if not all(isinstance(paths, list) for paths in self.paths.values()):
+                raise ValueError("paths of a split are a list of files")
         names = [name for name, _ in self.files()]
         if not names or not all(isinstance(name, str) for name in names):
             raise ValueError("paths names no file, or something that is no file name")
@@ -179,10 +179,9 @@ class ExtractionOptions:
     @classmethod
     def from_config(cls, config: Mapping[str, object]) -> ExtractionOptions:
         """Check and read the JSON object of a corpus."""
-        allowed = ("source", "preprocessing", "documents", "split", "trees")
-        for key in config:
-            if key not in allowed:
-                raise InputError(f"{key}: unknown key; allowed are {', '.join(allowed)}")
+        allowed = [field.name for field in fields(cls)]
+        if wrong := [key for key in config if key not in allowed]:
+            raise InputError(f"{wrong[0]}: unknown key; allowed are {', '.join(allowed)}")
         source = parse_options(SourceOptions, config.get("source", {}), "source")
         if isinstance(source.paths, dict) and "split" in config:
             raise InputError("split: source.paths already gives the splits; leave one of them out")
@@ -192,10 +191,7 @@ class ExtractionOptions:
         trees = parse_options(AutomaticTreeOptions, config.get("trees", {}), "trees")
         if trees.kind != "none" and FORMATS[source.format].treebank:
             raise InputError(f"trees.kind: is {trees.kind}, but a treebank has trees; remove it")
-        return cls(
-            source,
-            Preprocessing.from_config(annotated_preprocessing(source.format, preprocessing)),
-            parse_options(DocumentOptions, config.get("documents", {}), "documents"),
-            parse_options(SplitOptions, config.get("split", {}), "split"),
-            trees,
-        )
+        steps = Preprocessing.from_config(annotated_preprocessing(source.format, preprocessing))
+        documents = parse_options(DocumentOptions, config.get("documents", {}), "documents")
+        split = parse_options(SplitOptions, config.get("split", {}), "split")
+        return cls(source, steps, documents, split, trees)

@@ -196,11 +196,14 @@ def guess_format(path: PurePath) -> str:
     return FORMAT_BY_SUFFIX.get(last, "text")
 
 
+def find_format(path: PurePath, kind: str = AUTOMATIC) -> Format:
+    """Return the row of a format, by default that which the suffix tells."""
+    return FORMATS[guess_format(path) if kind == AUTOMATIC else kind]
+
+
 def has_named_fields(path: PurePath | HeldTexts, kind: str = AUTOMATIC) -> bool:
-    """Say whether documents of a file have fields beside their texts, such as a group."""
-    if not isinstance(path, PurePath):  # texts in memory
-        return True
-    return FORMATS[guess_format(path) if kind == AUTOMATIC else kind].named_fields
+    """Say whether documents have fields beside their texts, such as a group; those in memory do."""
+    return not isinstance(path, PurePath) or find_format(path, kind).named_fields
 
 
 def check_field(path: PurePath | HeldTexts, field: str | None, kind: str = AUTOMATIC) -> None:
@@ -239,11 +242,6 @@ class SplitOptions(Section):
         Share for validation.
     test : float
         Share that samples are compared with; the three add up to one.
-
-    Raises
-    ------
-    ValueError
-        When they are no shares or do not sum to 1.
     """
 
     unit: Literal["document", "page"] = "document"

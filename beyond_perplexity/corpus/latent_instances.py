@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from beyond_perplexity.corpus.token_batches import (
     BatchSource,
@@ -91,12 +92,9 @@ class InstanceBatch:
         ids = torch.tensor([instance.instance_id for instance in held])  # (B,)
         arrays, lengths = {}, {}
         for name in held[0].arrays:
-            rows = [np.asarray(instance.arrays[name], np.int64) for instance in held]
+            rows = [torch.from_numpy(np.array(i.arrays[name], np.int64)) for i in held]
             lengths[name] = torch.tensor([len(row) for row in rows])  # (B,)
-            padded = np.zeros((len(rows), max(map(len, rows))), np.int64)
-            for place, row in enumerate(rows):
-                padded[place, : len(row)] = row
-            arrays[name] = torch.from_numpy(padded)  # (B, L)
+            arrays[name] = pad_sequence(rows, batch_first=True)  # (B, L)
         return cls(ids, arrays, lengths)
 
     @property
@@ -132,11 +130,9 @@ class InstanceBatch:
 
     def to(self, device: torch.device) -> InstanceBatch:
         """Return the batch on a device."""
-        return InstanceBatch(
-            self.ids.to(device),
-            {name: array.to(device) for name, array in self.arrays.items()},
-            {name: lengths.to(device) for name, lengths in self.lengths.items()},
-        )
+        held = (self.arrays, self.lengths)
+        moved = ({name: part.to(device) for name, part in parts.items()} for parts in held)
+        return InstanceBatch(self.ids.to(device), *moved)
 
 
 class InstanceStore:
@@ -320,22 +316,16 @@ def word_class(word: str, first: bool) -> str:
     By capitals (which say little of the `first` of a sentence), digits, hyphens and common endings,
     as the parsers of Berkeley do and, after them, Dyer et al. (2016).
     """
-    parts = []
-    if word.isupper() and len(word) > 1:
-        parts.append("capitals")
-    elif word[:1].isupper():
-        parts.append("initial" if first else "capital")
-    if any(character.isdigit() for character in word):
-        parts.append("digit")
-    if "-" in word:
-        parts.append("hyphen")
     lower = word.lower()
-    ending = next(
-        (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1), ""
+    endings = (end for end in SUFFIXES if lower.endswith(end) and len(lower) > len(end) + 1)
+    capital = ("initial" if first else "capital") if word[:1].isupper() else ""
+    parts = (
+        "capitals" if word.isupper() and len(word) > 1 else capital,
+        "digit" if any(character.isdigit() for character in word) else "",
+        "hyphen" if "-" in word else "",
+        next(endings, "") if lower.isalpha() else "",
     )
-    if ending and lower.isalpha():
-        parts.append(ending)
-    return "<unk" + "".join(f"-{part}" for part in parts) + ">"
+    return "<unk" + "".join(f"-{part}" for part in parts if part) + ">"
 
 
 def _unknown_classes(ids: np.ndarray, words: Sequence[str]) -> list[tuple[int, str]]:

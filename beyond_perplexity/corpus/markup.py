@@ -10,8 +10,9 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import mwparserfromhell
@@ -84,21 +85,12 @@ def unended_elements(wikitext: str, tags: Sequence[str]) -> list[int]:
     return [place for place, name in begun if place > ends.get(name, -1)]
 
 
-def check_elements(wikitext: str, tags: Sequence[str]) -> None:
-    """Refuse a page in which too often an end is looked for that is not there."""
-    _check(wikitext, unended_elements(wikitext, tags))
+def _check(wikitext: str, places: Sequence[int]) -> None:
+    """Refuse a page that would be read over and over from its unclosed marks, in those places.
 
-
-def check_markup(wikitext: str) -> None:
-    """Refuse a page that would be read over and over.
-
-    That is one whose characters behind its unclosed marks, summed over the marks, are more than
+    That is one whose characters behind them, summed over the marks, are more than
     `FREE_CHARACTERS` and `TIMES_READ` times its length.
     """
-    _check(wikitext, unclosed_marks(wikitext))
-
-
-def _check(wikitext: str, places: Sequence[int]) -> None:
     length = len(wikitext)
     again = sum(length - place for place in places)
     if again > FREE_CHARACTERS + TIMES_READ * length:
@@ -273,42 +265,28 @@ def _clean(block: str) -> str:
 
 def _unmark(block: str, entities: list[str]) -> Paragraph:
     """Take the marks out of a block and remember where they stood."""
-    pieces = _MARK.split(block)
-    paragraph = Paragraph("")
-    parts = [pieces[0]]
-    length = len(pieces[0])
-    for index, anchor, following in zip(pieces[1::3], pieces[2::3], pieces[3::3], strict=True):
-        span = (length, length + len(anchor), entities[int(index)], "link")
+    text, *pieces = _MARK.split(block)
+    mentions = []
+    for index, anchor, following in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
         if anchor:
-            paragraph.mentions.append(span)
-        parts += [anchor, following]
-        length += len(anchor) + len(following)
-    paragraph.text = "".join(parts)
-    return paragraph
+            mentions.append((len(text), len(text) + len(anchor), entities[int(index)], "link"))
+        text += anchor + following
+    return Paragraph(text, mentions)
 
 
-def _infobox_links(
-    code: Wikicode, namespaces: frozenset[str]
-) -> tuple[int, dict[tuple[str, str], None]]:
-    infoboxes = 0
-    found: dict[tuple[str, str], None] = {}
-    for template in code.ifilter_templates(recursive=False):
-        if not _INFOBOX.search(str(template.name).strip()):
-            continue
-        infoboxes += 1
-        for parameter in template.params:
-            for link in parameter.value.filter_wikilinks():
-                entity = normalize_title(str(link.title), namespaces)
-                if entity is not None:
-                    found[" ".join(str(parameter.name).split()), entity] = None
-    return infoboxes, found
+def _infobox_links(boxes: Iterable[Any], namespaces: frozenset[str]) -> Iterator[tuple[str, str]]:
+    for parameter in chain.from_iterable(box.params for box in boxes):
+        for link in parameter.value.filter_wikilinks():
+            entity = normalize_title(str(link.title), namespaces)
+            if entity is not None:
+                yield " ".join(str(parameter.name).split()), entity
 
 
 def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Article:
     """Parse the wikitext of one page."""
-    check_elements(wikitext, ("nowiki", *_UNSEEN_TAGS.split("|")))
+    _check(wikitext, unended_elements(wikitext, ("nowiki", *_UNSEEN_TAGS.split("|"))))
     source = _UNSEEN.sub(lambda found: found[1] or "", wikitext)
-    check_markup(source)
+    _check(source, unclosed_marks(source))
     # quotes are cleaned here: the parser's own handling of unbalanced ones is slow
     code = mwparserfromhell.parse(source, skip_style_tags=True)
     flattener = _Flattener(namespaces)
@@ -316,5 +294,6 @@ def parse_article(wikitext: str, namespaces: frozenset[str] = frozenset()) -> Ar
     paragraphs = [
         _unmark(block, flattener.entities) for raw in _blocks(text) if (block := _clean(raw))
     ]
-    infoboxes, triples = _infobox_links(code, namespaces)
-    return Article(paragraphs, list(triples), infoboxes)
+    templates = code.ifilter_templates(recursive=False)
+    boxes = [box for box in templates if _INFOBOX.search(str(box.name).strip())]
+    return Article(paragraphs, list(dict.fromkeys(_infobox_links(boxes, namespaces))), len(boxes))

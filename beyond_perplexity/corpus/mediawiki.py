@@ -92,14 +92,9 @@ class PageStream:
 
     def _cut(self, piece: bytes, offset: int) -> Iterator[RawPage]:
         """Give the page that ends the piece and, before it, pages that were never closed."""
-        start = piece.find(PAGE_OPEN)
-        if start < 0:
-            yield RawPage(f"{self._path}: byte {offset}", piece)
-        while start >= 0:
-            following = piece.find(PAGE_OPEN, start + 1)
-            end = following if following >= 0 else len(piece)
+        starts = [found.start() for found in re.finditer(PAGE_OPEN, piece)] or [0]
+        for start, end in pairwise([*starts, len(piece)]):
             yield RawPage(f"{self._path}: byte {offset + start}", piece[start:end])
-            start = following
 
     def _check_end(self, rest: bytes, offset: int, pages: int) -> None:
         place = f"{self._path}: byte {offset + len(rest)}"
@@ -108,9 +103,8 @@ class PageStream:
             self._problems.report("not a MediaWiki dump", place, detail)
         elif DUMP_CLOSE not in rest:
             inside = f" inside {RawPage(place, rest).describe()}" if PAGE_OPEN in rest else ""
-            self._problems.report(
-                "dump ends early", place, f"no {DUMP_CLOSE.decode()} at its end{inside}"
-            )
+            detail = f"no {DUMP_CLOSE.decode()} at its end{inside}"
+            self._problems.report("dump ends early", place, detail)
 
 
 def parse_page(raw: RawPage) -> Page:
@@ -163,19 +157,19 @@ class _Surfaces:
         if source == "title" or known.get(surface, ("", ""))[1] != "title":
             known[surface] = (entity, source)
 
-    def longest(self, text: str, start: int, word: str, limit: int) -> Mention | None:
-        """Find the longest surface that stands at `start` as whole words and ends by `limit`."""
-        best: Mention | None = None
-        for surface, (entity, source) in self._by_word.get(word, {}).items():
-            end = start + len(surface)
-            if (
-                end <= limit
-                and text.startswith(surface, start)
-                and not (surface[-1].isalnum() and text[end : end + 1].isalnum())
-                and (best is None or end > best[1])
-            ):
-                best = (start, end, entity, source)
-        return best
+    def find(self, text: str, start: int, limit: int) -> Iterator[Mention]:
+        """Find the longest surface at each whole word, one after the other, up to `limit`."""
+        for word in _WORD.finditer(text, start, limit):
+            begin = word.start()
+            ends: dict[int, tuple[str, str]] = {}
+            for surface, known in self._by_word.get(word[0], {}).items():
+                end = begin + len(surface)
+                whole = not (surface[-1].isalnum() and text[end : end + 1].isalnum())
+                if begin >= start and whole and text.startswith(surface, begin, limit):
+                    ends[end] = known
+            if ends:
+                start = max(ends)
+                yield begin, start, *ends[start]
 
 
 def add_matches(title: str, paragraphs: Iterable[Paragraph]) -> None:
@@ -194,20 +188,13 @@ def add_matches(title: str, paragraphs: Iterable[Paragraph]) -> None:
         position = 0
         end_of_text = (len(text), len(text), "", "")
         for link in [*paragraph.mentions, end_of_text]:
-            found += _match(surfaces, text, position, link[0])
+            found += surfaces.find(text, position, link[0])
             if link is not end_of_text:
                 found.append(link)
                 surfaces.add(text[link[0] : link[1]], link[2], "alias")
                 surfaces.add(link[2], link[2], "title")
             position = link[1]
         paragraph.mentions = found
-
-
-def _match(surfaces: _Surfaces, text: str, start: int, end: int) -> Iterator[Mention]:
-    for word in _WORD.finditer(text, start, end):
-        if word.start() >= start and (found := surfaces.longest(text, word.start(), word[0], end)):
-            start = found[1]
-            yield found
 
 
 def tokenize(
@@ -217,8 +204,7 @@ def tokenize(
 
     Each paragraph is preprocessed whole and also cut at the edges of its mentions. Where both agree
     character for character (blanks aside) from the start up to a mention, or from it to the end,
-    its place is known exactly; it is kept when its edges are edges of tokens: the characters of
-    ``tokens[start:end]`` are those of the preprocessed anchor.
+    its place is known exactly; it is kept when its edges are edges of tokens.
     """
     cuts = [_cut(paragraph) for paragraph in paragraphs]
     texts = [paragraph.text for paragraph in paragraphs]
@@ -282,9 +268,8 @@ class Redirects:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._database = sqlite3.connect(path, isolation_level=None)
-        self._database.execute("PRAGMA journal_mode = OFF")
-        self._database.execute("PRAGMA synchronous = OFF")
-        self._database.execute(
+        self._database.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
             "CREATE TABLE redirects (alias TEXT PRIMARY KEY, target TEXT) WITHOUT ROWID"
         )
         self.resolve = lru_cache(maxsize=1 << 18)(self._resolve)
@@ -307,9 +292,8 @@ class Redirects:
         seen: set[str] = set()
         while title not in seen:
             seen.add(title)
-            row = self._database.execute(
-                "SELECT target FROM redirects WHERE alias = ?", (title,)
-            ).fetchone()
+            query = "SELECT target FROM redirects WHERE alias = ?"
+            row = self._database.execute(query, (title,)).fetchone()
             if row is None:
                 return title
             title = row[0]

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Literal
 
 from beyond_perplexity.corpus.moses import CHUNK, check_language, tokenize_lines
@@ -122,6 +123,10 @@ def remove_accents(text: str) -> str:
     return _NON_ASCII.sub(strip, unicodedata.normalize("NFD", text))
 
 
+def _tokenize(text: str, language: str) -> str:
+    return "\n".join(tokenize_lines(text.split("\n"), language))
+
+
 @dataclass(frozen=True)
 class Preprocessing(Section):
     """Which cleaning steps a corpus gets; the defaults are XLM's.
@@ -142,11 +147,6 @@ class Preprocessing(Section):
         Lower-case everything.
     remove_accents : bool
         Remove combining marks after decomposition.
-
-    Raises
-    ------
-    InputError
-        When a value is not allowed.
     """
 
     replace_unicode_punctuation: bool = True
@@ -159,8 +159,7 @@ class Preprocessing(Section):
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = getattr(self, field.name)
-            kind = type(field.default)
+            value, kind = getattr(self, field.name), type(field.default)
             if type(value) is not kind:
                 expected = "true or false" if kind is bool else "a string"
                 raise InputError(f"preprocessing: '{field.name}' is {value!r}; give {expected}")
@@ -175,35 +174,29 @@ class Preprocessing(Section):
     def from_config(cls, config: Mapping[str, object]) -> Preprocessing:
         """Make the switches from a config section."""
         allowed = [field.name for field in fields(cls)]
-        for key in config:
-            if key not in allowed:
-                raise InputError(
-                    f"preprocessing: unknown key '{key}'; allowed are {', '.join(allowed)}"
-                )
+        if wrong := [key for key in config if key not in allowed]:
+            names = ", ".join(allowed)
+            raise InputError(f"preprocessing: unknown key '{wrong[0]}'; allowed are {names}")
         return cls(**config)  # type: ignore[arg-type]
 
     def apply(self, texts: Sequence[str]) -> list[str]:
         """Run the steps that are on, in XLM's order: each text becomes one line of tokens."""
+        steps: dict[Callable[[str], str], bool] = {
+            replace_unicode_punctuation: self.replace_unicode_punctuation,
+            partial(normalize_punctuation, language=self.language): self.normalize_punctuation,
+            remove_non_printing: self.remove_non_printing,
+            partial(_tokenize, language=self.language): self.tokenizer == "moses",
+            lower_case: self.lower_case,
+            remove_accents: self.remove_accents,
+        }
         done: list[str] = []
         for start in range(0, len(texts), CHUNK):
-            done += self._apply_chunk(texts[start : start + CHUNK])
+            part = texts[start : start + CHUNK]
+            lines = "\n".join([text.replace("\r\n", " ").replace("\n", " ") for text in part])
+            for step in (step for step, on in steps.items() if on):
+                lines = step(lines)
+            done += [" ".join(line.split()) for line in lines.split("\n")]
         return done
-
-    def _apply_chunk(self, texts: Sequence[str]) -> list[str]:
-        lines = "\n".join([text.replace("\r\n", " ").replace("\n", " ") for text in texts])
-        if self.replace_unicode_punctuation:
-            lines = replace_unicode_punctuation(lines)
-        if self.normalize_punctuation:
-            lines = normalize_punctuation(lines, self.language)
-        if self.remove_non_printing:
-            lines = remove_non_printing(lines)
-        if self.tokenizer == "moses":
-            lines = "\n".join(tokenize_lines(lines.split("\n"), self.language))
-        if self.lower_case:
-            lines = lower_case(lines)
-        if self.remove_accents:
-            lines = remove_accents(lines)
-        return [" ".join(line.split()) for line in lines.split("\n")]
 
 
 _STEPS = [one.name for one in fields(Preprocessing) if one.default is True]

@@ -69,10 +69,10 @@ def read_documents(
     """
     columns = ["doc_id", "title", "text"] if grouped else ["doc_id", "text"]
     for batch in read_rows([path], columns, split):
-        held = [row for row in batch.select(columns).to_pylist() if row["doc_id"] in wanted]
-        for row in held:
-            group = row["title"] or None if grouped else None
-            yield CutDocument(row["doc_id"], group, cut_sentences(row["text"], whole))
+        for row in batch.select(columns).to_pylist():
+            if row["doc_id"] in wanted:
+                group = row["title"] or None if grouped else None
+                yield CutDocument(row["doc_id"], group, cut_sentences(row["text"], whole))
 
 
 def take_units(
@@ -91,9 +91,8 @@ def take_units(
     Sentences are numbered through in that order, which ends before the first document that would
     bring it above the limit; see `read_documents` for the rest.
     """
-    order = order_documents(path, split, seed)[
-        : first + count
-    ]  # a document has a sentence at least
+    # a document has a sentence at least
+    order = order_documents(path, split, seed)[: first + count]
     sizes = _count_sentences(path, split, order, whole)
     ends = np.cumsum(sizes)
     begin = (ends - sizes >= first) & (ends - sizes < first + count)
@@ -106,10 +105,8 @@ def take_units(
                 "`sentences` in the configuration"
             )
     chosen = order[begin].tolist()
-    held = {
-        unit.unit_id: unit
-        for unit in read_documents(path, split, set(chosen), grouped=grouped, whole=whole)
-    }
+    found = read_documents(path, split, set(chosen), grouped=grouped, whole=whole)
+    held = {unit.unit_id: unit for unit in found}
     return [held[unit_id] for unit_id in chosen]
 
 
@@ -126,17 +123,6 @@ def _count_sentences(path: str, split: str, order: np.ndarray, whole: bool) -> n
     return sizes
 
 
-_READ = 1024  # rows at once
-
-
-class _Owner(NamedTuple):
-    """The document of a sentence."""
-
-    doc_id: int
-    split: str
-    title: str
-
-
 def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[pa.Table]:
     """Stream the sentences that have a tree, schema ``documents``, in the order of the corpus.
 
@@ -144,29 +130,22 @@ def sentence_documents(documents: str, trees: str, split_unit: str) -> Iterator[
     what sentences belong together with: the page where whole pages were split, else the document.
     """
     batches = read_batches(documents, DOCUMENTS, ["doc_id", "split", "title"])
-    owners = (_Owner(**row) for batch in batches for row in batch.to_pylist())
-    owner: _Owner | None = None
-    for batch in read_batches(trees, TREES, ["doc_id", "sentence", "tree"], _READ):
+    owners = (row for batch in batches for row in batch.to_pylist())
+    owner: dict[str, Any] = {"doc_id": None}
+    for batch in read_batches(trees, TREES, ["doc_id", "sentence", "tree"], 1024):
         rows: list[dict[str, Any]] = []
-        for row in batch.to_pylist():
-            while owner is None or owner.doc_id != row["doc_id"]:
-                owner = next(owners, None)
-                if owner is None:
+        for doc_id, sentence, tree in (row.values() for row in batch.to_pylist()):
+            while owner["doc_id"] != doc_id:
+                try:
+                    owner = next(owners)
+                except StopIteration:
                     raise InputError(
-                        f"{trees}: document {row['doc_id']} is not in {documents}, or out of its "
-                        "order; extract the corpus again"
-                    )
-            rows.append(_sentence(row, owner, split_unit))
+                        f"{trees}: document {doc_id} is not in {documents}, or out of its order; "
+                        "extract the corpus again"
+                    ) from None
+            words = leaves(tree)
+            page = owner["title"] if split_unit == "page" else ""
+            row = {"title": page or f"document {doc_id}", "text": " ".join(words)}
+            row |= {"doc_id": doc_id * SENTENCES_OF_A_DOCUMENT + sentence, "split": owner["split"]}
+            rows.append({**row, "n_tokens": len(words)})
         yield pa.Table.from_pylist(rows, DOCUMENTS)
-
-
-def _sentence(row: dict[str, Any], owner: _Owner, split_unit: str) -> dict[str, Any]:
-    words = leaves(row["tree"])
-    page = owner.title if split_unit == "page" else ""
-    return {
-        "doc_id": owner.doc_id * SENTENCES_OF_A_DOCUMENT + row["sentence"],
-        "split": owner.split,
-        "title": page or f"document {owner.doc_id}",
-        "text": " ".join(words),
-        "n_tokens": len(words),
-    }

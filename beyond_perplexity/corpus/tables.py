@@ -55,10 +55,9 @@ class Document:
         """Serialize for the sort."""
         key = seed.to_bytes(16, "little", signed=True)
         digest = hashlib.blake2b(self.text.encode(), digest_size=16, key=key).digest()
-        values = [digest.hex(), *place, self.split, self.title, self.text, self.n_tokens, self.raw]
-        line = json.dumps(
-            [*values, self.mentions, self.trees], ensure_ascii=False, separators=(",", ":")
-        )
+        values = [self.split, self.title, self.text, self.n_tokens, self.raw]
+        row = [digest.hex(), *place, *values, self.mentions, self.trees]
+        line = json.dumps(row, ensure_ascii=False, separators=(",", ":"))
         return digest[0], line.encode() + b"\n"
 
 
@@ -154,8 +153,7 @@ class _Rows:
         """Write what waits."""
         columns = list(zip(*self._rows, strict=True)) or [()] * len(self._columns)
         self._writer.write(dict(zip(self._columns, map(list, columns), strict=True)))
-        self._rows = []
-        self._characters = 0
+        self._rows, self._characters = [], 0
 
 
 def write_tables(
@@ -213,10 +211,9 @@ def _write_documents(
 def _count_copies(ordered: Iterable[Document], counts: Counter[str]) -> Iterator[Document]:
     """Pass documents on, those of one text beside each other; count those that train has too."""
     for _, group in groupby(ordered, key=lambda document: document.text):
-        found: Counter[str] = Counter()
-        for document in group:
-            found[document.split] += 1
-            yield document
+        same = list(group)
+        yield from same
+        found = Counter(document.split for document in same)
         if found["train"]:
             counts.update({f"{split} also in train": found[split] for split in EVALUATED})
 
@@ -224,24 +221,20 @@ def _count_copies(ordered: Iterable[Document], counts: Counter[str]) -> Iterator
 def _write_triples(gathered: Gathered, graph: _Rows) -> None:
     resolve = gathered.redirects.resolve
     with open(gathered.triples, encoding="utf-8") as file:
-        for subject, triples in groupby(map(json.loads, file), key=lambda triple: triple[0]):
+        for _, triples in groupby(map(json.loads, file), key=lambda triple: triple[0]):
             # a redirect and its target in one parameter become one triple
-            unique = dict.fromkeys(
-                (relation, resolve(target) or target) for _, relation, target in triples
-            )
-            for relation, target in unique:
-                graph.add(subject, relation, target)
+            for triple in dict.fromkeys((*pair, resolve(tail) or tail) for *pair, tail in triples):
+                graph.add(*triple)
 
 
 def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str]:
     """Say which annotation that was promised is not there."""
-    row = FORMATS[options.source.format]
+    name, row = options.source.format, FORMATS[options.source.format]
     found = []
     if "mentions" in row.gives and not mentions:
         found.append(
-            f"0 mentions were found, though format {options.source.format} may have them: no model "
-            "of entities can be trained on this corpus; are they in the last column, or in Entity "
-            "of CoNLL-U?"
+            f"0 mentions were found, though format {name} may have them: no model of entities can "
+            "be trained on this corpus; are they in the last column, or in Entity of CoNLL-U?"
             if row.kind == "annotated"
             else "0 mentions were found: no page has a link that stands in its text"
         )
@@ -255,20 +248,17 @@ def _warnings(options: ExtractionOptions, mentions: int, trees: int) -> list[str
 
 def _empty_splits(options: ExtractionOptions, splits: dict[str, Counter[str]]) -> list[str]:
     """Say which split that was asked for has no document."""
-    given = options.source.paths if isinstance(options.source.paths, dict) else None
-    total = sum(numbers["documents"] for numbers in splits.values())
-    why = (
-        "check the files that source.paths names for it, and the skips in the report"
-        if given is not None
-        else f"a hash gives each document to a split, and there are {total:,}; name the files of "
-        "each split in source.paths"
-    )
-    return [
-        f"the split '{split}' has no document: {why}"
-        for split in SPLITS
-        if not splits[split]["documents"]
-        and (given.get(split) if given is not None else getattr(options.split, split))
-    ]
+    paths: Any = options.source.paths
+    if isinstance(paths, dict):
+        why = "check the files that source.paths names for it, and the skips in the report"
+        asked = {split for split in SPLITS if paths.get(split)}
+    else:
+        total = sum(numbers["documents"] for numbers in splits.values())
+        why = f"a hash gives each document to a split, and there are {total:,}; name the files of "
+        why += "each split in source.paths"
+        asked = {split for split in SPLITS if getattr(options.split, split)}
+    empty = [split for split in SPLITS if split in asked and not splits[split]["documents"]]
+    return [f"the split '{split}' has no document: {why}" for split in empty]
 
 
 def _write_aliases(gathered: Gathered, aliases: _Rows) -> None:
@@ -324,16 +314,10 @@ def _report(
 def _compare_kinds(counts: Counter[str]) -> dict[str, object]:
     """Compare the file's own kinds of mentions with those that mentions and graph alone give."""
     kinds = ("new", "related", "ongoing")
-    table = {
-        annotated: {
-            derived: counts[f"annotated {annotated}, derived {derived}"] for derived in kinds
-        }
-        for annotated in kinds
-    }
-    total = sum(sum(row.values()) for row in table.values())
+    table = {a: {d: counts[f"annotated {a}, derived {d}"] for d in kinds} for a in kinds}
+    cells = [(a, d, count) for a, row in table.items() for d, count in row.items()]
+    total = sum(count for *_, count in cells)
     if not total:
         return {}
-    agreed = table["new"]["new"] + sum(
-        table[annotated][derived] for annotated in kinds[1:] for derived in kinds[1:]
-    )
+    agreed = sum(count for a, d, count in cells if (a == "new") == (d == "new"))
     return {"annotated_by_derived": table, "agreement_on_new": agreed / total}

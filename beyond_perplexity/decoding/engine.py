@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain
 from typing import NamedTuple
@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from beyond_perplexity.decoding.options import DecodingOptions
-from beyond_perplexity.decoding.rooms import Graphs, Rooms, Window, is_out_of_memory
+from beyond_perplexity.decoding.rooms import Function, Graphs, Rooms, Window, is_out_of_memory
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.invariant_tensors import QUANTUM
 from beyond_perplexity.models.contract import LanguageModel, State
@@ -44,19 +44,14 @@ _logger = logging.getLogger(__name__)
 
 
 class DrawnDocument(NamedTuple):
-    """One generated document.
-
-    Its id, tokens (int32, without ``<s>`` and ``</s>``), log probabilities. `log_prob` is the
-    model's, nats, of the tokens and, when finished, ``</s>``; `log_prob_decoding` that of the
-    decoding's own distribution, NaN for beam sampling, which has none that is tractable. Not
-    finished: cut at the maximum length.
-    """
+    """One generated document."""
 
     doc_id: int
-    tokens: np.ndarray
-    log_prob: float
+    tokens: np.ndarray  # int32, without ``<s>`` and ``</s>``
+    log_prob: float  # the model's, nats, of the tokens and, when finished, ``</s>``
+    # Of the decoding's own distribution; NaN for beam sampling, which has none that is tractable
     log_prob_decoding: float
-    finished: bool
+    finished: bool  # else cut at the maximum length
 
 
 class Engine(ABC):
@@ -242,10 +237,7 @@ class Engine(ABC):
         self._arrange(rooms.slot_steps, rooms.slot_rooms < rooms.none)
 
     def _arrange(self, lengths: np.ndarray, held: np.ndarray) -> None:
-        """Drop free slots once half of all are free.
-
-        Put like lengths, (S,), together where that pays.
-        """
+        """Drop free slots once half are free; put like lengths, (S,), together where it pays."""
         state, slots, size = self._state, len(held), self._round(self._open)
         ordered = state.likes_order and self.device.type == "cpu"
         kept = np.arange(slots)
@@ -270,17 +262,15 @@ class Engine(ABC):
             for _ in range(self._interval):
                 self.state = self._state.limit(self._longest)
                 self._longest = min(self._longest + 1, self.maximum_length - 1)
-                if self.recordable:
-                    self._recorded(self._advance)
-                else:
-                    self._in_place(self._advance)
+                make = self._recorded if self.recordable else self._in_place
+                make(self._advance)
 
-    def _recorded(self, function: Callable[[], None]) -> None:
+    def _recorded(self, function: Function) -> None:
         """Change slots and state by a function, from a recording where there can be one."""
         key = (len(self.slots["room"]), self._state.shape())
         self._graphs.run(key, lambda: self._in_place(function))
 
-    def _in_place(self, function: Callable[[], None]) -> None:
+    def _in_place(self, function: Function) -> None:
         """Call a function and, for recordings, leave all tensors of slots and state in place."""
         if not self._graphs.active:
             function()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import pyarrow as pa
 import torch
@@ -67,10 +67,7 @@ def free_memory(device: torch.device, memory: int | None = None) -> int:
 
 
 def bytes_per_row(model: LanguageModel, maximum_length: int) -> int:
-    """Return about what a row of a batch needs.
-
-    Its state, measured after a step, and its logits.
-    """
+    """Return about what a row of a batch needs: its state, measured after a step, and logits."""
     with torch.inference_mode():
         first = torch.full((1,), BOS, device=model.device)  # (1,)
         _, state = model.step(first, model.initial_state(1, maximum_length))
@@ -119,9 +116,11 @@ def make_engine(
     on a CPU `memory` bytes at most. It does not change a text, but for rounding on a GPU.
     """
     own = find_engines(model.config["family"])
-    _positive("maximum length", maximum_length)
+    for name, value in (("maximum length", maximum_length), ("batch size", batch_size)):
+        if value != "auto" and (not str(value).isdigit() or int(value) < 1):
+            raise InputError(f"{name}: is {value!r}, expected a number above 0")
     if batch_size != "auto":
-        rows = _positive("batch size", batch_size)
+        rows = int(batch_size)
     elif own:
         rows = own.DEFAULT_BATCH
     else:
@@ -132,12 +131,6 @@ def make_engine(
     if decoding_row(options.kind).beam:
         kind = (own or beam).BeamEngine
     return kind(model, options, seed, purpose, maximum_length, rows)
-
-
-def _positive(name: str, value: int | str) -> int:
-    if not str(value).isdigit() or int(value) < 1:
-        raise InputError(f"{name}: is {value!r}, expected a number above 0")
-    return int(value)
 
 
 def generate(
@@ -186,48 +179,33 @@ def simulate_texts(
             yield from model.simulate(seed, purpose, numbers, maximum_length, vocabulary)
 
 
-_Document = TypeVar("_Document", DrawnDocument, Simulated)
+def to_table(documents: Sequence[DrawnDocument | Simulated], vocabulary: Vocabulary) -> pa.Table:
+    """Turn documents into rows of ``samples``; ``n_tokens`` counts without ``</s>``.
 
-
-def to_table(documents: Sequence[DrawnDocument], vocabulary: Vocabulary) -> pa.Table:
-    """Turn documents into rows of ``samples``; `n_tokens` counts without ``</s>``."""
-    ids, tokens, log_prob, log_prob_decoding, finished = zip(*documents, strict=True)
-    columns = {
-        "doc_id": ids,
-        "text": vocabulary.decode(tokens),
-        "n_tokens": [len(token_ids) for token_ids in tokens],
-        "log_prob": log_prob,
-        "log_prob_decoding": [None if math.isnan(value) else value for value in log_prob_decoding],
-        "finished": finished,
-    }
-    return pa.table(columns, TEXT_SAMPLES)
-
-
-def to_simulated_table(documents: Sequence[Simulated]) -> pa.Table:
-    """Turn documents of a model with latent variables into rows of ``samples``.
-
-    ``n_tokens`` counts words; log p of the words alone, a sum over all latents, is null.
+    Of a model with latent variables it counts words; log p of the words alone, a sum over all
+    latents, is null.
     """
-    columns = {
-        "doc_id": [one.instance.instance_id for one in documents],
-        "text": [" ".join(one.words) for one in documents],
-        "n_tokens": [len(one.words) for one in documents],
-        "log_prob": [None] * len(documents),
-        "log_prob_decoding": [None] * len(documents),
-        "finished": [not one.truncated for one in documents],
-    }
-    return pa.table(columns, TEXT_SAMPLES)
+    drawn = [one for one in documents if isinstance(one, DrawnDocument)]
+    rows: list[tuple[Any, ...]] = []
+    for one, text in zip(drawn, vocabulary.decode([one.tokens for one in drawn]), strict=True):
+        own = None if math.isnan(one.log_prob_decoding) else one.log_prob_decoding
+        rows.append((one.doc_id, text, len(one.tokens), one.log_prob, own, one.finished))
+    for made in documents:
+        if isinstance(made, Simulated):
+            held = made.instance.instance_id, " ".join(made.words), len(made.words)
+            rows.append((*held, None, None, not made.truncated))
+    return pa.table([*zip(*rows, strict=True)], TEXT_SAMPLES)
 
 
 def write_samples(
     path: str | os.PathLike[str],
-    documents: Iterable[_Document],
+    documents: Iterable[DrawnDocument | Simulated],
     count: int,
-    to_rows: Callable[[Sequence[_Document]], pa.Table],
+    vocabulary: Vocabulary,
     record: dict[str, object],
 ) -> None:
     """Write a shard of `count` samples in the order of their ids, with a progress bar."""
     stream = iter(tqdm(documents, total=count, unit="document", mininterval=2))
     with ShardWriter(path, TEXT_SAMPLES, record) as writer:
         while batch := list(islice(stream, ROWS_OF_WRITE)):
-            writer.write(to_rows(batch))
+            writer.write(to_table(batch, vocabulary))

@@ -44,27 +44,14 @@ def count(default: int) -> Number:
 
 
 class Decoding(NamedTuple):
-    """What is known of a decoding.
+    """What is known of a decoding."""
 
-    Attributes
-    ----------
-    title : str
-        What figures and tables call it.
-    words : str
-        What it does, for the documentation of the configuration.
-    module : str
-        Has its distribution; see `sampling.DecodingKind`.
-    numbers : mapping of str to Number
-        Its options besides those that all have. Two decodings may share one, each with a default.
-    beam : bool
-        Whether it is beam sampling from that distribution, with `size` beams.
-    """
-
-    title: str
-    words: str
-    module: str
+    title: str  # what figures and tables call it
+    words: str  # what it does, for the documentation of the configuration
+    module: str  # has its distribution; see `sampling.DecodingKind`
+    # Its options besides those that all have. Two decodings may share one, each with a default.
     numbers: Mapping[str, Number] = MappingProxyType({})
-    beam: bool = False
+    beam: bool = False  # whether it is beam sampling from that distribution, with `size` beams
 
 
 DECODINGS: Rows[Decoding] = {

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from beyond_perplexity.errors import InputError
 from beyond_perplexity.importance.bracket import LEAST_SAMPLES
-from beyond_perplexity.importance.draw_files import check_pair
+from beyond_perplexity.importance.draw_files import Columns, by_instance_and_run, check_pair
 from beyond_perplexity.importance.estimate_notes import share_below
 from beyond_perplexity.importance.estimator import TWO_SIDED, TWO_SIDED_UNSURE, Fields
 from beyond_perplexity.importance.two_sided_bounds import CONFIDENCE, PooledTail, doubts, enclose
@@ -38,25 +37,6 @@ FAILS = "fails"  # a verdict
 _QUANTILE = 1.96  # of the normal distribution, for 97.5%
 
 
-class SimulatedEstimates(NamedTuple):
-    """The estimates of D documents with one setting, F runs each.
-
-    `n_cut` documents have none: they were cut, or have no word. `n_tokens`, (D,), is T. Log p̂ is
-    of draws alone and of draws with the z of the document, (D, F), and of both halves of plain
-    samples, (2, D), NaN of runs, nats. `log_q`, (D,), of that z is −∞ where q misses it.
-    Diagnostics are of the draws alone.
-    """
-
-    setting: dict[str, Any]
-    n_cut: int
-    n_tokens: np.ndarray
-    log_forward: np.ndarray
-    log_reverse: np.ndarray
-    log_halves: np.ndarray
-    log_q: np.ndarray
-    diagnostics: list[Diagnostics]
-
-
 def _batches(given: str | Path | TableFile) -> Iterator[pa.RecordBatch]:
     if not isinstance(given, HeldTable):
         return read_batches(str(given), BIDIRECTIONAL, BIDIRECTIONAL.names)
@@ -76,70 +56,43 @@ class SimulatedRuns:
     def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
         for path in paths:
             check_pair(path, reader.labels)
-        names = BIDIRECTIONAL.names
         batches = [batch for path in paths for batch in _batches(path)]
         self._columns = {
-            name: np.concatenate(
-                [np.empty(0, BIDIRECTIONAL.field(name).type.to_pandas_dtype())]
-                + [batch.column(name).to_numpy(zero_copy_only=False) for batch in batches]
+            field.name: np.concatenate(
+                [np.empty(0, field.type.to_pandas_dtype())]
+                + [batch.column(field.name).to_numpy(zero_copy_only=False) for batch in batches]
             )
-            for name in names
+            for field in BIDIRECTIONAL
         }
 
-    def __iter__(self) -> Iterator[SimulatedEstimates]:
-        """Yield the settings in their order: plain samples by temperature and number, then runs."""
+    def __iter__(self) -> Iterator[tuple[Fields, Columns]]:
+        """Yield the settings in their order, with columns (D, F) of schema ``bidirectional``."""
         keys = list(zip(*(self._columns[name].tolist() for name in SETTING), strict=True))
-        places = {key: place for place, key in enumerate(sorted(set(keys)))}
-        of_row = np.array([places[key] for key in keys])
-        for key, place in places.items():
-            held = {name: column[of_row == place] for name, column in self._columns.items()}
-            yield _of_one_setting(dict(zip(SETTING, key, strict=True)), held)
-
-
-def _of_one_setting(setting: dict[str, Any], held: dict[str, np.ndarray]) -> SimulatedEstimates:
-    order = np.lexsort((held["run"], held["instance_id"]))
-    held = {name: column[order] for name, column in held.items()}
-    documents, runs = np.unique(held["instance_id"]), np.unique(held["run"])
-    whole = np.repeat(documents, len(runs)), np.tile(runs, len(documents))
-    if not np.array_equal([held["instance_id"], held["run"]], whole):
-        raise InputError(
-            "bidirectional: a document has a run twice or lacks one that others have; give every "
-            "file once, and all of them"
-        )
-    shape = (len(documents), len(runs))
-    kept = ~np.isnan(held["log_forward"].reshape(shape)).any(1)  # (D',)
-    table = {name: column.reshape(shape)[kept] for name, column in held.items()}  # (D, F)
-    diagnostics = [
-        Diagnostics(float(ess), float("nan"), float("nan"), float(k_hat), str(tail))
-        for ess, k_hat, tail in zip(
-            table["ess"].min(1), table["k_hat"][:, 0], table["tail"][:, 0], strict=True
-        )
-    ]
-    return SimulatedEstimates(
-        setting,
-        int((~kept).sum()),
-        table["n_tokens"][:, 0].astype(np.int64),
-        table["log_forward"],
-        table["log_reverse"],
-        np.stack([table["log_first_half"][:, 0], table["log_second_half"][:, 0]]),
-        table["log_q"][:, 0],
-        diagnostics,
-    )
+        for key in sorted(set(keys)):
+            own = np.array([one == key for one in keys])
+            held = {name: column[own] for name, column in self._columns.items()}
+            setting = dict(zip(SETTING, key, strict=True))
+            yield setting, by_instance_and_run(held, "bidirectional: a document")
 
 
 def gap_rows(found: SimulatedRuns) -> Iterator[Fields]:
-    """Give a row of schema ``importance_gaps`` for each setting, without model and proposal."""
-    for one in found:
+    """Give a row of schema ``importance_gaps`` for each setting, without model and proposal.
+
+    Documents without estimates were cut, or have no word.
+    """
+    for setting, held in found:
+        kept = ~np.isnan(held["log_forward"]).any(1)  # (D,)
+        table = {name: column[kept] for name, column in held.items()}
         row: Fields = {
-            **one.setting,
-            "runs": one.log_forward.shape[1],
-            "n_documents": len(one.n_tokens),
-            "n_cut": one.n_cut,
-            "n_missed": int(np.isneginf(one.log_q).sum()),
-            "n_tokens": int(one.n_tokens.sum()),
+            **setting,
+            "runs": table["run"].shape[1],
+            "n_documents": int(kept.sum()),
+            "n_cut": int((~kept).sum()),
+            "n_missed": int(np.isneginf(table["log_q"][:, 0]).sum()),  # q misses the given z
+            "n_tokens": int(table["n_tokens"][:, 0].sum()),
         }
-        if len(one.n_tokens):
-            row |= _both_sides(one) | _bracket(one)
+        if kept.any():
+            row |= _both_sides(table) | _bracket(table, setting["n_samples"])
         yield row
 
 
@@ -175,19 +128,15 @@ def gap_ranges(rows: Sequence[Mapping[Any, Any]]) -> list[GapRange]:
     These are of the same documents. The best of several is chosen by its own numbers: by their
     errors it may lie beyond the truth.
     """
-    groups: dict[tuple[Any, ...], list[Mapping[Any, Any]]] = {}
-    for row in rows:
-        groups.setdefault(_documents_of(row), []).append(row)
-    known = {key: _known(held) for key, held in groups.items()}
+    keys = [(row["model"], row["n_documents"], row["n_tokens"]) for row in rows]
+    known = {
+        key: _known([row for row, own in zip(rows, keys, strict=True) if own == key])
+        for key in dict.fromkeys(keys)
+    }
     return [
-        GapRange(row["forward"] - found[1], row["forward"] - found[0], *found)
-        for row in rows
-        for found in [known[_documents_of(row)]]
+        GapRange(row["forward"] - known[key][1], row["forward"] - known[key][0], *known[key])
+        for row, key in zip(rows, keys, strict=True)
     ]
-
-
-def _documents_of(row: Mapping[Any, Any]) -> tuple[Any, ...]:
-    return tuple(row[name] for name in ("model", "n_documents", "n_tokens"))
 
 
 def _known(rows: Sequence[Mapping[Any, Any]]) -> tuple[float, float, float, float]:
@@ -243,46 +192,50 @@ def shown_lack(forward: np.ndarray, reverse: np.ndarray, shared: np.ndarray | fl
     return max(0.0, -n * math.log(limit))
 
 
-def _sides(one: SimulatedEstimates) -> tuple[np.ndarray, np.ndarray]:
+def _sides(table: Columns) -> tuple[np.ndarray, np.ndarray]:
     """Return log p̂ of draws alone and with the z of the document, each (D,)."""
-    return log_mean_exp(one.log_forward, 1), -log_mean_exp(-one.log_reverse, 1)
+    return log_mean_exp(table["log_forward"], 1), -log_mean_exp(-table["log_reverse"], 1)
 
 
-def _both_sides(one: SimulatedEstimates) -> Fields:
-    total, (forward, reverse) = one.n_tokens.sum(), _sides(one)
+def _both_sides(table: Columns) -> Fields:
+    n_tokens, ess = table["n_tokens"][:, 0].astype(np.int64), table["ess"].min(1)
+    total, (forward, reverse) = n_tokens.sum(), _sides(table)
     with np.errstate(invalid="ignore"):
         gaps = np.where(np.isposinf(reverse) | np.isneginf(forward), np.inf, reverse - forward)
-    ess = np.array([found.ess for found in one.diagnostics])
     return {
         "forward": -forward.sum() / total,
         "reverse": -reverse.sum() / total,
         "gap": gaps.sum() / total,
-        "gap_error": gap_error(gaps, one.n_tokens),
+        "gap_error": gap_error(gaps, n_tokens),
         "ess_median": np.median(ess),
-        "ess_low_share": share_below(ess, one.n_tokens, FEW_EFFECTIVE),
+        "ess_low_share": share_below(ess, n_tokens, FEW_EFFECTIVE),
     }
 
 
-def _bracket(one: SimulatedEstimates) -> Fields:
+def _bracket(table: Columns, n_samples: int) -> Fields:
     """Enclose log p as on real documents, where no z is given."""
-    runs, halves = one.log_forward.shape[1], one.log_halves  # (2, D)
-    between, tail_end = np.full(len(one.n_tokens), np.nan), -math.inf
+    log_forward, n_tokens = table["log_forward"], table["n_tokens"][:, 0].astype(np.int64)
+    halves = np.stack([table["log_first_half"][:, 0], table["log_second_half"][:, 0]])  # (2, D)
+    runs, between, tail_end = log_forward.shape[1], np.full(len(n_tokens), np.nan), -math.inf
     if runs > 1:
-        halves = np.stack([log_half_means(row) for row in one.log_forward], 1)  # (2, D)
+        halves = np.stack([log_half_means(row) for row in log_forward], 1)  # (2, D)
         with np.errstate(invalid="ignore"):
-            between = one.log_forward.var(1, ddof=1)  # (D,)
+            between = log_forward.var(1, ddof=1)  # (D,)
         if np.isfinite(halves).all():
-            tail = PooledTail(one.log_forward.size)
-            for row in one.log_forward:
+            tail = PooledTail(log_forward.size)
+            for row in log_forward:
                 tail.add(row)
             tail_end = tail.upper_end()
-    if one.setting["n_samples"] < LEAST_SAMPLES or np.isnan(halves).any():
+    if n_samples < LEAST_SAMPLES or np.isnan(halves).any():
         return {}
-    total, count = one.n_tokens.sum(), np.full(len(one.n_tokens), one.setting["n_samples"])
-    ends = enclose(log_mean_exp(one.log_forward, 1), halves, one.n_tokens, tail_end)
-    unsure = doubts(ends, halves, one.diagnostics, one.n_tokens, count, between, runs)
-    ess = np.array([found.ess for found in one.diagnostics])
-    lack = shown_lack(*_sides(one), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
+    total, count, ess = n_tokens.sum(), np.full(len(n_tokens), n_samples), table["ess"].min(1)
+    diagnostics = [
+        Diagnostics(least, math.nan, math.nan, k_hat, tail)
+        for least, k_hat, tail in zip(ess, table["k_hat"][:, 0], table["tail"][:, 0], strict=True)
+    ]
+    ends = enclose(log_mean_exp(log_forward, 1), halves, n_tokens, tail_end)
+    unsure = doubts(ends, halves, diagnostics, n_tokens, count, between, runs)
+    lack = shown_lack(*_sides(table), 0.0 if runs > 1 else 1 / np.maximum(ess, 1.0) - 1 / count)
     return {
         "at_most": -(ends.low + lack) / total,
         "bracket_low": -ends.high / total,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +20,7 @@ from beyond_perplexity.importance.ways_to_draw import DRAW_READERS
 from beyond_perplexity.options import Limited, Natural, Positive, parse_options
 from beyond_perplexity.schemas.draws import penalized_column
 from beyond_perplexity.storage.shards import RECORD_KEY, FileRanges, ParquetInput, parse_record
-from beyond_perplexity.storage.table_files import TableFile, is_csv, open_table
+from beyond_perplexity.storage.table_files import RowBatch, TableFile, is_csv, open_table
 
 LABELS_KEY = "weights"
 # Columns that may stand in for a footer, which a CSV file has not.
@@ -51,10 +53,7 @@ class WeightLabels(Limited):
 
 
 def _record(given: str | Path | TableFile) -> dict[str, object]:
-    """Return the run record in the footer of a Parquet file; a CSV file or one of others has none.
-
-    An open file, or a table in memory, has read its footer already.
-    """
+    """Return the run record in the footer of a Parquet file; files of others have none."""
     metadata: Mapping[bytes, bytes] = {}
     if isinstance(given, TableFile):
         metadata = given.metadata
@@ -78,31 +77,26 @@ def read_labels(given: str | Path | TableFile) -> WeightLabels:
 def _column_values(file: TableFile) -> dict[str, object]:
     """Return the one value of each column of `LABEL_COLUMNS` that a file has."""
     kinds = {name: kind for name, kind in LABEL_COLUMNS.items() if name in file.names}
-    names = list(kinds)
     found: dict[str, object] = {}
-
-    def shown(value: object) -> str:
-        return "missing" if value is None else repr(value)
-
     first = 0
     try:
-        for batch in file.columns(kinds) if names else ():
-            for name in names:
-                values = batch.column(name).cast(LABEL_COLUMNS[name])
+        for batch in file.columns(kinds) if kinds else ():
+            for name, kind in kinds.items():
+                values = batch.column(name).cast(kind)
                 if name == "temperature":  # pandas writes NaN for what is missing
-                    values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
+                    values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)
                 for value in values.unique().to_pylist():
-                    if value == found.setdefault(name, value):
-                        continue
-                    row = first + values.to_pylist().index(value)
-                    raise InputError(
-                        f"{file.place(row)}: {name} is {shown(value)}, but {shown(found[name])} "
-                        f"in the first row; give the samples of each {name} in a file of their own"
-                    )
+                    if value != found.setdefault(name, value):
+                        row = first + values.to_pylist().index(value)
+                        said = ["missing" if v is None else repr(v) for v in (value, found[name])]
+                        raise InputError(
+                            f"{file.place(row)}: {name} is {said[0]}, but {said[1]} in the first "
+                            f"row; give the samples of each {name} in a file of their own"
+                        )
             first += batch.num_rows
     except (OSError, pa.ArrowException) as error:
         raise InputError(
-            f"{file.path}: columns {', '.join(names)} cannot be read ({error})"
+            f"{file.path}: columns {', '.join(kinds)} cannot be read ({error})"
         ) from error
     return {name: value for name, value in found.items() if value is not None}
 
@@ -124,26 +118,17 @@ def file_labels(file: TableFile) -> WeightLabels:
 if TYPE_CHECKING:
     from beyond_perplexity.importance.weight_files import WeightReader
 
+Columns = dict[str, np.ndarray]
+
 SCORES = {"log_p", "log_likelihood"}
 SCORES |= {penalized_column(name) for name in SCORES}
-BEAM_COLUMNS = {
-    "instance_id": pa.int64(),
-    "beam_size": pa.int64(),
-    "rank": pa.int64(),
-    "n_tokens": pa.int64(),
-    "log_p": pa.float64(),
-    "latent_hash": pa.int64(),
+_COMMON = dict.fromkeys(("instance_id", "n_tokens"), pa.int64())
+BEAM_COLUMNS = {**_COMMON, **dict.fromkeys(("beam_size", "rank", "latent_hash"), pa.int64())}
+RUN_COLUMNS = {**_COMMON, **dict.fromkeys(("run", "n_particles"), pa.int64())}
+_LOG_Q_COLUMNS = {
+    **dict.fromkeys(("instance_id", "sample_id", "latent_hash"), pa.int64()),
+    "temperature": pa.float64(),
 }
-RUN_COLUMNS = {
-    "instance_id": pa.int64(),
-    "run": pa.int64(),
-    "n_particles": pa.int64(),
-    "n_tokens": pa.int64(),
-    "log_likelihood": pa.float64(),
-    "ess_min": pa.float64(),
-}
-_KEYS = {"instance_id": pa.int64(), "temperature": pa.float64()}
-_LOG_Q_COLUMNS = {**_KEYS, "sample_id": pa.int64(), "latent_hash": pa.int64()}
 
 
 def add_draw_flags(parser: argparse.ArgumentParser) -> None:
@@ -171,40 +156,106 @@ def check_pair(given: str | Path | TableFile, labels: WeightLabels) -> None:
             raise InputError(f"{given}: {name} is {own!r}, but the log weights are of {wanted!r}")
 
 
+class RowGroup(NamedTuple):
+    """A group of rows of a file, and the range of the instances that its rows are of."""
+
+    file: TableFile
+    place: int
+    first: int
+    last: int
+
+
+def index_rows(
+    file: TableFile, columns: Mapping[str, pa.DataType], take: Callable[[RowBatch], object]
+) -> list[RowGroup]:
+    """Let every batch of a file be taken, and say which instances its groups of rows are of."""
+    found, rows = [], 0
+    for place in range(file.n_groups):
+        ends: list[int] = []
+        for batch in file.batches(columns, place):
+            ids = batch.columns["instance_id"]
+            if len(ids):
+                rows += len(ids)
+                ends += [int(ids.min()), int(ids.max())]
+                take(batch)
+        if ends:
+            found.append(RowGroup(file, place, min(ends), max(ends)))
+    file.count_read(rows)
+    return found
+
+
+def gather_rows(
+    groups: Iterable[RowGroup],
+    columns: Mapping[str, pa.DataType],
+    low: int,
+    high: int,
+    check: Callable[[TableFile, RowBatch], None],
+) -> Columns:
+    """Read the rows of the instances from `low` to `high`, sorted by instance and sample."""
+    parts = {name: [np.empty(0, kind.to_pandas_dtype())] for name, kind in columns.items()}
+    for group in groups:
+        if group.first > high or group.last < low:
+            continue
+        for batch in group.file.batches(columns, group.place):
+            check(group.file, batch)
+            held = batch.columns["instance_id"]
+            kept = (held >= low) & (held <= high)
+            for name, column in batch.columns.items():
+                parts[name].append(column[kept])
+    found = {name: np.concatenate(pieces) for name, pieces in parts.items()}
+    order = np.lexsort((found["sample_id"], found["instance_id"]))
+    return {name: column[order] for name, column in found.items()}
+
+
+def by_instance_and_run(held: Columns, what: str, ids: np.ndarray | None = None) -> Columns:
+    """Arrange rows as (N, F), a row an instance and a column a run, both ascending.
+
+    `ids`, (N,), are the instances; without, those that there are. `what` begins the `InputError`
+    where a run is lacking or there twice.
+    """
+    ids = np.unique(held["instance_id"]) if ids is None else ids
+    runs = np.unique(held["run"])
+    order = np.lexsort((held["run"], held["instance_id"]))
+    whole = np.repeat(ids, len(runs)), np.tile(runs, len(ids))
+    if not np.array_equal([held["instance_id"][order], held["run"][order]], whole):
+        raise InputError(
+            f"{what} has a run twice or lacks one that others have; give every file once, and all "
+            "of them"
+        )
+    return {name: column[order].reshape(len(ids), len(runs)) for name, column in held.items()}
+
+
 def read_beside(
     paths: Sequence[str | Path | TableFile],
     columns: Mapping[str, pa.DataType],
     what: str,
     reader: WeightReader,
-) -> dict[str, np.ndarray]:
+) -> Columns:
     """Read columns of whole files of `what`, whose rows are of instances that have samples.
 
     ``instance_id`` and ``n_tokens`` are among the columns; `SCORES` may be −inf, but neither NaN
     nor +inf. An `InputError` names a file of another model, or a row of no instance of the reader.
     """
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in columns}
+    kept: list[Columns] = []
     tokens = dict(zip(reader.instance_ids.tolist(), reader.n_tokens.tolist(), strict=True))
-    for path in paths:
-        file = open_table(path)
+
+    def take(file: TableFile, batch: RowBatch) -> None:
+        for name in SCORES & columns.keys():
+            file.check_log_p(batch, name)
+        ids = batch.columns["instance_id"].tolist()
+        wanted = np.array([tokens.get(name, -1) for name in ids], np.int64)
+        file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
+        differs = batch.columns["n_tokens"] != wanted
+        file.check(batch, "n_tokens", differs, "the same as in the log weights")
+        kept.append(batch.columns)
+
+    for file in map(open_table, paths):
         file.require(list(columns), f"files of {what}")
         check_pair(file, reader.labels)
-        rows = 0
-        for group in range(file.n_groups):
-            for batch in file.batches(columns, group):
-                for name in SCORES & columns.keys():
-                    file.check_log_p(batch, name)
-                ids = batch.columns["instance_id"]
-                rows += len(ids)
-                wanted = np.array([tokens.get(name, -1) for name in ids.tolist()], np.int64)
-                file.check(batch, "instance_id", wanted < 0, "an instance that has samples")
-                differs = batch.columns["n_tokens"] != wanted
-                file.check(batch, "n_tokens", differs, "the same as in the log weights")
-                for name, column in batch.columns.items():
-                    parts[name].append(column)
-        file.count_read(rows)
-    if not any(map(len, parts["instance_id"])):
+        index_rows(file, columns, partial(take, file))
+    if not kept:
         raise InputError(f"files of {what}: there are no rows in {', '.join(map(str, paths))}")
-    return {name: np.concatenate(pieces) for name, pieces in parts.items()}
+    return {name: np.concatenate([held[name] for held in kept]) for name in columns}
 
 
 class LogQFiles:
@@ -219,84 +270,51 @@ class LogQFiles:
     ) -> None:
         self._names = list(names)
         self._columns = {**_LOG_Q_COLUMNS, **dict.fromkeys(names, pa.float64())}
-        self._groups: list[tuple[TableFile, int]] = []
-        ranges = []
+        self._groups: list[RowGroup] = []
         for file in map(open_table, paths):
             file.require(list(self._columns), "files of log q")
             check_pair(file, labels)
-            rows = 0
-            for group in range(file.n_groups):
-                keys = [batch.columns["instance_id"] for batch in file.batches(_KEYS, group)]
-                held = np.concatenate([*keys, np.empty(0, np.int64)])
-                rows += len(held)
-                if len(held):
-                    self._groups.append((file, group))
-                    ranges.append((held.min(), held.max()))
-            file.count_read(rows)
-        self._ranges = np.array(ranges, np.int64).reshape(-1, 2)  # instances of each group
+            self._groups += index_rows(file, {"instance_id": pa.int64()}, lambda _: None)
 
-    def gather(
-        self, temperature: float, samples: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def gather(self, temperature: float, samples: Columns) -> Columns:
         """Read the temperature columns of the samples drawn at one, in their order.
 
         `samples` are columns of all samples of some instances, sorted by instance and sample;
         ``latent_hash`` is compared when it is there. An `InputError` names a sample that is missing
         or another latent, or a value that is no log q.
         """
-        instances = samples["instance_id"]
-        low, high = instances[0], instances[-1]
-        parts = {
-            name: [np.empty(0, kind.to_pandas_dtype())] for name, kind in self._columns.items()
-        }
-        for index in np.flatnonzero((self._ranges[:, 0] <= high) & (self._ranges[:, 1] >= low)):
-            file, group = self._groups[index]
-            for batch in file.batches(self._columns, group):
-                for name in self._names:
-                    file.check_log_p(batch, name)
-                held = batch.columns["instance_id"]
-                kept = (held >= low) & (held <= high)
-                kept &= batch.columns["temperature"] == temperature
-                for name, column in batch.columns.items():
-                    parts[name].append(column[kept])
-        found = {name: np.concatenate(pieces) for name, pieces in parts.items()}
-        order = np.lexsort((found["sample_id"], found["instance_id"]))
-        found = {name: column[order] for name, column in found.items()}
+
+        def check(file: TableFile, batch: RowBatch) -> None:
+            for name in self._names:
+                file.check_log_p(batch, name)
+
+        low, high = samples["instance_id"][[0, -1]].tolist()
+        found = gather_rows(self._groups, self._columns, low, high, check)
+        own = found["temperature"] == temperature
+        found = {name: column[own] for name, column in found.items()}
         _check_same(temperature, samples, found)
         return {name: found[name] for name in self._names}
 
 
-def _check_same(
-    temperature: float, samples: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]
-) -> None:
+def _check_same(temperature: float, samples: Columns, found: Columns) -> None:
     """Raise `InputError` unless both are the same samples in the same order."""
-    size = min(len(samples["sample_id"]), len(found["sample_id"]))
-    differs = np.zeros(size, bool)
-    for name in ("instance_id", "sample_id"):
-        differs |= samples[name][:size] != found[name][:size]
-    if differs.any() or len(samples["sample_id"]) != len(found["sample_id"]):
-        row = int(np.argmax(differs)) if differs.any() else size
-        first = min(_named(samples, row), _named(found, row))
+    wanted, held = (np.stack([one["instance_id"], one["sample_id"]], 1) for one in (samples, found))
+    size = min(len(wanted), len(held))
+    differs = np.append((wanted[:size] != held[:size]).any(1), len(wanted) != len(held))
+    if differs.any():
+        row = int(np.argmax(differs))
+        instance, sample = min(one[row].tolist() for one in (wanted, held) if row < len(one))
         raise InputError(
-            f"log q: instance {first[0]}, sample {first[1]} at temperature {temperature} is not in "
+            f"log q: instance {instance}, sample {sample} at temperature {temperature} is not in "
             "both the log weights and the files of log q, once; give all the files of both"
         )
-    if "latent_hash" in samples:
-        differs = samples["latent_hash"] != found["latent_hash"]
-        if differs.any():
-            instance, sample = _named(samples, int(np.argmax(differs)))
-            raise InputError(
-                f"log q: instance {instance}, sample {sample} at temperature {temperature} is "
-                "another latent than was weighed; draw both with the same models on one kind of "
-                "device"
-            )
-
-
-def _named(columns: Mapping[str, np.ndarray], row: int) -> tuple[float, float]:
-    """Return instance and sample of a row, infinite behind the last."""
-    if row >= len(columns["sample_id"]):
-        return np.inf, np.inf
-    return int(columns["instance_id"][row]), int(columns["sample_id"][row])
+    others = samples.get("latent_hash", found["latent_hash"]) != found["latent_hash"]
+    if others.any():
+        instance, sample = wanted[int(np.argmax(others))]
+        raise InputError(
+            f"log q: instance {instance}, sample {sample} at temperature {temperature} is another "
+            "latent than was weighed; draw both with the same models on one kind of device"
+        )
 
 
 class Beams:
@@ -307,14 +325,9 @@ class Beams:
     """
 
     def __init__(self, paths: Sequence[str | Path | TableFile], reader: WeightReader) -> None:
-        self._score = reader.log_p
-        wanted = {**BEAM_COLUMNS, self._score: pa.float64()}
-        columns = read_beside(paths, wanted, "beams", reader)
+        columns = read_beside(paths, {**BEAM_COLUMNS, reader.log_p: pa.float64()}, "beams", reader)
         order = np.lexsort((columns["rank"], columns["instance_id"], columns["beam_size"]))
-        self._columns = {name: column[order] for name, column in columns.items()}
-        sizes = np.unique(columns["beam_size"]).tolist()
-        self.settings = [{"beam_size": size} for size in sizes]
-        keys = np.stack([self._columns[name] for name in ("beam_size", "instance_id", "rank")])
+        keys = np.stack([columns[name][order] for name in ("beam_size", "instance_id", "rank")])
         twice = (keys[:, 1:] == keys[:, :-1]).all(0)
         if twice.any():
             size, instance, rank = keys[:, int(np.argmax(twice))]
@@ -322,27 +335,27 @@ class Beams:
                 f"beams: instance {instance}, beam size {size}, rank {rank} is there twice; "
                 "give every file once"
             )
-        self._bounds = {size: self._find(size, reader.instance_ids) for size in sizes}
-
-    def _find(self, size: int, instance_ids: np.ndarray) -> np.ndarray:
-        """Return where the beam of each instance starts and ends, (N, 2)."""
-        first, last = np.searchsorted(self._columns["beam_size"], [size, size + 1])
-        held = self._columns["instance_id"][first:last]
-        bounds = first + np.stack(
-            [np.searchsorted(held, instance_ids, side) for side in ("left", "right")], 1
-        )
-        empty = bounds[:, 0] == bounds[:, 1]
-        if empty.any():
-            raise InputError(
-                f"beams: instance {instance_ids[int(np.argmax(empty))]} has no beam of size "
-                f"{size}; give all the files of beams"
-            )
-        return bounds
+        self._log_p, self._latents = columns[reader.log_p][order], columns["latent_hash"][order]
+        self._instance_ids = reader.instance_ids.tolist()
+        beams, starts = np.unique(keys[:2], axis=1, return_index=True)  # (2, beams), (beams,)
+        ends = np.append(starts[1:], len(order))
+        self._parts = {
+            (size, instance): slice(start, end)
+            for size, instance, start, end in zip(*beams.tolist(), starts, ends, strict=True)
+        }
+        sizes = np.unique(keys[0]).tolist()
+        self.settings = [{"beam_size": size} for size in sizes]
+        for size, instance in product(sizes, self._instance_ids):
+            if (size, instance) not in self._parts:
+                raise InputError(
+                    f"beams: instance {instance} has no beam of size {size}; give all the files of "
+                    "beams"
+                )
 
     def beam(self, size: int, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Return log p and hashes, (k,), of a beam of the instance with an index of the reader."""
-        part = slice(*self._bounds[size][index])
-        return self._columns[self._score][part], self._columns["latent_hash"][part]
+        part = self._parts[size, self._instance_ids[index]]
+        return self._log_p[part], self._latents[part]
 
 
 class SMCRuns:
@@ -362,21 +375,10 @@ class SMCRuns:
         wanted = {**RUN_COLUMNS, score: pa.float64(), ess: pa.float64()}
         columns = read_beside(paths, wanted, "sequential Monte Carlo", reader)
         self.n_particles = int(_common(columns["n_particles"].tolist(), "numbers of particles"))
-        temperatures = [read_labels(path).temperature for path in paths]
-        temperature: float | None = _common(temperatures, "temperatures")
-        order = np.lexsort((columns["run"], columns["instance_id"]))
-        instances, runs = columns["instance_id"][order], columns["run"][order]
-        numbers = np.unique(runs)  # (F,)
-        shape = (len(reader.instance_ids), len(numbers))
-        whole = np.repeat(reader.instance_ids, len(numbers)), np.tile(numbers, shape[0])
-        if not np.array_equal([instances, runs], whole):
-            raise InputError(
-                "smc: an instance has a run twice or lacks one that others have; give every file "
-                "once, and all of them"
-            )
-        self.settings = [{"temperature": temperature, "replicates": len(numbers)}]
-        self.log_likelihood = columns[score][order].reshape(shape)
-        self.ess_min = columns[ess][order].reshape(shape).min(1)
+        temperature = _common([read_labels(path).temperature for path in paths], "temperatures")
+        held = by_instance_and_run(columns, "smc: an instance", reader.instance_ids)
+        self.log_likelihood, self.ess_min = held[score], held[ess].min(1)
+        self.settings = [{"temperature": temperature, "replicates": held[score].shape[1]}]
 
 
 def _common(values: Sequence[Any], what: str) -> Any:

@@ -72,17 +72,6 @@ def _named(instance_ids: np.ndarray, chosen: np.ndarray) -> str:
     return listed + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
 
 
-def _undefined_note(diagnostics: Sequence[Diagnostics], instance_ids: np.ndarray) -> Iterator[str]:
-    undefined = np.array([np.isnan(one.k_hat) for one in diagnostics], bool)
-    reasons = Counter(one.tail for one in diagnostics if np.isnan(one.k_hat))
-    if undefined.any() and NOT_OF_SAMPLES not in reasons:
-        why = ", ".join(f"{tail} tail {count}" for tail, count in sorted(reasons.items()))
-        yield (
-            f"k̂ is undefined for {undefined.sum()} of {len(undefined)} instances "
-            f"({_named(instance_ids, undefined)}; {why}): it says nothing of them, good or bad"
-        )
-
-
 def _bootstrap_note(samples: np.ndarray) -> Iterator[str]:
     lost = int(np.isneginf(samples).sum())
     if 0 < lost < len(samples):
@@ -99,62 +88,66 @@ def instance_notes(
     variance: np.ndarray,
     bootstrap: np.ndarray,
     diagnostics: Sequence[Diagnostics],
-) -> list[str]:
+) -> Iterator[str]:
     """Say what a reader of an estimate of N instances must know, each without a full stop.
 
     Log-likelihood, K and relative variance are those of each, (N,); `bootstrap` has a replicate of
     the sum in each place.
     """
-    notes = []
     if n_samples.min() != n_samples.max():
-        notes.append(f"instances have {n_samples.min()} to {n_samples.max()} samples: all count")
+        yield f"instances have {n_samples.min()} to {n_samples.max()} samples: all count"
     zero, dense = np.isneginf(log_p), log_p > 0
     if zero.any():
-        notes.append(
+        yield (
             f"p̂ is 0 for {zero.sum()} instances ({_named(instance_ids, zero)}): "
             "the perplexity is infinite"
         )
     if dense.any():
-        notes.append(
+        yield (
             f"p̂ is above 1 for {dense.sum()} instances ({_named(instance_ids, dense)}): words "
             "have no such probability; unless p is a density, log_p or log_q is wrong, such as "
             "negated"
         )
     single = np.isnan(variance) & ~zero
     if single.any():
-        notes.append(
+        yield (
             f"{single.sum()} instances ({_named(instance_ids, single)}) have a single sample or "
             "run, or one of a temperature of the mixture: its error is not known, and the "
             "bootstrap over samples counts it as 0"
         )
     saturated = variance > LARGEST_RELATIVE_VARIANCE
     if saturated.any():
-        notes.append(
+        yield (
             f"the delta method does not hold for {saturated.sum()} of {len(saturated)} instances "
             f"(fewer than {LEAST_EFFECTIVE:g} effective samples or runs, or a relative variance "
             f"above {LARGEST_RELATIVE_VARIANCE:g}): no standard error by it, "
             "and that by bootstrap may be too small"
         )
-    undefined = _undefined_note(diagnostics, instance_ids)
-    return [*notes, *_bootstrap_note(bootstrap), *undefined]
+    yield from _bootstrap_note(bootstrap)
+    undefined = np.array([np.isnan(one.k_hat) for one in diagnostics], bool)
+    reasons = Counter(one.tail for one in diagnostics if np.isnan(one.k_hat))
+    if undefined.any() and NOT_OF_SAMPLES not in reasons:
+        why = ", ".join(f"{tail} tail {count}" for tail, count in sorted(reasons.items()))
+        yield (
+            f"k̂ is undefined for {undefined.sum()} of {len(undefined)} instances "
+            f"({_named(instance_ids, undefined)}; {why}): it says nothing of them, good or bad"
+        )
 
 
-def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray) -> list[str]:
+def corpus_notes(variance: float, diagnostics: Diagnostics, samples: np.ndarray) -> Iterator[str]:
     """Say what a reader of an estimate from the products over the corpus must know.
 
     `variance` is theirs (`error_variance`), `samples` log p̂ of bootstrap replicates over them.
     """
-    notes = []
     if np.isnan(variance) and diagnostics.ess > 0:
-        notes.append("there is a single sample of all instances: its error is not known")
+        yield "there is a single sample of all instances: its error is not known"
     if variance > LARGEST_RELATIVE_VARIANCE:
-        notes.append(
+        yield (
             f"the delta method does not hold with {diagnostics.ess:.1f} effective samples "
             f"(fewer than {LEAST_EFFECTIVE:g}, or a relative variance above "
             f"{LARGEST_RELATIVE_VARIANCE:g}): read the bootstrap, which "
             "may be too small, and the spread over random pairings"
         )
-    notes += _bootstrap_note(samples)
+    yield from _bootstrap_note(samples)
     if np.isnan(diagnostics.k_hat):
-        notes.append(f"k̂ is undefined ({diagnostics.tail} tail)")
-    return notes
+        yield f"k̂ is undefined ({diagnostics.tail} tail)"

@@ -128,26 +128,24 @@ def _errors(row: _Row) -> Iterator[str]:
         yield f"Standard error, of the spread and not of the bias: {', '.join(known)}."
 
 
+def _units(row: _Row) -> int:
+    """Count the sets of weights of an estimate: its instances, or 1 of the corpus."""
+    return int(row["n_instances"]) if row["aggregation"] == "instance" else 1
+
+
 def _trust(row: _Row) -> Iterator[str]:
     if row["ess_median"] is None:
         return
-    units = row["n_instances"] if row["aggregation"] == "instance" else 1
-    text = f"Effective samples: {number(row['ess_median'])}"
-    if units > 1:
-        text = (
-            f"Effective samples of an instance: median {number(row['ess_median'])}, "
-            f"least {number(row['ess_min'])}"
-        )
-    if row["ess_low_share"]:
-        text += (
-            f"; {row['ess_low_share']:.0%} of the tokens in instances with fewer than "
-            f"{FEW_EFFECTIVE:g}"
-        )
+    units, median = _units(row), number(row["ess_median"])
+    of = f" of an instance: median {median}, least {number(row['ess_min'])}"
+    parts = ["Effective samples" + (of if units > 1 else f": {median}")]
+    if share := row["ess_low_share"]:
+        parts.append(f"{share:.0%} of the tokens in instances with fewer than {FEW_EFFECTIVE:g}")
     if row["largest_weight_max"] is not None:
-        text += f"; largest share of one sample {row['largest_weight_max']:.0%}"
+        parts.append(f"largest share of one sample {row['largest_weight_max']:.0%}")
     if row["unique_share"] is not None:
-        text += f"; distinct latents {row['unique_share']:.0%}"
-    yield text + "."
+        parts.append(f"distinct latents {row['unique_share']:.0%}")
+    yield "; ".join(parts) + "."
     if row["k_hat_above"]:
         own = "the limit of their K" if row["k_hat_threshold"] is None else ""
         yield (
@@ -190,7 +188,6 @@ def k_hat_cell(above: int | None, undefined: int | None, units: int) -> str:
 def _cells(row: _Row) -> list[str]:
     level = row["aggregation"] + (" (random)" if row["pairing"] == "random" else "")
     error, source = sampling_error(row)
-    units = row["n_instances"] if row["aggregation"] == "instance" else 1
     return [
         MEASURE_WORDS[row["measure"]].replace(" perplexity", ""),
         row["method"]
@@ -204,7 +201,7 @@ def _cells(row: _Row) -> list[str]:
         source,
         row["bound"],
         number(row["ess_median"]),
-        k_hat_cell(row["k_hat_above"], row["k_hat_undefined"], units),
+        k_hat_cell(row["k_hat_above"], row["k_hat_undefined"], _units(row)),
     ]
 
 
@@ -220,10 +217,7 @@ def _lines(cells: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def report(estimates: pa.Table) -> str:
-    """Write all estimates as a table and, below it, each in words, for the terminal.
-
-    Rows of a measure that is not known are left out.
-    """
+    """Write the estimates whose measure is known as a table and, below it, each in words."""
     charged = ("n_unknown", "unknown_types")
     rows = [
         row
@@ -245,10 +239,7 @@ TARGET = 0.01  # standard error, nats a token
 def finite_bounds(
     estimates: pd.DataFrame, kinds: Collection[str] = (STOCHASTIC, STRICT)
 ) -> pd.DataFrame:
-    """Keep the bounds, of `BOUNDS`, of perplexity at instance level that are finite.
-
-    Rows of a method that is not known are left out.
-    """
+    """Keep the finite bounds, of `BOUNDS`, of perplexity at instance level by known methods."""
     return estimates[
         (estimates["aggregation"] == "instance")
         & (estimates["measure"] == "perplexity")
@@ -368,6 +359,6 @@ def seconds_of_instance(row: Mapping[Any, Any], costs: pd.DataFrame) -> float:
     elif SAMPLES in needs:
         chosen |= (costs["draw"] == "weights") & (costs["temperature"] == row["temperature"])
     spent = costs[chosen]
-    return (
-        float(spent["seconds"].sum() / spent["instance_id"].nunique()) if len(spent) else math.nan
-    )
+    if spent.empty:
+        return math.nan
+    return float(spent["seconds"].sum() / spent["instance_id"].nunique())

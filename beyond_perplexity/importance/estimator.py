@@ -61,22 +61,13 @@ _UNSIGNED = 2**64 - 1  # a negative id is a key too
 
 
 class WeightedSamples(NamedTuple):
-    """The samples of one instance at one temperature, in the order of their ids.
+    """The samples of one instance at one temperature, in the order of their ids."""
 
-    Attributes
-    ----------
-    log_p, log_q : ndarray, shape (K,), float64
-        log p(x, z) and log q(z | x), nats.
-    log_q_grid : ndarray, shape (K, J), float64
-        log q at each temperature of the reader; J = 0 when not every file has them.
-    latent_hash : ndarray, shape (K,), int64, or None
-        Equal for equal latents.
-    """
-
-    log_p: np.ndarray
-    log_q: np.ndarray
+    log_p: np.ndarray  # (K,), float64: log p(x, z), nats
+    log_q: np.ndarray  # (K,), float64: log q(z | x), nats
+    # (K, J), float64: log q at each temperature of the reader; J = 0 when not every file has them
     log_q_grid: np.ndarray
-    latent_hash: np.ndarray | None
+    latent_hash: np.ndarray | None  # (K,), int64: equal for equal latents
 
     @property
     def log_weights(self) -> np.ndarray:
@@ -98,24 +89,12 @@ class SampledInstance(NamedTuple):
 
 @dataclass(frozen=True)
 class Inputs:
-    """All that estimators are made from.
+    """All that estimators are made from."""
 
-    Attributes
-    ----------
-    reader : WeightReader
-        The samples of one model and one proposal.
-    draws : dict of str to object
-        What the readers of other kinds of draws, `DRAW_READERS`, have read.
-    options : ReductionOptions
-        How much is drawn.
-    seed : int
-        Of the subsets, pairings and bootstraps.
-    """
-
-    reader: WeightReader
-    draws: Mapping[str, Any]
+    reader: WeightReader  # the samples of one model and one proposal
+    draws: Mapping[str, Any]  # what the readers of other kinds of draws, `DRAW_READERS`, have read
     options: ReductionOptions
-    seed: int
+    seed: int  # of the subsets, pairings and bootstraps
 
     def settings(self, need: str) -> Sequence[Fields]:
         """List what an estimate is made for each of; empty when the need is not met."""
@@ -136,26 +115,16 @@ class Inputs:
 
 
 class InstanceEstimate(NamedTuple):
-    """What an estimator finds of one instance: log p̂, nats, of K samples, 0 where none are drawn.
-
-    Attributes
-    ----------
-    log_weights : ndarray, shape (K,), or None
-        Logarithms of independent numbers whose mean is p̂, for the errors over samples.
-    counts : ndarray, shape (J,), or None
-        How many of them each of several proposals drew; see `relative_variance`.
-    diagnostics : Diagnostics or None
-        How far to trust them.
-    debiased : float
-        log p̂ without the bias of order 1/K; NaN where not known.
-    """
+    """What an estimator finds of one instance: log p̂, nats, of K samples; 0 if none are drawn."""
 
     log_likelihood: float
     n_samples: int = 0
+    # (K,): logarithms of independent numbers whose mean is p̂, for the errors over samples
     log_weights: np.ndarray | None = None
+    # (J,): how many of them each of several proposals drew; see `relative_variance`
     counts: np.ndarray | None = None
-    diagnostics: Diagnostics | None = None
-    debiased: float = math.nan
+    diagnostics: Diagnostics | None = None  # how far to trust them
+    debiased: float = math.nan  # log p̂ without the bias of order 1/K; NaN where not known
 
 
 def mean_of_weights(
@@ -169,33 +138,17 @@ def mean_of_weights(
 
 @dataclass(frozen=True)
 class CorpusEstimate:
-    """One estimate of log p of the corpus, before it becomes perplexities.
+    """One estimate of log p of the corpus, nats, before it becomes perplexities."""
 
-    Attributes
-    ----------
-    labels : dict
-        Fields of schema ``estimates`` that say what it is.
-    log_likelihood : float
-        log p̂ of the corpus, nats.
-    variances : ndarray, shape (M,)
-        Var(p̂) / p̂² of its independent parts; NaN where not known, may be empty.
-    samples : ndarray, shape (B,)
-        log p̂ of bootstrap replicates over samples; may be empty.
-    instances : ndarray, shape (N,), or None
-        log p̂ of each instance, to be resampled.
-    pairings : ndarray, shape (R,), or None
-        log p̂ of each pairing, instead of `log_likelihood`.
-    ends : (float, float) or None
-        A lower and an upper end of log p, nats, instead of `log_likelihood`.
-    """
-
-    labels: Fields
+    labels: Fields  # of schema ``estimates``: what it is
     log_likelihood: float
+    # (M,): Var(p̂) / p̂² of its independent parts; NaN where not known, may be empty
     variances: np.ndarray = field(default_factory=lambda: np.empty(0))
+    # (B,): log p̂ of bootstrap replicates over samples; may be empty
     samples: np.ndarray = field(default_factory=lambda: np.empty(0))
-    instances: np.ndarray | None = None
-    pairings: np.ndarray | None = None
-    ends: tuple[float, float] | None = None
+    instances: np.ndarray | None = None  # (N,): log p̂ of each, to be resampled
+    pairings: np.ndarray | None = None  # (R,): log p̂ of each, instead of `log_likelihood`
+    ends: tuple[float, float] | None = None  # the lower and the upper one, instead of it
 
 
 class Estimator(ABC):
@@ -318,7 +271,7 @@ class Estimator(ABC):
     def notes(self) -> list[str]:
         """Say what a reader must know of a mean of weights, each without a full stop."""
         found = self.log_likelihood, self.n_samples, self.variance, self.bootstrap
-        return instance_notes(self.inputs.reader.instance_ids, *found, self.diagnostics)
+        return list(instance_notes(self.inputs.reader.instance_ids, *found, self.diagnostics))
 
     def estimates(self) -> Iterator[CorpusEstimate]:
         """Estimate log p of the corpus: of the product over instances, and what else there is."""

@@ -1,4 +1,4 @@
-"""A latent model with a proposal for it, and what every way to draw from them shares.
+"""A latent model with a proposal for it, and what is drawn of them: weights, log q, beams.
 
 K samples of an instance, R rows (samples of a block, rounded up), W entries of a row of z. Samples
 are drawn in blocks, so that memory does not grow with K; a sample's random numbers are keyed by its
@@ -26,21 +26,20 @@ from torch import Tensor
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, CorpusFiles, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.ways_to_draw import Draw
+from beyond_perplexity.importance.draw_files import Columns, WeightLabels
+from beyond_perplexity.importance.ways_to_draw import BeamOptions, Draw, LogQOptions, WeightOptions
 from beyond_perplexity.invariant_tensors import round_up, uniforms
 from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import FILLING, LatentModel, Proposal, check_support
 from beyond_perplexity.models.registry import WEIGHTS, find_named, load_any
 from beyond_perplexity.models.word_by_word import OptimalProposal
 from beyond_perplexity.random_streams import stream_key
-from beyond_perplexity.schemas.draws import penalized_column
+from beyond_perplexity.schemas.draws import penalized_column, temperature_column
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 SAMPLES_AT_ONCE = 1024  # samples at once
-Columns = dict[str, np.ndarray]
 
 _HASH_FACTOR = 0x100000001B3  # of the FNV hash
 
@@ -77,6 +76,10 @@ class Pair:
             proposal = type(proposal)(model)
         return replace(self, model=model, proposal=proposal)
 
+    def batch(self, instance: Instance) -> InstanceBatch:
+        """Put an instance alone into a batch, on the device of the model."""
+        return InstanceBatch.of([instance]).to(self.model.device)
+
     @property
     def is_sequential(self) -> bool:
         """Whether both go through a text word by word, as sequential Monte Carlo needs."""
@@ -93,17 +96,26 @@ class Pair:
             unknown_types=getattr(vocabulary, "unknown_types", None),
         )
 
-    def penalized_scores(
-        self, batch: InstanceBatch, found: Distinct, log_p: Tensor
-    ) -> dict[str, np.ndarray]:
-        """Return log p(x, z) of N latents with unknown words penalized, where it is a column."""
-        if self.unknown_types is None:
-            return {}
-        given = batch, found.owner, found.latents, max(1, self.unknown_types)
-        penalty = self.model.unknown_penalty(*given)  # (N,)
-        return (
-            {} if penalty is None else {penalized_column("log_p"): found.scatter(log_p - penalty)}
-        )
+    def score_columns(
+        self, batch: InstanceBatch, latents: Tensor, temperatures: Sequence[float]
+    ) -> Columns:
+        """Return log p, also with unknown words penalized where it is a column, log q and hashes.
+
+        Log q is at the first temperature. For rows of z, (R, W), of the one instance of a batch.
+        """
+        found, log_p, log_q = score_latents(self, batch, latents, temperatures)
+        columns = {
+            **instance_columns(self.model, batch, len(latents)),
+            "log_p": found.scatter(log_p),
+            "log_q": found.scatter(log_q)[:, 0],
+            "latent_hash": hash_latents(latents),
+        }
+        if self.unknown_types is not None:
+            given = batch, found.owner, found.latents, max(1, self.unknown_types)
+            penalty = self.model.unknown_penalty(*given)  # (N,)
+            if penalty is not None:
+                columns[penalized_column("log_p")] = found.scatter(log_p - penalty)
+        return columns
 
 
 def hash_latents(latents: Tensor) -> np.ndarray:
@@ -175,8 +187,7 @@ def draw_latents(
 
     Yields the instance as a batch, the numbers of the samples, int64, (K,), and int64, (K, W).
     """
-    device = pair.model.device
-    batch = InstanceBatch.of([instance]).to(device)
+    device, batch = pair.model.device, pair.batch(instance)
     purpose = f"{pair.purpose}/{float(temperature)}/{instance.instance_id}"
     draws = pair.proposal.draws(batch)
     for start in range(samples.start, samples.stop, SAMPLES_AT_ONCE):
@@ -186,6 +197,67 @@ def draw_latents(
         owner = torch.zeros(len(items), dtype=torch.int64, device=device)  # (R,)
         latents = pair.proposal.sample(batch, owner, random, temperature)  # (R, W)
         yield batch, numbers.numpy(), latents[: len(numbers)]
+
+
+@torch.inference_mode()
+def weigh(
+    pair: Pair, instances: Iterable[Instance], options: WeightOptions, samples: range
+) -> Iterator[Columns]:
+    """Draw latents z ~ q_τ(z | x) and give log p(x, z) and log q_τ(z | x) of the numbered samples.
+
+    Yields columns of schema ``log_weights``, and of `penalized_columns` of a model that has its own
+    penalty, a block of samples of one instance at a time.
+    """
+    twice = [options.temperature] * 2  # what `score_temperatures` finds, bit for bit
+    for instance in instances:
+        for batch, numbers, latents in draw_latents(pair, instance, samples, options.temperature):
+            yield {"sample_id": numbers, **pair.score_columns(batch, latents, twice)}
+
+
+@torch.inference_mode()
+def score_temperatures(
+    pair: Pair, instances: Iterable[Instance], options: LogQOptions, samples: range
+) -> Iterator[Columns]:
+    """Give log q at every temperature of the latents drawn at each of them: what mixtures need.
+
+    They are drawn again by the streams of their weights, so that one more temperature leaves the
+    weights of the others as they are; the hash of each shows that it is the latent that was
+    weighed. Yields columns of schema ``log_q`` with those of `schemas.draws.temperature_columns`, a
+    block of samples of one instance at one temperature at a time.
+    """
+    for instance in instances:
+        for drawn in options.temperatures:
+            for batch, numbers, latents in draw_latents(pair, instance, samples, drawn):
+                found = Distinct.of(latents)
+                log_q = found.scatter(
+                    pair.proposal.log_prob(batch, found.owner, found.latents, options.temperatures)
+                )  # (K, A)
+                names = map(temperature_column, options.temperatures)
+                yield {
+                    "instance_id": np.full(len(numbers), instance.instance_id),
+                    "sample_id": numbers,
+                    "temperature": np.full(len(numbers), float(drawn)),
+                    "latent_hash": hash_latents(latents),
+                    **dict(zip(names, log_q.T, strict=True)),
+                }
+
+
+@torch.inference_mode()
+def search(pair: Pair, instances: Iterable[Instance], options: BeamOptions) -> Iterator[Columns]:
+    """Give log p(x, z) of the latents that a beam search under q ends with, schema ``beams``.
+
+    The search is that of the largest beam; the others are its best, so that a bound never rises
+    with the size. Yields one beam of one instance at a time.
+    """
+    for instance in instances:
+        batch = pair.batch(instance)
+        rows = pair.proposal.beam(batch, max(options.sizes))[0]  # (size, W)
+        latents = rows[(rows != FILLING).any(1)]  # (k, W)
+        columns = pair.score_columns(batch, latents, [1.0])
+        columns["rank"] = np.arange(len(latents), dtype=np.int32)
+        for size in options.sizes:
+            held = {name: values[:size] for name, values in columns.items()}
+            yield {**held, "beam_size": np.full(len(held["rank"]), size, np.int32)}
 
 
 def load_pair(
@@ -255,27 +327,16 @@ class Costs:
     def table(self, draw: str, name: str, temperature: float | None) -> dict[str, object]:
         """Return the columns of schema ``draw_costs``; `name` is MODEL/PROPOSAL."""
         model, _, proposal = name.partition("/")
-        named = {"draw": draw, "model": model, "proposal": proposal, "temperature": temperature}
-        same = {**named, "seconds_of": self.of}
+        same = {"draw": draw, "model": model, "proposal": proposal, "temperature": temperature}
         return {
             "instance_id": list(self.seconds),
             "seconds": list(self.seconds.values()),
-            **{column: [value] * len(self.seconds) for column, value in same.items()},
+            **{key: [value] * len(self.seconds) for key, value in same.items()},
+            "seconds_of": [self.of] * len(self.seconds),
         }
 
 
 UNDETERMINING = ("output", "costs", "threads")  # flags that do not change a number
-
-
-class Job(NamedTuple):
-    """A block of instances, the pair that it is worked on with, and the run record for a footer.
-
-    The instances are those of the corpus, or what the row's ``documents`` makes.
-    """
-
-    pair: Pair
-    instances: list[Any]
-    record: dict[str, object]
 
 
 def take_instances(instances: Iterable[Instance], places: range, seed: int) -> list[Instance]:
@@ -292,25 +353,14 @@ def take_instances(instances: Iterable[Instance], places: range, seed: int) -> l
     return [instance for _, _, instance in first[places.start :]]
 
 
-def _of_the_corpus(
-    given: argparse.Namespace, pair: Pair, words: Vocabulary, places: range
-) -> list[Instance]:
-    """Take a block of instances of the split that the flags name."""
-    split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
-    one = list(islice(split, 1))
-    if not one:
-        raise InputError(
-            f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can "
-            "read; extraction.json there says how many documents it has"
-        )
-    return take_instances(chain(one, split), places, given.seed)
-
-
-def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) -> Job:
+def open_job(
+    given: argparse.Namespace, script: str, row: Draw, options: Any
+) -> tuple[Pair, list[Any], dict[str, object]]:
     """Read the models and the block of instances that the flags of `scripts.draw` name.
 
-    All flags but `UNDETERMINING` go into the record; a ``temperature`` among the options labels the
-    shard. A split without instances is an `InputError`.
+    Gives the pair, the instances, which are those of the corpus or what the row's ``documents``
+    makes, and the run record for a footer: of all flags but `UNDETERMINING`, labelled with a
+    ``temperature`` among the options. A split without instances is an `InputError`.
     """
     torch.set_num_threads(max(given.threads, 1))
     pair, words = load_pair(given.model, given.proposal, given.device, given.seed, given.name)
@@ -318,10 +368,16 @@ def open_job(given: argparse.Namespace, script: str, row: Draw, options: Any) ->
     if row.documents:
         taken = resolve_name(row.documents)(pair, places, options, words)
     else:
-        taken = _of_the_corpus(given, pair, words, places)
+        split = iter(pair.model.instances(CorpusFiles.of(given.corpus), given.split, words))
+        if not (one := list(islice(split, 1))):
+            raise InputError(
+                f"{given.corpus}: the split '{given.split}' has no instance that {given.model} can "
+                "read; extraction.json there says how many documents it has"
+            )
+        taken = take_instances(chain(one, split), places, given.seed)
     flags = {key: value for key, value in vars(given).items() if key not in UNDETERMINING}
     weights = f"{given.model}/{WEIGHTS}"
     record = run_record(script, flags, seed=given.seed, device=given.device, checkpoint=weights)
     record["code_fingerprint"] = fingerprint(script, *row.code)
     labels = pair.labels(words, getattr(options, "temperature", None))
-    return Job(pair, taken, labels.in_record(record))
+    return pair, taken, labels.in_record(record)

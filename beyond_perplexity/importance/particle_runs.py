@@ -30,7 +30,8 @@ from torch.nn import functional
 
 from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.model_pair import Columns, Pair, instance_columns
+from beyond_perplexity.importance.draw_files import Columns
+from beyond_perplexity.importance.model_pair import Pair, instance_columns
 from beyond_perplexity.importance.ways_to_draw import SMCOptions
 from beyond_perplexity.invariant_tensors import (
     conditional_systematic,
@@ -65,42 +66,6 @@ class FilterSetting(NamedTuple):
         return cls(pair.model, pair.proposal, batch, *chosen)
 
 
-class History:
-    """The choices of the particles and their ancestors: F filters, K particles, T words."""
-
-    def __init__(self, filters: int, particles: int, longest: int) -> None:
-        self._shape = (filters, particles)
-        self._longest = longest
-        self._choices: list[Tensor] = []  # (F, K) or (F, K, C) each
-        self._ancestors: dict[int, Tensor] = {}  # (F, K), by the word before which they were drawn
-
-    def chosen(self, alive: Tensor, choice: Tensor) -> None:
-        """Note the choices of a word, (F' K,) or (F' K, C)."""
-        held = choice.unflatten(0, (len(alive), -1))  # (F', K, ...)
-        whole = held.new_full((*self._shape, *held.shape[2:]), FILLING)  # (F, K, ...)
-        self._choices.append(whole.index_copy(0, alive, held))
-
-    def drawn(self, time: int, alive: Tensor, kept: Tensor) -> None:
-        """Note which particles, (F', K), go on before a word."""
-        own = torch.arange(self._shape[1], device=kept.device).repeat(self._shape[0], 1)  # (F, K)
-        self._ancestors[time] = own.index_copy(0, alive, kept)
-
-    def paths(self) -> Tensor:
-        """Return the choices that led to each last particle, (F, K, T) or (F, K, T, C)."""
-        place = torch.arange(self._shape[1], device=self._choices[0].device)
-        place = place.repeat(self._shape[0], 1)  # (F, K)
-        filters = torch.arange(self._shape[0], device=place.device)[:, None]  # (F, 1)
-        found: list[Tensor] = []
-        for time in reversed(range(self._longest)):
-            found.append(self._choices[time][filters, place])  # (F, K, ...)
-            if time in self._ancestors:
-                place = self._ancestors[time].gather(1, place)  # (F, K)
-        if found[0].ndim > 2:
-            widest = max(one.shape[2] for one in found)
-            found = [_widened(one, widest) for one in found]
-        return torch.stack(found[::-1], 2)
-
-
 def _widened(choice: Tensor, width: int) -> Tensor:
     """Fill up the last axis of choices to a width."""
     return functional.pad(choice, (0, width - choice.shape[-1]), value=FILLING)
@@ -109,17 +74,25 @@ def _widened(choice: Tensor, width: int) -> Tensor:
 class Filters:
     """Filters on their way through the words of their instances, of `lengths`, int64, (F,).
 
-    `log_probs` and `effective` are those of `particle_runs.Estimate`, `final` and `prefixes` those
-    of `ParticlePaths`; a `history`, where it is set, has the paths. One particle of each filter
-    follows the choices `given`, (F, T) or (F, T, C), from the places `kept`, (F,).
+    `log_probs` and `effective` are those of `Estimate`, `final` and `prefixes` those of
+    `ParticlePaths`. With `keeps`, `paths` are the choices that led to each particle, (F, K, T) or
+    (F, K, T, C). One particle of each filter follows the choices `given`, (F, T) or (F, T, C), from
+    the places `kept`, (F,).
     """
 
-    def __init__(self, setting: FilterSetting, numbers: Tensor, instances: Tensor | None) -> None:
-        self._setting, self._numbers = setting, numbers
+    paths: Tensor | None = None
+    given: Tensor | None = None
+    kept: Tensor | None = None
+
+    def __init__(
+        self,
+        setting: FilterSetting,
+        numbers: Tensor,
+        instances: Tensor | None,
+        keeps: bool = False,
+    ) -> None:
+        self._setting, self._numbers, self._keeps = setting, numbers, keeps
         particles, batch, device = setting.particles, setting.batch, numbers.device
-        self.history: History | None = None
-        self.given: Tensor | None = None
-        self.kept: Tensor | None = None
         if instances is None:
             instances = torch.arange(len(batch), device=device)  # (F,)
         self.lengths = batch.lengths[TOKENS][instances]  # (F,)
@@ -135,7 +108,7 @@ class Filters:
         self._followed = setting.proposal.start(batch, owner)
         self._state = setting.model.start(batch, owner)
 
-    def run(self) -> None:
+    def run(self) -> Estimate:
         """Go through all words."""
         ends = set(self.lengths.tolist())
         for time in range(max(ends) + 1):
@@ -144,6 +117,7 @@ class Filters:
             if len(self._alive):
                 self._resample(time)
                 self._read(time)
+        return Estimate(self.log_probs, self.effective)
 
     def _end(self, time: int) -> None:
         ended = self.lengths[self._alive] == time  # (F',)
@@ -159,13 +133,12 @@ class Filters:
 
     def _resample(self, time: int) -> None:
         """Draw anew, before a word, where few particles count."""
-        setting, alive = self._setting, self._alive
-        twist = getattr(setting.proposal, "log_twist", None)
         if time == 0:
             return
+        setting, alive = self._setting, self._alive
         promise = torch.zeros_like(self._weights)  # (F', K)
-        if twist is not None:
-            promise = twist(self._followed, time).view_as(promise)  # (F', K)
+        if hasattr(setting.proposal, "log_twist"):
+            promise = setting.proposal.log_twist(self._followed, time).view_as(promise)
         heights = self._weights + promise  # (F', K)
         sizes = effective_size(heights)  # (F',)
         self.effective[alive, time - 1] = sizes
@@ -175,8 +148,8 @@ class Filters:
         mean = heights.logsumexp(1) - math.log(setting.particles)  # (F',)
         self.log_probs[alive] += mean.masked_fill(~poor, 0.0)
         kept = torch.where(poor[:, None], self._drawn(heights, time, poor), self._own)  # (F', K)
-        if self.history is not None:
-            self.history.drawn(time, alive, kept)
+        if self.paths is not None:
+            self.paths[alive] = self.paths[alive[:, None], kept]
         places = torch.arange(len(alive), device=alive.device)[:, None]  # (F', 1)
         self._select(_rows(places, kept))
         # Also of those that are not poor nothing changes: their particles stay in their places.
@@ -195,25 +168,34 @@ class Filters:
 
     def _read(self, time: int) -> None:
         """Choose for a word, and read it."""
-        setting, draws = self._setting, self._setting.proposal.word_draws
-        columns = slice(time * draws, (time + 1) * draws)
+        setting, proposal = self._setting, self._setting.proposal
+        columns = slice(time * proposal.word_draws, (time + 1) * proposal.word_draws)
         drawn_by = self._numbers[self._alive, : setting.particles, columns].flatten(0, 1)
         before = self._followed
         if self.given is not None:  # a state may be overwritten, and this one is used twice
             before = before.select(torch.arange(len(drawn_by), device=drawn_by.device))
-        drawn = setting.proposal.propose(before, time, drawn_by, setting.temperature)
-        choice, log_q, followed = drawn
+        choice, log_q, followed = proposal.propose(before, time, drawn_by, setting.temperature)
         if self.given is not None and self.kept is not None:
             choice = self._with_given(time, choice, self.given, self.kept)
-            follow = setting.proposal.follow
-            log_q, followed = follow(self._followed, time, choice, setting.temperature)
+            log_q, followed = proposal.follow(self._followed, time, choice, setting.temperature)
         log_p, self._state = setting.model.extend(self._state, time, choice)
         self._followed = followed
         self._weights = self._weights + (log_p - log_q).view_as(self._weights)  # (F', K)
-        if self.history is not None:
-            self.history.chosen(self._alive, choice)
+        if self._keeps:
+            self._extend_paths(choice)
             mean = self._weights.logsumexp(1) - math.log(len(self._own))  # (F',)
             self.prefixes[self._alive, time] = self.log_probs[self._alive] + mean
+
+    def _extend_paths(self, choice: Tensor) -> None:
+        """Add the choices of a word, (F' K,) or (F' K, C), to the paths."""
+        held = choice.unflatten(0, (len(self._alive), -1, 1))  # (F', K, 1, ...)
+        column = held.new_full((*self.final.shape, *held.shape[2:]), FILLING)  # (F, K, 1, ...)
+        column = column.index_copy(0, self._alive, held)
+        parts = [column] if self.paths is None else [self.paths, column]
+        if choice.ndim > 1:
+            width = max(part.shape[3] for part in parts)
+            parts = [_widened(part, width) for part in parts]
+        self.paths = torch.cat(parts, 2)
 
     def _with_given(self, time: int, choice: Tensor, given: Tensor, kept: Tensor) -> Tensor:
         """Return the choices of a word, (F' K,) or (F' K, C), one of each filter as given."""
@@ -266,18 +248,11 @@ def smc_log_prob(
 ) -> Estimate:
     """Estimate p(x) of the instances of a batch, once for each filter, whatever the others find.
 
-    Parameters
-    ----------
-    setting : FilterSetting
-    numbers : Tensor
-        float64 in [0, 1), (F, K + 1, at least `numbers_needed`): row k drives particle k as in
-        ``proposal.sample``; of the last row, number t drives the resampling after word t.
-    instances : Tensor, optional
-        int64, (F,): place in the batch of each filter's instance; by default one filter each.
+    Of the numbers, float64 in [0, 1), (F, K + 1, at least `numbers_needed`), row k drives particle
+    k as in ``proposal.sample``; of the last row, number t the resampling after word t. `instances`,
+    int64, (F,), are the places in the batch of each filter's instance; by default one filter each.
     """
-    filters = Filters(setting, numbers, instances)
-    filters.run()
-    return Estimate(filters.log_probs, filters.effective)
+    return Filters(setting, numbers, instances).run()
 
 
 @torch.no_grad()
@@ -285,15 +260,13 @@ def smc_paths(
     setting: FilterSetting, numbers: Tensor, instances: Tensor | None = None
 ) -> ParticlePaths:
     """Estimate as `smc_log_prob` does, and give the latents of the particles with their weights."""
-    filters, particles = Filters(setting, numbers, instances), setting.particles
-    filters.history = History(len(filters.lengths), particles, int(filters.lengths.max()))
-    filters.run()
-    choices = filters.history.paths()  # (F, K, T) or (F, K, T, C)
-    lengths = filters.lengths.repeat_interleave(particles)  # (F K,)
+    filters = Filters(setting, numbers, instances, keeps=True)
+    estimate = filters.run()
+    assert filters.paths is not None
+    lengths = filters.lengths.repeat_interleave(setting.particles)  # (F K,)
     join = getattr(setting.model, "join_choices", lambda choices, _: choices)
-    latents = join(choices.flatten(0, 1), lengths)  # (F K, W)
-    held = latents.unflatten(0, choices.shape[:2])  # (F, K, W)
-    estimate = Estimate(filters.log_probs, filters.effective)
+    latents = join(filters.paths.flatten(0, 1), lengths)  # (F K, W)
+    held = latents.unflatten(0, filters.final.shape)  # (F, K, W)
     return ParticlePaths(held, filters.final, estimate, filters.prefixes)
 
 
@@ -314,8 +287,7 @@ def conditional_smc(
     filters.given = split(latents, filters.lengths) if split else latents  # (F, T) or (F, T, C)
     last = numbers[:, particles].gather(1, filters.lengths[:, None] - 1)[:, 0]  # (F,)
     filters.kept = (particles * last).long()  # (F,)
-    filters.run()
-    return Estimate(filters.log_probs, filters.effective)
+    return filters.run()
 
 
 def numbers_needed(proposal: Any, batch: InstanceBatch) -> int:
@@ -355,7 +327,7 @@ def run_smc(
         raise InputError("the model cannot be scored word by word; use importance sampling")
     penalized = pair.penalized()
     for instance in instances:
-        batch = InstanceBatch.of([instance]).to(pair.model.device)
+        batch = pair.batch(instance)
         for some, numbers in run_numbers(pair, "smc", batch, options, runs):
             columns = {
                 **instance_columns(pair.model, batch, len(some)),

@@ -1,5 +1,7 @@
 """The latents that a model believes in, and those of a proposal, against the annotation, as spans.
 
+And models without latent variables on the very instances that a latent model is weighed on.
+
 Under the posterior p(z | x) a mean is one over weighted samples: the particles of a run of
 sequential Monte Carlo where the model goes word by word, with the weights that they end with, else
 importance samples. Both are consistent, not unbiased; ``effective`` says how many of them count.
@@ -9,19 +11,27 @@ what its words and its end add. K particles or samples, W entries of a row of z,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch
-from beyond_perplexity.importance.model_pair import Columns, Pair, draw_latents, score_latents
+from beyond_perplexity.corpus.latent_instances import TOKENS, Instance, InstanceBatch, document_of
+from beyond_perplexity.errors import InputError
+from beyond_perplexity.importance.draw_files import Columns
+from beyond_perplexity.importance.model_pair import Pair, draw_latents, score_latents
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_paths
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
+from beyond_perplexity.inference.intervals import group_key
 from beyond_perplexity.invariant_tensors import uniforms
+from beyond_perplexity.models.contract import LanguageModel
+from beyond_perplexity.models.families import find_row
 from beyond_perplexity.models.latent import FILLING, LatentModel
+from beyond_perplexity.models.likelihoods import check_window, cut_windows, score_windows
+from beyond_perplexity.schemas.corpora import DOCUMENTS
+from beyond_perplexity.storage.shards import read_batches
 from beyond_perplexity.vocabulary import UNK, Vocabulary
 
 Range = tuple[int, int]  # words from the first to before the second
@@ -29,15 +39,12 @@ OF_MENTIONS, OF_TREES = "mentions", "trees"
 
 
 class SpanCounts(NamedTuple):
-    """Spans of the annotation, of the latents, and of both: exactly the same words.
-
-    `same_entity` counts matched mentions with the right entity; 0 for trees.
-    """
+    """Spans of the annotation, of the latents, and of both: exactly the same words."""
 
     annotated: int
     found: int
     matched: int
-    same_entity: int
+    same_entity: int  # matched mentions with the right entity; 0 for trees
 
 
 def structure_of(described: Mapping[str, Any]) -> str:
@@ -116,17 +123,6 @@ def _shares(log_weights: Tensor) -> Tensor:
     return log_weights.softmax(0).nan_to_num(0.0)
 
 
-def _particles(pair: Pair, instance: Instance, options: PosteriorOptions) -> WeightedLatents:
-    """Run one filter and give its particles."""
-    batch = InstanceBatch.of([instance]).to(pair.model.device)
-    purpose = f"{pair.purpose}/posterior/{options.temperature}/{instance.instance_id}"
-    items, draws = torch.arange(options.samples + 1), numbers_needed(pair.proposal, batch)
-    numbers = uniforms(pair.seed, purpose, items, 0, draws, pair.model.device)  # (K + 1, U)
-    given = pair.model, pair.proposal, batch, options.samples, options.temperature
-    found = smc_paths(FilterSetting(*given), numbers[None])
-    return WeightedLatents(found.latents[0], _shares(found.log_weights[0]), found.prefixes[0])
-
-
 def expected_counts(
     model: LatentModel, instance: Instance, annotated: Mapping[str, Any], held: WeightedLatents
 ) -> np.ndarray:
@@ -163,16 +159,22 @@ def _sources(
     pair: Pair, instance: Instance, options: PosteriorOptions
 ) -> Iterator[tuple[str, str, WeightedLatents]]:
     """Give latents of the posterior and of the proposal, after their source and method."""
-    blocks = draw_latents(pair, instance, range(options.samples), options.temperature)
+    count, degrees, batch = options.samples, options.temperature, pair.batch(instance)
+    blocks = draw_latents(pair, instance, range(count), degrees)
     drawn = torch.cat([latents for _, _, latents in blocks])  # (K, W): the first of the weighted
     if pair.is_sequential:
-        yield POSTERIOR_SOURCE, "smc", _particles(pair, instance, options)
+        purpose = f"{pair.purpose}/posterior/{degrees}/{instance.instance_id}"
+        items, draws = torch.arange(count + 1), numbers_needed(pair.proposal, batch)
+        numbers = uniforms(pair.seed, purpose, items, 0, draws, pair.model.device)  # (K + 1, U)
+        setting = FilterSetting(pair.model, pair.proposal, batch, count, degrees)
+        latents, log_weights, _, prefixes = smc_paths(setting, numbers[None])
+        held = WeightedLatents(latents[0], _shares(log_weights[0]), prefixes[0])
+        yield POSTERIOR_SOURCE, "smc", held
     else:
-        batch, twice = InstanceBatch.of([instance]).to(pair.model.device), [options.temperature] * 2
-        found, log_p, log_q = score_latents(pair, batch, drawn, twice)
+        found, log_p, log_q = score_latents(pair, batch, drawn, [degrees] * 2)
         shares = _shares((log_p - log_q[:, 0])[found.places])  # (K,)
         yield POSTERIOR_SOURCE, "importance_sampling", WeightedLatents(drawn, shares)
-    even = torch.full((len(drawn),), 1 / len(drawn), dtype=torch.float64)  # (K,)
+    even = torch.full((count,), 1 / count, dtype=torch.float64)  # (K,)
     yield PROPOSAL_SOURCE, "samples", WeightedLatents(drawn, even)
 
 
@@ -186,8 +188,7 @@ def compare_latents(
     """
     model, _, proposal = pair.purpose.partition("/")
     for instance in instances:
-        batch = InstanceBatch.of([instance]).to(pair.model.device)
-        words = len(instance.arrays[TOKENS])
+        batch, words = pair.batch(instance), len(instance.arrays[TOKENS])
         annotated = pair.model.outline(instance, pair.model.annotated(batch)[0].cpu())
         inside = words_inside(annotated, words)
         common = {
@@ -207,6 +208,75 @@ def compare_latents(
             row |= dict(zip(SpanCounts._fields, means.tolist(), strict=True))
             rows.append(common | row | _decomposed(inside, held.prefixes))
         yield {name: np.array([row[name] for row in rows], object) for name in rows[0]}
+
+
+# Models without latent variables stand on the very instances that a latent model is weighed on: a
+# reader can tell what latent variables bring only from the same text, the same vocabulary and the
+# same T. An instance is scored alone, after ``<s>``: as the latent model reads it. T counts the end
+# where the latent model's T does, and log p then has it; else neither has.
+
+
+@torch.inference_mode()
+def plain_log_probs(model: LanguageModel, ids: np.ndarray) -> np.ndarray:
+    """Return ln p of each word and of the end, float64, (T + 1,), of one text (T,) read alone.
+
+    One text at a time: what else is scored does not change a bit of it.
+    """
+    windows = cut_windows(0, ids, *check_window(model, None, None))
+    return np.concatenate([part for one in windows for part in score_windows(model, [one])])
+
+
+def score_beside(
+    latent: LatentModel, model: LanguageModel, instances: Iterable[Instance]
+) -> Iterator[dict[str, Any]]:
+    """Score instances of a latent model under another of the same vocabulary that has no latents.
+
+    Yields columns of schema ``instance_scores`` but for the names and the group. The latent model
+    says what T counts, which must be words and at most one end, and which words are in mentions.
+    Classes of unknown words are ``<unk>``.
+    """
+    for instance in instances:
+        words = np.asarray(instance.arrays[TOKENS])  # (T,)
+        words = np.where(words < model.vocabulary_size, words, UNK)
+        batch = InstanceBatch.of([instance])
+        counted = int(latent.n_tokens(batch)[0])
+        if counted - len(words) not in (0, 1):
+            raise InputError(
+                f"instance {instance.instance_id}: the latent model counts {counted} tokens of "
+                f"{len(words)} words: no model can be held against it"
+            )
+        scores = plain_log_probs(model, words)  # (T + 1,)
+        described = latent.outline(instance, latent.annotated(batch.to(latent.device))[0])
+        inside = words_inside(described, len(words))  # (T,)
+        yield {
+            "instance_id": instance.instance_id,
+            "n_words": len(words),
+            "n_tokens": counted,
+            "n_unknown": int((words == UNK).sum()),
+            "n_inside": None if inside is None else int(inside.sum()),
+            "log_likelihood": float(scores[:counted].sum()),
+            "log_likelihood_inside": None if inside is None else float(scores[:-1][inside].sum()),
+            "log_likelihood_end": float(scores[-1]),
+        }
+
+
+def group_instances(
+    family: object, instance_ids: Collection[int], documents: str, split_unit: str
+) -> dict[int, int]:
+    """Say which instances belong together: those of a document or, if these were split, of a page.
+
+    Returns the key of the group (`group_key`) by the instance; the row of the family of the latent
+    model says what an instance is, `documents` is a file of that schema.
+    """
+    unit = find_row(family).unit
+    wanted = {number: document_of(number, unit) for number in instance_ids}
+    held = set(wanted.values())
+    titles: dict[int, str] = {}
+    if split_unit == "page":
+        for batch in read_batches(documents, DOCUMENTS, ["doc_id", "title"]):
+            rows = zip(batch["doc_id"].to_pylist(), batch["title"].to_pylist(), strict=True)
+            titles.update((number, title) for number, title in rows if number in held)
+    return {one: group_key(titles.get(doc) or None, doc) for one, doc in wanted.items()}
 
 
 LOOKED_AT = 40_000  # words of the split
@@ -256,8 +326,7 @@ def _choices(
             return
         if len(words) < FEWEST_WORDS:
             continue
-        batch = InstanceBatch.of([instance]).to(pair.model.device)
-        described = pair.model.readable(instance, pair.model.annotated(batch)[0])
+        described = pair.model.readable(instance, pair.model.annotated(pair.batch(instance))[0])
         if described.get("tree"):
             windows = [(0, described)] if len(words) <= MOST_OF_A_TREE else []
         elif "mentions" in described:
@@ -272,20 +341,9 @@ def _choices(
             yield _Choice(worth, instance, start, part)
 
 
-def _candidates(choices: Iterable[_Choice]) -> list[_Choice]:
-    """Return the best part of each of the instances with most to see; of trees the best alone."""
-    held: dict[int, _Choice] = {}
-    for choice in sorted(choices, key=lambda c: c.worth, reverse=True):
-        held.setdefault(choice.instance.instance_id, choice)
-        if len(held) == DOCUMENTS_TRIED or choice.described.get("tree"):
-            break
-    return list(held.values())
-
-
 def _likeliest(pair: Pair, choice: _Choice) -> Described | None:
     """Describe the most probable latent under the proposal, where a beam finds one."""
-    batch = InstanceBatch.of([choice.instance]).to(pair.model.device)
-    found = pair.proposal.beam(batch, 10)[0]  # (10, W)
+    found = pair.proposal.beam(pair.batch(choice.instance), 10)[0]  # (10, W)
     found = found[(found != FILLING).any(1)]  # (k, W)
     if not len(found):
         return None
@@ -293,13 +351,10 @@ def _likeliest(pair: Pair, choice: _Choice) -> Described | None:
     return _window(described, choice.start) if "mentions" in described else described
 
 
-def _n_shared(choice: _Choice, found: Described | None) -> int:
-    """Count the mentions of the annotation that a proposal finds."""
-    spans = [
-        {(mention["start"], mention["end"]) for mention in (held or {}).get("mentions") or []}
-        for held in (choice.described, found)
-    ]
-    return len(spans[0] & spans[1])
+def _spans(described: Described | None) -> set[Range]:
+    """Return the words of each mention; none of a tree, or of nothing."""
+    held = (described or {}).get("mentions") or ()
+    return {(mention["start"], mention["end"]) for mention in held}
 
 
 def _known(instance: Instance, vocabulary: Vocabulary) -> np.ndarray:
@@ -322,19 +377,20 @@ def describe(
     sentence under a tree has from `FEWEST_WORDS` to `MOST_OF_A_TREE` words, or no document the
     fewest.
     """
-    candidates = _candidates(_choices(pair, instances, vocabulary))
+    candidates: dict[int, _Choice] = {}
+    for choice in sorted(_choices(pair, instances, vocabulary), key=lambda one: -one.worth):
+        candidates.setdefault(choice.instance.instance_id, choice)
+        if len(candidates) == DOCUMENTS_TRIED or choice.described.get("tree"):
+            break
     if not candidates:
         return []
-    beams = [(one, _likeliest(pair, one)) for one in candidates]
-    best, likeliest = max(beams, key=lambda held: _n_shared(*held))
+    beams = [(one, _likeliest(pair, one)) for one in candidates.values()]
+    best, likeliest = max(beams, key=lambda one: len(_spans(one[0].described) & _spans(one[1])))
     words = _known(best.instance, vocabulary)
     shown = words[best.start : best.start + MOST_WORDS]
     tokens = vocabulary.decode([np.array([word]) for word in shown])
     end = best.start + len(shown)
     part = f", words {best.start + 1} to {end} of {len(words)}" if len(shown) < len(words) else ""
     common = {"model": name, "instance_id": best.instance.instance_id, "tokens": tokens}
-    shown_latents = [{**common, "title": f"annotation{part}", **best.described}]
-    if likeliest:
-        title = f"most probable under the proposal{part}"
-        shown_latents.append({**common, "title": title, **likeliest})
-    return shown_latents
+    titled = {"annotation": best.described, "most probable under the proposal": likeliest}
+    return [{**common, "title": f"{who}{part}", **held} for who, held in titled.items() if held]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,75 +99,64 @@ def _deviation(values: np.ndarray) -> float:
     return float(values.std(ddof=1)) if enough else math.nan
 
 
-class _Measures:
-    """Turn an estimate into a row of ``estimates`` for each measure."""
-
-    def __init__(self, inputs: Inputs) -> None:
-        self._inputs = inputs
-        self._t = inputs.reader.n_tokens
-        self._total = int(self._t.sum())
-
-    def rows(self, estimate: CorpusEstimate, own: Fields | None) -> Iterator[Fields]:
-        """Give the row of each measure; `own` are its numbers where they are estimated."""
-        unknown, types = self._inputs.reader.n_unknown, self._inputs.reader.labels.unknown_types
-        yield {"measure": "perplexity", **self.numbers(estimate)}
-        penalized = {"measure": "unknown_penalized_perplexity"}
-        if own is not None:
-            yield own | penalized
-        elif unknown is None or types is None:
-            note = "the number of unknown tokens or of unknown types is not known"
-            yield {**penalized, **estimate.labels, "note": note}
-        else:
-            yield penalized | self.numbers(estimate, unknown * math.log(max(1, types)))
-
-    def numbers(self, estimate: CorpusEstimate, penalty: np.ndarray | None = None) -> Fields:
-        """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
-        options = self._inputs.options
-        penalty = np.zeros(len(self._t)) if penalty is None else penalty
-        if estimate.ends is not None:
-            ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
-            low, high = to_perplexity(ends, self._total)
-            return {**estimate.labels, "low": low, "high": high}
-        charged = estimate.log_likelihood - penalty.sum()
-        value = float(to_perplexity(charged, self._total))
-        row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
-        if estimate.pairings is not None:
-            values = to_perplexity(estimate.pairings - penalty.sum(), self._total)  # (R,)
-            low, high = band(values, options.confidence)
-            return row | {
-                "value": values.mean(),
-                "low": low,
-                "high": high,
-                "standard_deviation": _deviation(values),
-                "replicates": len(values),
-            }
-        if math.isfinite(value):
-            variance = delta_variance(estimate.variances)
-            row["standard_error"] = value * math.sqrt(variance) / self._total
-        if not np.isnan(estimate.variances).all():  # resamples of single samples do not vary
-            samples = to_perplexity(estimate.samples - penalty.sum(), self._total)
-            row["standard_error_samples"] = _deviation(samples)
-        if estimate.instances is not None and len(self._t) > 1:
-            random = self._inputs.random("bootstrap over instances")
-            charged_ones = estimate.instances - penalty  # (N,)
-            resampled = bootstrap_instances(charged_ones, self._t, options.bootstrap, random)
-            row["standard_error_instances"] = _deviation(resampled)
-        return row
+def _numbers(inputs: Inputs, estimate: CorpusEstimate, penalty: np.ndarray | None = None) -> Fields:
+    """Compute the numbers of a row, with log p̂ of each instance less a penalty, (N,)."""
+    n_tokens, options = inputs.reader.n_tokens, inputs.options
+    total = int(n_tokens.sum())
+    penalty = np.zeros(len(n_tokens)) if penalty is None else penalty
+    if estimate.ends is not None:
+        ends = np.array(estimate.ends[::-1]) - penalty.sum()  # the lower perplexity first
+        low, high = to_perplexity(ends, total)
+        return {**estimate.labels, "low": low, "high": high}
+    charged = estimate.log_likelihood - penalty.sum()
+    value = float(to_perplexity(charged, total))
+    row: Fields = {**estimate.labels, "log_likelihood": charged, "value": value}
+    if estimate.pairings is not None:
+        values = to_perplexity(estimate.pairings - penalty.sum(), total)  # (R,)
+        low, high = band(values, options.confidence)
+        found = {"value": values.mean(), "low": low, "high": high, "replicates": len(values)}
+        return row | found | {"standard_deviation": _deviation(values)}
+    if math.isfinite(value):
+        variance = delta_variance(estimate.variances)
+        row["standard_error"] = value * math.sqrt(variance) / total
+    if not np.isnan(estimate.variances).all():  # resamples of single samples do not vary
+        samples = to_perplexity(estimate.samples - penalty.sum(), total)
+        row["standard_error_samples"] = _deviation(samples)
+    if estimate.instances is not None and len(n_tokens) > 1:
+        random = inputs.random("bootstrap over instances")
+        ones = estimate.instances - penalty  # (N,)
+        resampled = bootstrap_instances(ones, n_tokens, options.bootstrap, random)
+        row["standard_error_instances"] = _deviation(resampled)
+    return row
 
 
-def _table(schema: pa.Schema, inputs: Inputs, rows: Iterable[Fields]) -> pa.Table:
+def _measured(inputs: Inputs, estimate: CorpusEstimate, own: Fields | None) -> Iterator[Fields]:
+    """Give the row of each measure; `own` are its numbers where they are estimated."""
+    unknown, types = inputs.reader.n_unknown, inputs.reader.labels.unknown_types
+    yield {"measure": "perplexity", **_numbers(inputs, estimate)}
+    penalized = {"measure": "unknown_penalized_perplexity"}
+    if own is not None:
+        yield own | penalized
+    elif unknown is None or types is None:
+        note = "the number of unknown tokens or of unknown types is not known"
+        yield {**penalized, **estimate.labels, "note": note}
+    else:
+        yield penalized | _numbers(inputs, estimate, unknown * math.log(max(1, types)))
+
+
+def _table(schema: pa.Schema, rows: Iterable[Fields], inputs: Inputs | None = None) -> pa.Table:
     """Make a table; what all rows share is added, missing columns and NaN become null."""
-    reader = inputs.reader
-    common: Fields = {
-        "model": reader.labels.model,
-        "proposal": reader.labels.proposal,
-        "n_instances": len(reader.n_tokens),
-        "n_tokens": int(reader.n_tokens.sum()),
-        "t_definition": reader.labels.t_definition,
-        "n_unknown": None if reader.n_unknown is None else int(reader.n_unknown.sum()),
-        "unknown_types": reader.labels.unknown_types,
-    }
-
+    common: Fields = {}
+    if inputs is not None:
+        reader = inputs.reader
+        common = {
+            **_named_pair(inputs),
+            "n_instances": len(reader.n_tokens),
+            "n_tokens": int(reader.n_tokens.sum()),
+            "t_definition": reader.labels.t_definition,
+            "n_unknown": None if reader.n_unknown is None else int(reader.n_unknown.sum()),
+            "unknown_types": reader.labels.unknown_types,
+        }
     listed = [common | row for row in rows]
     columns = {name: [_clean(row.get(name)) for row in listed] for name in schema.names}
     return pa.table(columns, schema)
@@ -179,38 +168,32 @@ def _clean(value: object) -> object:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def _charged(reduction: Reduction) -> Sequence[Sequence[Fields] | None]:
-    """Give the numbers of every estimator with unknown words penalized, if they are estimated."""
-    if reduction.penalized is None:
-        return [None] * len(reduction.estimators)
-    measures = _Measures(reduction.penalized.inputs)
-    held = reduction.penalized.estimators
-    return [[measures.numbers(one) for one in estimator.estimates()] for _, estimator in held]
-
-
 def estimates_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``estimates``.
 
     Sorted by temperature, then by beam, then by level; else as in the list of estimators.
     """
-    measures, last = _Measures(reduction.inputs), len(reduction.inputs.reader.temperatures)
-    charged: Sequence[Sequence[Fields] | None] = _charged(reduction)
+    inputs, charged = reduction.inputs, reduction.penalized
+    last = len(inputs.reader.temperatures)
     found: list[tuple[tuple[int, ...], list[Fields]]] = []
-    for (method, estimator), numbers in zip(reduction.estimators, charged, strict=True):
+    for place, (method, estimator) in enumerate(reduction.estimators):
         group = last if estimator.group is None else estimator.group
         estimates = list(estimator.estimates())
-        own: Sequence[Fields | None] = [None] * len(estimates) if numbers is None else numbers
+        own: list[Fields | None] = [None] * len(estimates)
+        if charged is not None:
+            others = charged.estimators[place][1].estimates()
+            own = [_numbers(charged.inputs, other) for other in others]
         for estimate, penalized in zip(estimates, own, strict=True):
             level = estimator.levels.index(estimate.labels["aggregation"])
-            rows = [{"method": method, **row} for row in measures.rows(estimate, penalized)]
+            rows = [{"method": method, **row} for row in _measured(inputs, estimate, penalized)]
             found.append(((group, estimate.labels.get("beam_size", 0), level), rows))
     found.sort(key=lambda entry: entry[0])
     rows = [row for _, listed in found for row in listed]
     # Brackets that fail on the simulated documents of this proposal lose their claim.
-    named = {**_named_pair(reduction.inputs), "basis": None, "temperature": None}
+    named = {**_named_pair(inputs), "basis": None, "temperature": None}
     refuted = refuted_settings(_gap_rows(reduction))
     rows = [row | withdrawn(named | row, refuted) if row.get("basis") else row for row in rows]
-    return _table(ESTIMATES, reduction.inputs, _warned(rows, reduction.inputs))
+    return _table(ESTIMATES, _warned(rows, inputs), inputs)
 
 
 def _named_pair(inputs: Inputs) -> Fields:
@@ -256,45 +239,41 @@ def curves_table(reduction: Reduction) -> pa.Table:
     without replacement, and the band of them; at the corpus level the pairing is random too. With
     all samples the subsets are the same, and so the instance level has no band there.
     """
-    total = int(reduction.inputs.reader.n_tokens.sum())
     rows: list[Fields] = []
+    for common, estimator, values in _by_level(reduction, "curves"):  # (R, S)
+        low, high = band(values, reduction.inputs.options.confidence)
+        rows += [
+            {
+                **common,
+                "n_samples": size,
+                "mean": values[:, column].mean(),
+                "low": low[column],
+                "high": high[column],
+                "replicates": len(values),
+            }
+            for column, size in enumerate(estimator.sizes.tolist())
+        ]
+    return _table(IMPORTANCE_CURVES, rows, reduction.inputs)
+
+
+def _by_level(reduction: Reduction, what: str) -> Iterator[tuple[Fields, Estimator, np.ndarray]]:
+    """Give perplexities of what each estimator has at each level, and what its rows share."""
+    total = int(reduction.inputs.reader.n_tokens.sum())
     for _, estimator in reduction.estimators:
-        for level, log_likelihoods in estimator.curves().items():
-            values = to_perplexity(log_likelihoods, total)  # (R, S)
-            low, high = band(values, reduction.inputs.options.confidence)
-            rows += [
-                {
-                    **estimator.labels,
-                    "aggregation": level,
-                    "bound": estimator.bound,
-                    "n_samples": size,
-                    "mean": values[:, column].mean(),
-                    "low": low[column],
-                    "high": high[column],
-                    "replicates": len(values),
-                }
-                for column, size in enumerate(estimator.sizes.tolist())
-            ]
-    return _table(IMPORTANCE_CURVES, reduction.inputs, rows)
+        for level, log_likelihoods in getattr(estimator, what)().items():
+            common = {**estimator.labels, "aggregation": level, "bound": estimator.bound}
+            yield common, estimator, to_perplexity(log_likelihoods, total)
 
 
 def replicates_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_replicates``: perplexities of disjoint blocks."""
-    total = int(reduction.inputs.reader.n_tokens.sum())
+    size = reduction.inputs.options.replicate_samples
     rows = (
-        {
-            **estimator.labels,
-            "aggregation": level,
-            "bound": estimator.bound,
-            "n_samples": reduction.inputs.options.replicate_samples,
-            "replicate": replicate,
-            "value": value,
-        }
-        for _, estimator in reduction.estimators
-        for level, log_likelihoods in estimator.replicates().items()
-        for replicate, value in enumerate(to_perplexity(log_likelihoods, total))
+        {**common, "n_samples": size, "replicate": replicate, "value": value}
+        for common, _, values in _by_level(reduction, "replicates")
+        for replicate, value in enumerate(values)
     )
-    return _table(IMPORTANCE_REPLICATES, reduction.inputs, rows)
+    return _table(IMPORTANCE_REPLICATES, rows, reduction.inputs)
 
 
 def instances_table(reduction: Reduction) -> pa.Table:
@@ -304,14 +283,12 @@ def instances_table(reduction: Reduction) -> pa.Table:
         for method, estimator in reduction.estimators
         for found in estimator.diagnosed()
     )
-    return _table(IMPORTANCE_DIAGNOSTICS, reduction.inputs, rows)
+    return _table(IMPORTANCE_DIAGNOSTICS, rows, reduction.inputs)
 
 
 def gaps_table(reduction: Reduction) -> pa.Table:
     """Make the table of schema ``importance_gaps``; empty without simulated documents."""
-    rows = _gap_rows(reduction)
-    columns = {name: [_clean(row.get(name)) for row in rows] for name in IMPORTANCE_GAPS.names}
-    return pa.table(columns, IMPORTANCE_GAPS)
+    return _table(IMPORTANCE_GAPS, _gap_rows(reduction))
 
 
 # By the flag that names its file: the schema and what makes it.

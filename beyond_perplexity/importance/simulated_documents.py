@@ -12,24 +12,25 @@ F runs, K samples or particles of one, W entries of a row of z, U random numbers
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import torch
 
-from beyond_perplexity.corpus.latent_instances import InstanceBatch
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.importance.model_pair import Columns, Pair, score_latents
+from beyond_perplexity.importance.draw_files import Columns
+from beyond_perplexity.importance.model_pair import Pair, score_latents, weigh
 from beyond_perplexity.importance.particle_runs import (
     FilterSetting,
     conditional_smc,
     run_numbers,
     run_smc,
 )
-from beyond_perplexity.importance.sample_draws import weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BidirectionalOptions,
     SMCOptions,
@@ -38,10 +39,11 @@ from beyond_perplexity.importance.ways_to_draw import (
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
 from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, diagnose
 from beyond_perplexity.models.latent import Simulated
+from beyond_perplexity.schemas.draws import BIDIRECTIONAL
 from beyond_perplexity.vocabulary import Vocabulary
 
 _PLAIN, _PARTICLES = "importance_sampling", "smc"  # values of the column `method`
-_NONE = float("nan")
+_NUMBERS = [field.name for field in BIDIRECTIONAL if pa.types.is_floating(field.type)]
 
 
 def generate_known(
@@ -89,27 +91,25 @@ def estimate_simulated(
 
 
 def _rows(pair: Pair, document: Simulated, rows: int, **columns: Any) -> Columns:
-    """Return columns of some rows; a value that is none of an array is that of all of them."""
-    batch = InstanceBatch.of([document.instance])
-    n_tokens = int(pair.model.n_tokens(batch.to(pair.model.device))[0])
+    """Return columns of some rows: values of each, or one of all; numbers not given are NaN."""
+    n_tokens = int(pair.model.n_tokens(pair.batch(document.instance))[0])
     common = {"instance_id": document.instance.instance_id, "n_tokens": n_tokens, "run": 0}
-    return {name: np.broadcast_to(value, rows) for name, value in (common | columns).items()}
+    whole = {**common, **dict.fromkeys(_NUMBERS, math.nan), **columns}
+    return {name: np.broadcast_to(value, rows) for name, value in whole.items()}
 
 
 def _left_out(
     pair: Pair, document: Simulated, options: BidirectionalOptions, runs: range
 ) -> Iterator[Columns]:
     """Give rows without estimates, so that it is known how many documents there were."""
-    numbers = ("log_forward", "log_reverse", "log_first_half", "log_second_half", "log_q")
-    missing: dict[str, Any] = dict.fromkeys((*numbers, "ess", "k_hat"), _NONE) | {"tail": "cut"}
     for temperature in options.grid:
-        held = {"method": _PLAIN, "temperature": temperature, **missing}
         sizes = np.array(sorted(options.sizes), np.int32)
-        yield _rows(pair, document, len(sizes), n_samples=sizes, **held)
+        held = {"method": _PLAIN, "temperature": temperature, "n_samples": sizes, "tail": "cut"}
+        yield _rows(pair, document, len(sizes), **held)
     if runs and pair.is_sequential:
-        held = {"method": _PARTICLES, "temperature": options.smc_temperature, **missing}
-        held["run"] = np.array(runs, np.int32)
-        yield _rows(pair, document, len(runs), n_samples=options.particles, **held)
+        held = {"method": _PARTICLES, "temperature": options.smc_temperature, "tail": "cut"}
+        held |= {"n_samples": options.particles, "run": np.array(runs, np.int32)}
+        yield _rows(pair, document, len(runs), **held)
 
 
 @torch.inference_mode()
@@ -118,9 +118,9 @@ def log_weight(pair: Pair, document: Simulated, temperature: float) -> tuple[flo
 
     The first is infinite where q cannot draw that z.
     """
-    batch = InstanceBatch.of([document.instance]).to(pair.model.device)
     latents = document.latents[None].to(pair.model.device)  # (1, W)
-    found, log_p, log_q = score_latents(pair, batch, latents, [temperature] * 2)  # as in `weigh`
+    given = pair, pair.batch(document.instance), latents
+    found, log_p, log_q = score_latents(*given, [temperature] * 2)  # as in `weigh`
     q = float(found.scatter(log_q)[0, 0])
     return float(found.scatter(log_p)[0]) - q, q
 
@@ -132,10 +132,10 @@ def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list
     given, log_q = log_weight(pair, document, temperature)
     found = [diagnose(log_w[:size]) for size in sizes]
     halves = np.stack([log_half_means(log_w[:size]) for size in sizes], 1)  # (2, S)
-    if np.isposinf(given):
-        reverse = np.full(len(sizes), np.inf)
-    else:
-        reverse = np.array([log_mean_exp(np.append(log_w[: size - 1], given)) for size in sizes])
+    reverse = [
+        np.inf if np.isposinf(given) else log_mean_exp(np.append(log_w[: size - 1], given))
+        for size in sizes
+    ]
     return _rows(
         pair,
         document,
@@ -144,7 +144,7 @@ def _by_samples(pair: Pair, document: Simulated, temperature: float, sizes: list
         temperature=temperature,
         n_samples=np.array(sizes, np.int32),
         log_forward=np.array([log_mean_exp(log_w[:size]) for size in sizes]),
-        log_reverse=reverse,
+        log_reverse=np.array(reverse),
         log_first_half=halves[0],
         log_second_half=halves[1],
         log_q=log_q,
@@ -172,11 +172,8 @@ def _by_particles(pair: Pair, document: Simulated, options: SMCOptions, runs: ra
         run=np.array(runs, np.int32),
         log_forward=np.concatenate([block["log_likelihood"] for block in blocks]),
         log_reverse=reverse,
-        log_first_half=_NONE,
-        log_second_half=_NONE,
         log_q=log_q,
         ess=np.concatenate([block["ess_min"] for block in blocks]),
-        k_hat=_NONE,
         tail=NOT_OF_SAMPLES,
     )
 
@@ -185,11 +182,9 @@ def _conditional_runs(
     pair: Pair, document: Simulated, options: SMCOptions, wanted: range
 ) -> Iterator[np.ndarray]:
     """Yield log p̂ of blocks of runs that follow the given z, (F,)."""
-    device = pair.model.device
-    batch = InstanceBatch.of([document.instance]).to(device)
-    latents = document.latents.to(device)  # (W,)
+    batch, device = pair.batch(document.instance), pair.model.device
+    setting = FilterSetting.of(pair, batch, options)
     for runs, numbers in run_numbers(pair, "conditional", batch, options, wanted):
-        held = latents.expand(len(runs), -1)  # (F, W)
+        held = document.latents.to(device).expand(len(runs), -1)  # (F, W)
         own = torch.zeros(len(runs), dtype=torch.int64, device=device)  # (F,)
-        found = conditional_smc(FilterSetting.of(pair, batch, options), numbers, held, own)
-        yield found.log_prob.cpu().numpy()
+        yield conditional_smc(setting, numbers, held, own).log_prob.cpu().numpy()

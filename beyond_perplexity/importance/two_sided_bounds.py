@@ -164,10 +164,10 @@ def doubts(
     lack the largest weights that look good. So the upper end allows for the tail as well; how
     often claims miss, `tests/long/test_bracket_levels.py` counts.
     """
-    return [
-        *_missing(ends, log_halves),
-        *_uneven(diagnostics, n_tokens, n_samples, between_runs, n_runs),
-    ]
+    found = [*_missing(ends, log_halves), *_few(diagnostics, n_tokens)]
+    if diagnostics[0].tail == NOT_OF_SAMPLES:
+        return [*found, *_unlike(between_runs, n_runs)]
+    return [*found, *_heavy(diagnostics, n_tokens, int(n_samples.min()))]
 
 
 def _missing(ends: Ends, log_halves: np.ndarray) -> Iterator[str]:
@@ -185,14 +185,8 @@ def _missing(ends: Ends, log_halves: np.ndarray) -> Iterator[str]:
         yield "the ends cross: low is above high, and is left so"
 
 
-def _uneven(
-    diagnostics: Sequence[Diagnostics],
-    n_tokens: np.ndarray,
-    n_samples: np.ndarray,
-    between_runs: np.ndarray,
-    n_runs: int,
-) -> Iterator[str]:
-    """Say what is wrong with the weights."""
+def _few(diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray) -> Iterator[str]:
+    """Say where effective samples are too few."""
     ess = np.array([one.ess for one in diagnostics])
     median, low = float(np.median(ess)), share_below(ess, n_tokens, FEW_EFFECTIVE)
     if median < FEW_EFFECTIVE:
@@ -202,11 +196,12 @@ def _uneven(
             f"{low:.0%} of the tokens, above {LARGEST_LOW_SHARE:.0%}, are in instances with fewer "
             f"than {FEW_EFFECTIVE:g} effective samples"
         )
-    if diagnostics[0].tail != NOT_OF_SAMPLES:
-        yield from _heavy(diagnostics, n_tokens, int(n_samples.min()))
-        return
-    if n_runs * len(n_tokens) < FEWEST_RUNS:
-        yield f"{n_runs * len(n_tokens)} runs in all show no tail; {FEWEST_RUNS} are needed"
+
+
+def _unlike(between_runs: np.ndarray, n_runs: int) -> Iterator[str]:
+    """Say whether runs are too few, or vary too much."""
+    if n_runs * len(between_runs) < FEWEST_RUNS:
+        yield f"{n_runs * len(between_runs)} runs in all show no tail; {FEWEST_RUNS} are needed"
     variance = float(between_runs.mean())
     if not variance <= LARGEST_VARIANCE:
         yield (
@@ -220,28 +215,24 @@ def _heavy(
     diagnostics: Sequence[Diagnostics], n_tokens: np.ndarray, n_samples: int
 ) -> Iterator[str]:
     """Say whose tail is too heavy, or not known to be light."""
-    k_hat = np.sort([_known_k_hat(one) for one in diagnostics])
+    k_hat = np.array([one.k_hat for one in diagnostics])
+    k_hat[np.isnan(k_hat)] = math.inf
+    k_hat[[one.tail == CONSTANT for one in diagnostics]] = -math.inf
     # The upper of two in the middle: one may be −∞ and the other ∞.
-    median, limit = float(k_hat[len(k_hat) // 2]), k_hat_threshold(n_samples)
+    median, limit = float(np.sort(k_hat)[len(k_hat) // 2]), k_hat_threshold(n_samples)
     if median > limit:
         said = "undefined" if math.isinf(median) else f"{median:.2f}"
         yield (
             f"the median of k̂ is {said}, not known to be at most {limit:.2f}, the limit of "
             f"{n_samples} samples"
         )
-    heavy = np.array([_known_k_hat(one) > LARGEST_K_HAT for one in diagnostics])
+    heavy = k_hat > LARGEST_K_HAT
     share, of_tokens = heavy.mean(), n_tokens[heavy].sum() / n_tokens.sum()
     if max(share, of_tokens) > LARGEST_HEAVY_SHARE:
         yield (
             f"k̂ is above {LARGEST_K_HAT:g}, or undefined, in {share:.0%} of the instances with "
             f"{of_tokens:.0%} of the tokens; {LARGEST_HEAVY_SHARE:.0%} may be"
         )
-
-
-def _known_k_hat(one: Diagnostics) -> float:
-    if one.tail == CONSTANT:
-        return -math.inf
-    return math.inf if math.isnan(one.k_hat) else one.k_hat
 
 
 class PooledTail:

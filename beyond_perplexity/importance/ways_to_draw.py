@@ -59,21 +59,21 @@ class ReductionOptions(Limited):
 
 @dataclass(frozen=True)
 class WeightOptions(Limited):
-    """Options of `sample_draws.weigh`: τ of the proposal."""
+    """Options of `model_pair.weigh`: τ of the proposal."""
 
     temperature: Positive
 
 
 @dataclass(frozen=True)
 class LogQOptions(Limited):
-    """Options of `sample_draws.score_temperatures`: each τ that samples are drawn at."""
+    """Options of `model_pair.score_temperatures`: each τ that samples are drawn at."""
 
     temperatures: tuple[Positive, ...]
 
 
 @dataclass(frozen=True)
 class BeamOptions(Limited):
-    """Options of `sample_draws.search`."""
+    """Options of `model_pair.search`."""
 
     sizes: tuple[BeamSize, ...]
 
@@ -161,7 +161,7 @@ class PosteriorOptions(Limited):
 
 
 DrawSettings = dict[str, dict[str, Any]]
-_IMPORTANCE = "beyond_perplexity.importance"
+_HERE = "beyond_perplexity.importance"
 _SCHEMAS = "beyond_perplexity.schemas.draws"
 
 
@@ -215,31 +215,31 @@ def _bidirectional(importance: Mapping[str, Any], temperatures: Sequence[float])
 DRAWS: Rows[Draw] = {
     "weights": Draw(
         "Importance weights",
-        f"{_IMPORTANCE}.sample_draws:weigh",
-        f"{_IMPORTANCE}.ways_to_draw:WeightOptions",
+        f"{_HERE}.model_pair:weigh",
+        f"{_HERE}.ways_to_draw:WeightOptions",
         f"{_SCHEMAS}:LOG_WEIGHTS",
         lambda _, temperatures: {f"tau_{value}": {"temperature": value} for value in temperatures},
         cut_by=lambda _: "samples",
     ),
     "log_q": Draw(
         "log q at all temperatures",
-        f"{_IMPORTANCE}.sample_draws:score_temperatures",
-        f"{_IMPORTANCE}.ways_to_draw:LogQOptions",
+        f"{_HERE}.model_pair:score_temperatures",
+        f"{_HERE}.ways_to_draw:LogQOptions",
         f"{_SCHEMAS}:LOG_Q",
         lambda _, several: {"all": {"temperatures": list(several)}} if len(several) > 1 else {},
         cut_by=lambda _: "samples",
     ),
     "beams": Draw(
         "Beams",
-        f"{_IMPORTANCE}.sample_draws:search",
-        f"{_IMPORTANCE}.ways_to_draw:BeamOptions",
+        f"{_HERE}.model_pair:search",
+        f"{_HERE}.ways_to_draw:BeamOptions",
         f"{_SCHEMAS}:BEAMS",
         lambda given, _: {"all": {"sizes": given["beams"]}} if given["beams"] else {},
     ),
     "smc": Draw(
         "Sequential Monte Carlo",
-        f"{_IMPORTANCE}.particle_runs:run_smc",
-        f"{_IMPORTANCE}.ways_to_draw:SMCOptions",
+        f"{_HERE}.particle_runs:run_smc",
+        f"{_HERE}.ways_to_draw:SMCOptions",
         f"{_SCHEMAS}:SMC",
         lambda given, _: {} if given["smc"] is None else {"all": _options_of_a_run(given)},
         cut_by=lambda _: "runs",
@@ -247,17 +247,17 @@ DRAWS: Rows[Draw] = {
     ),
     "bidirectional": Draw(
         "Bidirectional Monte Carlo",
-        f"{_IMPORTANCE}.simulated_documents:estimate_simulated",
-        f"{_IMPORTANCE}.ways_to_draw:BidirectionalOptions",
+        f"{_HERE}.simulated_documents:estimate_simulated",
+        f"{_HERE}.ways_to_draw:BidirectionalOptions",
         f"{_SCHEMAS}:BIDIRECTIONAL",
         _bidirectional,
         cut_by=lambda setting: "runs" if setting == "particles" else "",
-        documents=f"{_IMPORTANCE}.simulated_documents:generate_known",
+        documents=f"{_HERE}.simulated_documents:generate_known",
     ),
     "posterior": Draw(
         "Latents under the posterior",
-        f"{_IMPORTANCE}.posterior_latents:compare_latents",
-        f"{_IMPORTANCE}.ways_to_draw:PosteriorOptions",
+        f"{_HERE}.posterior_latents:compare_latents",
+        f"{_HERE}.ways_to_draw:PosteriorOptions",
         f"{_SCHEMAS}:POSTERIOR",
         lambda given, _: {} if given["posterior"] is None else {"all": dict(given["posterior"])},
         reduced=False,
@@ -267,8 +267,6 @@ DRAWS: Rows[Draw] = {
 
 if TYPE_CHECKING:
     from beyond_perplexity.importance.estimator import Estimator
-
-_HERE = "beyond_perplexity.importance"
 
 ESTIMATORS: Rows[str] = {
     "importance_sampling": f"{_HERE}.importance_sampling:ImportanceSampling",

@@ -38,13 +38,7 @@ _COLUMNS = [*Finding._fields[:-1], "unit", "because"]
 class Audit(Result):
     """What an audit found; its table has a row a check, the table ``rosetta`` a row a number.
 
-    Parameters
-    ----------
-    model : str
-        What was audited.
-    findings : sequence of Finding
-    numbers : sequence of PrintedNumber
-        Of other programs, and ours beside them; empty where they were not asked for.
+    `numbers` of other programs, and ours beside them, are empty where they were not asked for.
 
     Attributes
     ----------
@@ -85,11 +79,11 @@ def _draw(table: pd.DataFrame) -> Figure:
 
 def _unused(given: AuditOptions) -> Iterator[Unused]:
     if isinstance(given.model, str | Path):
-        yield Unused("with a model that has its own", ("vocabulary",))
+        yield "with a model that has its own", ("vocabulary",)
     else:
-        yield Unused("with a model in memory", ("precision", "device"))
+        yield "with a model in memory", ("precision", "device")
     if in_memory(given.texts):
-        yield Unused("on texts in memory", ("field",))
+        yield "on texts in memory", ("field",)
 
 
 @library_function(AuditOptions, _unused)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,6 @@ class AuditOptions:
         "model folder, ours or of Hugging Face, or a hub's name",
         "str, path or LanguageModel",
         more="Or a model in memory.",
-        positional=True,
     )
     texts: Any = option(
         MISSING,
@@ -48,10 +47,10 @@ class AuditOptions:
         "was, or read as it is by a model that reads plain text",
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents; a str is a path.",
-        positional=True,
         called="--text",
         metavar="TEXT",
     )
+    _: KW_ONLY
     vocabulary: Any = option(None, "that of a model in memory", "Vocabulary, optional", called="")
     field: str | None = option(
         None, "field or column of the texts in JSONL or Parquet (default: text)"
@@ -97,17 +96,13 @@ class ContrastOptions:
         more="Or, pair by pair with `distorted`: with a model its sentences; without one their log "
         "scores (natural logarithms, may be −inf), which any program may have computed. For files "
         "see `contrastive.pairs`.",
-        positional=True,
         called="--pairs",
         metavar="PAIRS",
     )
     distorted: Any = option(
-        None,
-        "the other side of each pair",
-        "iterable of str or float, optional",
-        positional=True,
-        called="",
+        None, "the other side of each pair", "iterable of str or float, optional", called=""
     )
+    _: KW_ONLY
     model: str | Path | None = option(
         None,
         "folder of a model: of a run or of Hugging Face; or its name on the hub; or an n-gram "
@@ -148,17 +143,13 @@ class SimilarityOptions:
         "iterable of str, or path",
         more="Or the first text of each pair, raw: for evaluators that read tokens they are "
         "cleaned as those were trained.",
-        positional=True,
         called="--pairs",
         metavar="PAIRS",
     )
     hypotheses: Any = option(
-        None,
-        "the second text of each pair",
-        "iterable of str, optional",
-        positional=True,
-        called="",
+        None, "the second text of each pair", "iterable of str, optional", called=""
     )
+    _: KW_ONLY
     evaluator: str | Path = option(
         MISSING,
         f"{', '.join(PACKAGES)} (extra pretrained), an evaluator of the run, or a path: a folder "
@@ -208,9 +199,9 @@ class EstimateOptions:
         "log q(z_k | x_n), natural logarithms; ``log_p`` may be −inf. Used when there: "
         "``n_unknown``, ``log_p_penalized``, ``latent_hash``, ``model``, ``proposal``, "
         "``temperature``.",
-        positional=True,
         nargs="+",
     )
+    _: KW_ONLY
     log_q: Any = option(
         (), "log q at all temperatures (schema log_q)", "as `weights`, optional", nargs="*"
     )

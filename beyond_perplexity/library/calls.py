@@ -12,18 +12,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from difflib import get_close_matches
+from functools import update_wrapper
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 
 from beyond_perplexity.arguments import check_options, described
 from beyond_perplexity.corpus.text_files import HeldTexts, listed_texts, table_texts
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.foreign_text import safe_cell
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.storage.accounts import accounts
+from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.table_files import HeldTable
 
 _P = ParamSpec("_P")
@@ -33,16 +38,11 @@ _T = TypeVar("_T", bound=Result)
 _MISSING = object()
 TEXT_COLUMN, GROUP_COLUMN, _TITLE = "text", "group", "title"
 _BATCH = 4096
+_SUFFIXES = (".csv", ".parquet")  # of tables that are written
 
 
-class Unused(NamedTuple):
-    """Options that have no effect in one way of calling a function.
-
-    `way` is the end of a sentence that begins with *has no effect*.
-    """
-
-    way: str
-    names: tuple[str, ...]
+# The end of a sentence that begins with *has no effect*, and the options that this is said of.
+Unused = tuple[str, tuple[str, ...]]
 
 
 def library_function(
@@ -50,10 +50,9 @@ def library_function(
 ) -> Callable[[Callable[[_O], _T]], Callable[_P, _T]]:
     """Make a function of the library out of one that takes an option set.
 
-    Signature and parameters of its documentation are those of the option set. Options may be
-    scalars of NumPy and Arrow; what `unused` tells to have no effect in this way of calling the
-    function is refused where it is not left at its default, as are values that an option cannot
-    have.
+    Signature and parameters of its documentation are those of the set. Options may be scalars of
+    NumPy and Arrow; refused is what an option cannot have, and what `unused` tells to have no
+    effect in this way of calling, where it is not left at its default.
     """
     declared: Any = options
 
@@ -64,16 +63,15 @@ def library_function(
             bound = _bind(function.__name__, signature, given, named)
             held = {name: _plain(value) for name, value in bound.arguments.items()}
             made = declared(**held)
-            for one in unused(made):
-                _refuse(one, made)
+            for way, names in unused(made):
+                _refuse(made, way, names)
             check_options(held, declared)
             with accounts() as read:
                 found = function(made)
             found.files = read
             return found
 
-        for name in ("__module__", "__name__", "__qualname__"):
-            setattr(called, name, getattr(function, name))
+        update_wrapper(called, function)
         first, _, rest = (function.__doc__ or "").partition("\n\n")
         called.__doc__ = f"{first}\n\n{described(declared)}\n\n{rest}"
         vars(called)["__signature__"] = signature
@@ -140,18 +138,17 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _refuse(unused: Unused, options: Any) -> None:
-    defaults = {one.name: one.default for one in fields(options)}
+def _refuse(options: Any, way: str, names: Sequence[str]) -> None:
     wrong = []
-    for name in unused.names:
-        value, default = getattr(options, name), defaults[name]
-        value = str(value) if isinstance(value, Path) else value
-        is_default = isinstance(value, str | int | float) and value == default
-        if value is not default and not is_default:
-            wrong.append(name.replace("_", " "))
+    for one in (one for one in fields(options) if one.name in names):
+        held = getattr(options, one.name)
+        value = str(held) if isinstance(held, Path) else held
+        is_default = isinstance(value, str | int | float) and value == one.default
+        if value is not one.default and not is_default:
+            wrong.append(one.name.replace("_", " "))
     if wrong:
         have, them = ("has", "it") if len(wrong) == 1 else ("have", "them")
-        raise InputError(f"{', '.join(wrong)}: {have} no effect {unused.way}; leave {them} out")
+        raise InputError(f"{', '.join(wrong)}: {have} no effect {way}; leave {them} out")
 
 
 def wrong_type(name: str, given: Any, give: str) -> InputError:
@@ -163,6 +160,25 @@ def check_path_or_name(name: str, given: Any) -> None:
     """Refuse what is neither a path nor a name."""
     if not isinstance(given, str | os.PathLike):
         raise wrong_type(name, given, "a path or a name")
+
+
+def check_suffix(name: str, path: Any) -> None:
+    """Refuse the name of a table to write that says no format; None is no table."""
+    if path is not None and Path(path).suffix not in _SUFFIXES:
+        raise InputError(f"{name} {path}: expected a name that ends in {' or '.join(_SUFFIXES)}")
+
+
+def write_numbers(path: Path, table: pa.Table) -> None:
+    """Write CSV, whose texts are no formulas to a spreadsheet, or Parquet, as the suffix says."""
+    with atomic_path(path) as temporary:
+        if path.suffix == ".parquet":
+            pq.write_numbers(table, temporary)
+            return
+        for place, field in enumerate(table.schema):
+            if pa.types.is_string(field.type):
+                safe = [safe_cell(cell) for cell in table.column(place).to_pylist()]
+                table = table.set_column(place, field, pa.array(safe, field.type))
+        pyarrow.csv.write_csv(table, str(temporary))
 
 
 def rows_of(what: str, **columns: Any) -> Iterator[dict[str, Any]]:
@@ -194,9 +210,8 @@ def text_source(
 ) -> Path | HeldTexts:
     """Return what texts are read from: a path, or records of texts and tables in memory.
 
-    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title``
-    are read; `groups` are those of an iterable of texts. Errors count texts and rows from 1.
-    What an iterable raises itself passes through.
+    A str is a path, never a text. Of tables the columns `field`, `group_column` and ``title`` are
+    read; `groups` are those of an iterable of texts. What an iterable raises itself passes through.
     """
     if isinstance(groups, str | bytes):
         raise InputError("groups: is one text; give the group of each, or group_column")

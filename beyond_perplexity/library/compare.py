@@ -13,7 +13,12 @@ from beyond_perplexity.corpus.formats import AUTOMATIC
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.library.calls import Unused, in_memory, library_function, text_source
 from beyond_perplexity.library.result import Result
-from beyond_perplexity.report.compare import FIGURE_FILES, comparison_text, draw_one, run_comparison
+from beyond_perplexity.report.comparison_page import (
+    FIGURE_FILES,
+    comparison_text,
+    draw_one,
+    run_comparison,
+)
 from beyond_perplexity.tendencies.compare_options import CompareOptions
 
 
@@ -22,17 +27,17 @@ def _unused(given: CompareOptions) -> Iterator[Unused]:
     read = [texts[0], *[texts[1]] * (given.samples_field is None)]
     read += [given.training] * (given.training is not None)
     if all(map(in_memory, read)):
-        yield Unused("on texts in memory", ("field",))
+        yield "on texts in memory", ("field",)
     if in_memory(texts[1]):
-        yield Unused("on texts in memory", ("samples_field",))
+        yield "on texts in memory", ("samples_field",)
     if all(map(in_memory, texts)):
-        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+        yield "on texts in memory; groups stand beside them", ("group_column",)
     if given.group_column == "":
-        yield Unused("where the group column is empty", ("groups",))
+        yield "where the group column is empty", ("groups",)
     if given.tokenized and given.stop_words not in ("auto", "nltk"):
-        yield Unused("on tokenized texts with a list of stop words", ("language",))
+        yield "on tokenized texts with a list of stop words", ("language",)
     if given.embedding is None:
-        yield Unused("without an embedding", ("embedding_documents",))
+        yield "without an embedding", ("embedding_documents",)
 
 
 @library_function(CompareOptions, _unused)

@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.csv
 
-from beyond_perplexity.errors import InputError
-from beyond_perplexity.foreign_text import remark, safe_cell
+from beyond_perplexity.foreign_text import remark
 from beyond_perplexity.importance.draw_files import WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.reduction import (
@@ -27,10 +25,15 @@ from beyond_perplexity.importance.reduction import (
 )
 from beyond_perplexity.importance.ways_to_draw import DRAW_READERS, ReductionOptions
 from beyond_perplexity.library.call_options import EstimateOptions
-from beyond_perplexity.library.calls import library_function, table_sources, wrong_type
+from beyond_perplexity.library.calls import (
+    check_suffix,
+    library_function,
+    table_sources,
+    write_numbers,
+    wrong_type,
+)
 from beyond_perplexity.library.result import Result, frame_of
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.storage.outputs import atomic_path
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.storage.table_files import HeldTable
@@ -38,7 +41,6 @@ from beyond_perplexity.storage.table_files import HeldTable
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUFFIXES = (".csv", ".parquet")
 # Further tables -> their names among those of a reduction.
 _TABLES = {"instances": "diagnostics", "curves": "curves", "replicates": "replicates"}
 # What a figure is called here -> its name in `figures.FIGURES`, the tables that it shows.
@@ -66,11 +68,8 @@ def estimate(given: EstimateOptions) -> Result:
     InputError
         When a row cannot be used; names file or argument, and row.
     """
-    wanted = {"estimates": given.output, "diagnostics": given.diagnostics}
-    for name in ("output", "diagnostics"):
-        path = getattr(given, name)
-        if path is not None and Path(path).suffix not in _SUFFIXES:
-            raise InputError(f"{name} {path}: expected a name that ends in .csv or .parquet")
+    check_suffix("output", given.output)
+    check_suffix("diagnostics", given.diagnostics)
     if not isinstance(given.options, Mapping | None):
         raise wrong_type("options", given.options, "a dict")
     options = parse_options(ReductionOptions, dict(given.options or {}), "options")
@@ -92,7 +91,7 @@ def estimate(given: EstimateOptions) -> Result:
         for kind, held in read.items()
     }
     flags |= {"seed": given.seed, **asdict(labels), "options": asdict(options)}
-    for kind, path in wanted.items():
+    for kind, path in {"estimates": given.output, "diagnostics": given.diagnostics}.items():
         if path is not None:
             _write(Path(path), kind, reduction, flags)
     tables: dict[str, Callable[[], pa.Table]] = {
@@ -125,16 +124,7 @@ def _write(path: Path, kind: str, reduction: Reduction, flags: dict[str, object]
     schema, make = REDUCED_TABLES[kind]
     table = make(reduction)
     if path.suffix == ".csv":
-        with atomic_path(path) as temporary:
-            pyarrow.csv.write_csv(_without_formulas(table), temporary)
+        write_numbers(path, table)
         return
     record = run_record("beyond_perplexity/library/estimate.py", flags, seed=reduction.inputs.seed)
     write_shard(path, schema, table, record)
-
-
-def _without_formulas(table: pa.Table) -> pa.Table:
-    for place, field in enumerate(table.schema):
-        if pa.types.is_string(field.type):
-            safe = [safe_cell(cell) for cell in table.column(place).to_pylist()]
-            table = table.set_column(place, field, pa.array(safe, field.type))
-    return table

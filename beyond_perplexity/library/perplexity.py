@@ -22,13 +22,15 @@ from beyond_perplexity.library.calls import (
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.perplexities.options import ScoringOptions
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 PERPLEXITY_COLUMNS = [
     *("text", "split", "unknown_words", "measure", "unit", "value", "low", "high", "n"),
     *("documents", "unknown_share"),
 ]
-_UNKNOWN_WORDS = ("as_unknown", "penalized", "spelled")
-_SUFFIXES = dict(zip(_UNKNOWN_WORDS, ("", "_unknown_penalized", "_spelled"), strict=True))
-_KEYS = dict(zip(_UNKNOWN_WORDS, ("", "unknown_penalized", "spelled"), strict=True))
+# How unknown words are charged -> key of it in a summary.
+_KEYS = {"as_unknown": "", "penalized": "unknown_penalized", "spelled": "spelled"}
 
 
 def _is_arpa(given: ScoringOptions) -> bool:
@@ -39,14 +41,14 @@ def _is_arpa(given: ScoringOptions) -> bool:
 def _unused(given: ScoringOptions) -> Iterator[Unused]:
     if _is_arpa(given):
         text = "with an ARPA file, whose text is read as it is"
-        yield Unused(text, ("cleaned", "tokenized", "speller", "special_tokens"))
+        yield text, ("cleaned", "tokenized", "speller", "special_tokens")
     else:
-        yield Unused("without an ARPA file", ("unk_as", "unk_as_unknown"))
+        yield "without an ARPA file", ("unk_as", "unk_as_unknown")
     if given.tokenized:
-        yield Unused("on tokenized texts", ("cleaned",))
+        yield "on tokenized texts", ("cleaned",)
     if in_memory(given.texts):
-        yield Unused("on texts in memory", ("field",))
-        yield Unused("on texts in memory; groups stand beside them", ("group_column",))
+        yield "on texts in memory", ("field",)
+        yield "on texts in memory; groups stand beside them", ("group_column",)
 
 
 @library_function(ScoringOptions, _unused)
@@ -79,10 +81,10 @@ def perplexity(given: ScoringOptions) -> Result:
             scoring = load_scoring(
                 replace(given, texts=texts, arpa=_is_arpa(given), group_column=column)
             )
-        found = score_given(scoring)
-    tables = {"documents": found.documents} if found.documents is not None else {}
-    table, text = partial(perplexity_by_unit, found.summary), partial(_text, found.summary)
-    return Result("perplexity", table, text=text, summary=found.summary, tables=tables)
+        summary, documents = score_given(scoring)
+    tables = {"documents": documents} if documents is not None else {}
+    table, text = partial(perplexity_by_unit, summary), partial(_text, summary)
+    return Result("perplexity", table, text=text, summary=summary, tables=tables)
 
 
 def _text(summary: Mapping[str, Any]) -> str:
@@ -92,18 +94,11 @@ def _text(summary: Mapping[str, Any]) -> str:
 def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Turn what `beyond-perplexity perplexity` and the workflow write of a model into rows.
 
-    Parameters
-    ----------
-    summary : dict
-        With the summary of the cleaned text in ``cleaned`` where it is of the raw text.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns text (cleaned, raw), split, unknown_words (as_unknown: their spelling is free;
-        penalized: ln U each; spelled: charged for), measure (perplexity; bits: a unit, base 2),
-        unit (token, word, character, byte), value (infinite where a text is impossible), low and
-        high (of its 95% interval; NaN where it has none), n (units), documents, unknown_share.
+    A summary of the raw text has that of the cleaned text in ``cleaned``. Columns are text
+    (cleaned, raw), split, unknown_words (as_unknown: their spelling is free; penalized: ln U each;
+    spelled: charged for), measure (perplexity; bits: a unit, base 2), unit (token, word, character,
+    byte), value (infinite where a text is impossible), low and high (of its 95% interval; NaN where
+    it has none), n (units), documents, unknown_share.
     """
     import pandas as pd  # late, as of other functions here
 
@@ -116,59 +111,37 @@ def perplexity_rows(summary: Mapping[str, Any]) -> pd.DataFrame:
 def perplexity_by_unit(summary: Mapping[str, Any]) -> pd.DataFrame:
     """Set the numbers of one text side by side: a row a unit.
 
-    Parameters
-    ----------
-    summary : dict
-        As for `perplexity_rows`, of one text.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
-        ``_spelled`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not known,
-        as the bits of a unit that has none.
+    Columns are unit, n (units), and of perplexity and bits (base 2) the value, low and high; with
+    ``_spelled`` and ``_unknown_penalized`` where unknown words are charged so. NaN: not known, as
+    the bits of a unit that has none.
     """
     import pandas as pd
 
     long = perplexity_rows(summary)
     frame = pd.DataFrame({"unit": list(summary["n"]), "n": list(summary["n"].values())})
-    for words, suffix in _SUFFIXES.items():
+    for words, key in _KEYS.items():
         for measure in ("perplexity", "bits"):
             own = long[(long["unknown_words"] == words) & (long["measure"] == measure)]
             held = own.set_index("unit").reindex(frame["unit"])
             for column, end in (("value", ""), ("low", "_low"), ("high", "_high")):
                 if len(own) and not (end and words == "penalized"):
-                    frame[f"{measure}{suffix}{end}"] = held[column].to_numpy(float)
+                    name = f"{measure}_{key}{end}" if key else f"{measure}{end}"
+                    frame[name] = held[column].to_numpy(float)
     return frame
 
 
 def _rows(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    about = {
-        "text": summary.get("text", "cleaned"),
-        "split": summary.get("split"),
-        "documents": summary.get("documents"),
-        "unknown_share": summary.get("unknown_share"),
-    }
+    """Give a number of a text a row; the penalty of unknown words has no interval of its own."""
+    about = {"text": "cleaned", "split": None, "documents": None, "unknown_share": None}
+    about |= {name: summary[name] for name in about if name in summary}
     intervals = summary.get("interval") or {}
     for words, key in _KEYS.items():
         held = summary.get(key, {}) if key else summary
-        # The penalty has no interval of its own.
-        within = {} if key == "unknown_penalized" else intervals.get(key, {}) if key else intervals
+        within = intervals.get(key, {}) if key else intervals
         for measure in ("perplexity", "bits"):
             limits = within.get(measure, {})
             for unit, value in held.get(measure, {}).items():
                 low, high = limits.get(unit, (None, None))
-                yield {
-                    **about,
-                    "unknown_words": words,
-                    "measure": measure,
-                    "unit": unit,
-                    "value": math.inf if value is None else value,
-                    "low": low,
-                    "high": high,
-                    "n": summary["n"].get(unit),
-                }
-
-
-if TYPE_CHECKING:
-    import pandas as pd
+                row = {"value": math.inf if value is None else value, "low": low, "high": high}
+                row |= {"unknown_words": words, "measure": measure, "unit": unit}
+                yield {**about, **row, "n": summary["n"].get(unit)}

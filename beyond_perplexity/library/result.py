@@ -23,26 +23,15 @@ _SHOWN_ROWS, _SHOWN_LINES = 20, 60  # in a notebook, of the table and of the tex
 class Result:
     """The result of a function of the library.
 
-    Parameters
-    ----------
-    name : str
-        The function.
-    table : pandas.DataFrame, pyarrow.Table, or callable
-        The main table; one of a callable is made when it is first asked for.
-    text : str or callable
-        The same in words or rounded, as the command prints it.
-    summary : dict, optional
-        Single numbers and what they are of; JSON-safe.
-    tables : dict of str to DataFrame, Table, or callable, optional
-        Further tables; one of a callable is made when it is first asked for.
-    figures : dict of str to callable, optional
-        Figures; each is drawn when it is asked for. No callable is a lambda or local: results go
-        from process to process.
+    Tables, of pandas or Arrow, and the text may be callables, which make them when they are first
+    asked for; figures are. None is a lambda or local: results go from process to process.
 
     Attributes
     ----------
-    name, summary
-        As above.
+    name : str
+        The function.
+    summary : dict
+        Single numbers and what they are of; JSON-safe.
     sound : bool
         Whether nothing sounds an alarm, as a check of `audit` may.
     files : list of dict
@@ -70,8 +59,8 @@ class Result:
 
     @cached_property
     def text(self) -> str:
-        """The main table in words or rounded."""
-        return self._text() if callable(self._text) else self._text
+        """The main table in words or rounded, as the command prints it."""
+        return str(_made(self._text))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -80,7 +69,7 @@ class Result:
 
     @cached_property
     def _frame(self) -> pd.DataFrame:
-        return frame_of(self._table() if callable(self._table) else self._table)
+        return frame_of(_made(self._table))
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -88,12 +77,7 @@ class Result:
         return tuple(self._tables)
 
     def table_of(self, name: str) -> pd.DataFrame:
-        """Return a copy of one of the further tables.
-
-        Parameters
-        ----------
-        name : str
-            One of `tables`.
+        """Return a copy of one of the further `tables`.
 
         Raises
         ------
@@ -101,8 +85,7 @@ class Result:
             When there is none of the name.
         """
         held = _named(self._tables, name, "table")
-        frame: pd.DataFrame = frame_of(held() if callable(held) else held)
-        self._tables[name] = frame
+        self._tables[name] = frame = frame_of(_made(held))
         return frame.copy()
 
     @property
@@ -111,17 +94,7 @@ class Result:
         return tuple(self._figures)
 
     def figure(self, name: str) -> Figure:
-        """Draw one of the figures.
-
-        Parameters
-        ----------
-        name : str
-            One of `figures`.
-
-        Returns
-        -------
-        matplotlib.figure.Figure
-            Of its own: pyplot does not hold it.
+        """Draw one of the `figures`, which pyplot does not hold.
 
         Raises
         ------
@@ -132,15 +105,9 @@ class Result:
         return figure
 
     def to_json(self) -> str:
-        """Return the summary, what was read and the main table as a JSON object.
+        """Return a JSON object: name, version, summary, files, and the rows of the main table.
 
         Numbers are in full precision; NaN and infinities, which JSON does not know, are null.
-
-        Returns
-        -------
-        str
-            With the keys ``name``, ``version``, ``summary``, ``files`` and ``table``, a list of
-            rows.
         """
         rows = self._frame.to_dict("records")
         held = {"summary": self.summary, "files": self.files, "table": rows}
@@ -170,6 +137,10 @@ class Result:
         more = len(self._frame) - len(head)
         rest = f"<p>and {more:,} rows more</p>" if more else ""
         return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>{rest}"
+
+
+def _made(held: Any) -> Any:
+    return held() if callable(held) else held
 
 
 def _named(held: Mapping[str, Any], name: str, kind: str) -> Any:

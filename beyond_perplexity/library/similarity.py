@@ -18,9 +18,11 @@ from beyond_perplexity.library.call_options import SimilarityOptions
 from beyond_perplexity.library.calls import (
     Unused,
     check_path_or_name,
+    check_suffix,
     library_function,
     rows_of,
     torch_kept,
+    write_numbers,
 )
 from beyond_perplexity.library.result import Result
 from beyond_perplexity.semantics.evaluators.contract import (
@@ -36,9 +38,7 @@ from beyond_perplexity.semantics.scored_pairs import (
     read_scored_pairs,
     score_pairs,
 )
-from beyond_perplexity.storage.outputs import atomic_path
 
-SCORE_SUFFIXES = (".csv", ".parquet")
 _LEAST = 3  # pairs that a correlation needs
 
 
@@ -46,14 +46,13 @@ def _unused(given: SimilarityOptions) -> Iterator[Unused]:
     check_path_or_name("evaluator", given.evaluator)
     name, alone = str(given.evaluator), ("vectors", "layers")
     if name in PACKAGES:
-        yield Unused("with an evaluator of a package", (*alone, "config"))
+        yield "with an evaluator of a package", (*alone, "config")
     elif Path(name).exists():
-        vectors = None if given.vectors is None else str(given.vectors)
-        read = evaluator_at(Path(name), vectors, given.layers)
-        yield Unused("with this evaluator", tuple(one for one in alone if one not in read))
-        yield Unused("with an evaluator at a path", ("config",))
+        read = _at(given)
+        yield "with this evaluator", tuple(one for one in alone if one not in read)
+        yield "with an evaluator at a path", ("config",)
     else:
-        yield Unused("with an evaluator of a run", alone)
+        yield "with an evaluator of a run", alone
 
 
 @library_function(SimilarityOptions, _unused)
@@ -72,18 +71,17 @@ def similarity(given: SimilarityOptions) -> Result:
     InputError
         When a pair or the evaluator cannot be used, or an extra that it needs is not installed.
     """
-    output = None if given.output is None else Path(given.output)
-    if output is not None and output.suffix not in SCORE_SUFFIXES:
-        raise InputError(f"{output}: give a name that ends in {' or '.join(SCORE_SUFFIXES)}")
+    check_suffix("output", given.output)
     with extras_named(), torch_kept(None):
         judge = load_evaluator(_options_of(given), device=given.device)
     chosen = choose_measure(judge, given.measure)
     with torch_kept(given.threads):
         scored = score_pairs(judge, _pairs(given), given.tokenized)
     scores, people = scored.values[chosen], None if given.gold is None else scored.gold
-    table = _score_table(scores, people)
-    if output is not None:
-        _write(output, table)
+    columns = {"pair": np.arange(1, len(scores) + 1), "score": pa.array(scores, from_pandas=True)}
+    table = pa.table(columns if people is None else {**columns, "gold": people})
+    if given.output is not None:
+        write_numbers(Path(given.output), table)
     summary: dict[str, Any] = {"evaluator": str(given.evaluator), "measure": chosen}
     text = "\n".join(repr(float(score)) for score in scores)
     if people is not None:
@@ -129,14 +127,18 @@ def _pair(row: dict[str, Any], number: int) -> ScoredPair:
     return ScoredPair(row["references"], row["hypotheses"], float(gold))
 
 
+def _at(given: SimilarityOptions) -> dict[str, Any]:
+    vectors = None if given.vectors is None else str(given.vectors)
+    return evaluator_at(Path(given.evaluator), vectors, given.layers)
+
+
 def _options_of(given: SimilarityOptions) -> dict[str, Any]:
     """Return the options of `load_evaluator` for a package, an evaluator of the run or a path."""
     name, config = str(given.evaluator), Path(given.config)
     if name in PACKAGES:
         return evaluator_named(name)
     if Path(name).exists():
-        vectors = None if given.vectors is None else str(given.vectors)
-        return evaluator_at(Path(name), vectors, given.layers)
+        return _at(given)
     if "/" in name or not config.is_file():
         known = ", ".join(PACKAGES)
         raise InputError(
@@ -168,29 +170,6 @@ def _of_run(name: str, config_path: Path) -> dict[str, Any]:
             f"--configfile {config_path} {made}/{EVALUATOR_FILE}"
         )
     return found
-
-
-def _score_table(scores: np.ndarray, gold: np.ndarray | None) -> pa.Table:
-    """Make a row a pair: its number, its score, null where undefined, and what people gave."""
-    columns: dict[str, Any] = {
-        "pair": pa.array(np.arange(1, len(scores) + 1)),
-        "score": pa.array(scores, from_pandas=True),
-    }
-    if gold is not None:
-        columns["gold"] = pa.array(gold)
-    return pa.table(columns)
-
-
-def _write(path: Path, table: pa.Table) -> None:
-    with atomic_path(path) as temporary:
-        if path.suffix == ".parquet":
-            import pyarrow.parquet as pq
-
-            pq.write_table(table, temporary)
-        else:
-            import pyarrow.csv
-
-            pyarrow.csv.write_csv(table, str(temporary))
 
 
 def _correlations(

@@ -340,6 +340,16 @@ class CountedModel(ConfiguredLanguageModel):
         """Estimate the model from a stream of documents; tell whether there is one."""
 
 
+def spread(begins: Tensor, sizes: Tensor) -> tuple[Tensor, Tensor]:
+    """List the entries of rows that begin in those places of a table and have sizes, (R,) each.
+
+    Of every entry: the row that it is of, and its place in the table, int64, (E,).
+    """
+    owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
+    inside = torch.arange(len(owner), device=owner.device)  # (E,)
+    return owner, inside + (begins - sizes.cumsum(0) + sizes)[owner]
+
+
 def chosen_log_probs(logits: Tensor, targets: Tensor) -> Tensor:
     """Return log p, float64, (N,), of targets (N,) under logits (N, V); −inf where impossible."""
     chosen = logits.gather(1, targets[:, None])[:, 0].double()  # (N,)

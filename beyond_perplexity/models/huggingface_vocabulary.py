@@ -56,11 +56,10 @@ class HuggingFaceVocabulary(Vocabulary):
         largest = max(int(known[-1]), special["bos"], special["eos"], *special["all"])
         if largest >= rows:
             raise InputError(self._say_beyond(largest))
+        unknown = [] if special["unk"] is None else [special["unk"]]
         self._impossible = np.ones(rows, bool)
         self._impossible[known] = False
-        self._impossible[[*special["all"], special["bos"], special["eos"]]] = True
-        if special["unk"] is not None:
-            self._impossible[special["unk"]] = True
+        self._impossible[[*special["all"], special["bos"], special["eos"], *unknown]] = True
         ours = np.arange(rows, dtype=np.int32) + N_SPECIAL
         # No text has a special token: where a model of words has one as a word, it is unknown.
         self._ours = np.where(self._impossible, np.int32(UNK), ours)
@@ -127,15 +126,11 @@ class HuggingFaceVocabulary(Vocabulary):
         return [self._ours[np.array(encoding.ids, np.int64)] for encoding in encodings]
 
     def encode_pieces(self, texts: Sequence[Sequence[str]]) -> list[list[np.ndarray]]:
-        """Encode texts cut between words.
-
-        A token belongs to the piece that its last character is in.
-        """
+        """Encode texts cut between words; a token is of the piece that has its last character."""
         joined = [" ".join(text) for text in texts]
+        encodings = self._tokenizer.encode_batch(joined, add_special_tokens=False)
         found = []
-        for text, encoding in zip(
-            texts, self._tokenizer.encode_batch(joined, add_special_tokens=False), strict=True
-        ):
+        for text, encoding in zip(texts, encodings, strict=True):
             ids = self._ours[np.array(encoding.ids, np.int64)]
             ends = np.array([end for _, end in encoding.offsets], np.int64)
             # a blank between two pieces belongs to the second
@@ -153,16 +148,11 @@ class HuggingFaceVocabulary(Vocabulary):
 
     def _to_theirs(self, ids: np.ndarray) -> list[int]:
         unknown = self._special["unk"]
-        kept = ids[ids > EOS if unknown is not None else ids > UNK].astype(np.int64)
+        kept = ids[ids > (UNK if unknown is None else EOS)].astype(np.int64)
         shifted: list[int] = np.where(kept == UNK, unknown or 0, kept - N_SPECIAL).tolist()
         return shifted
 
     def describe(self) -> dict[str, Any]:
         """Return everything that `load_vocabulary` needs, JSON-serializable."""
-        return {
-            "kind": self.kind,
-            "rows": self._rows,
-            "special": self._special,
-            "cleaning": self._cleaning,
-            "tokenizer": self._json,
-        }
+        held = {"rows": self._rows, "special": self._special, "cleaning": self._cleaning}
+        return {"kind": self.kind, **held, "tokenizer": self._json}

@@ -19,9 +19,16 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import CountedModel, State, TensorState
-from beyond_perplexity.ngrams.counts import WORD_BITS, count_parts, extend_words, join_sentences
-from beyond_perplexity.ngrams.kneser_ney import BackoffModel, check_pruning, estimate_backoff
+from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
+from beyond_perplexity.ngrams.kneser_ney import (
+    WORD_BITS,
+    BackoffModel,
+    check_pruning,
+    count_parts,
+    estimate_backoff,
+    extend_words,
+    join_sentences,
+)
 from beyond_perplexity.options import Limit, Limited
 from beyond_perplexity.vocabulary import BOS, UNK
 
@@ -135,13 +142,10 @@ class KneserNey(CountedModel):
 
     def _contexts(self, tokens: Tensor) -> Tensor:
         """Return the contexts that end at every token of prefixes (B, T), int64 (B, T, N − 1)."""
-        levels: list[Tensor] = []
-        for order in range(1, self.order):
-            found = tokens  # (B, T)
-            if levels:
-                before = torch.nn.functional.pad(levels[-1][:, :-1], (1, 0), value=-1)  # (B, T)
-                found = self._find(order, before, tokens)  # (B, T)
-            levels.append(found)
+        levels = [tokens][: self.order - 1]
+        for order in range(2, self.order):
+            before = torch.nn.functional.pad(levels[-1][:, :-1], (1, 0), value=-1)  # (B, T)
+            levels.append(self._find(order, before, tokens))  # (B, T)
         shape = (*tokens.shape, 0)
         return torch.stack(levels, -1) if levels else tokens.new_empty(shape)
 
@@ -165,10 +169,7 @@ class KneserNey(CountedModel):
             keys, contexts = self._table("keys", order), places[:, order - 2]  # (M,), (R,)
             begins = torch.searchsorted(keys, contexts << WORD_BITS)  # (R,)
             sizes = torch.searchsorted(keys, (contexts + 1) << WORD_BITS) - begins  # (R,)
-            sizes = torch.where(contexts >= 0, sizes, 0)  # (R,)
-            owner = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes)  # (E,)
-            inside = torch.arange(len(owner), device=owner.device)  # (E,)
-            entries = inside + (begins - sizes.cumsum(0) + sizes)[owner]  # (E,)
+            owner, entries = spread(begins, torch.where(contexts >= 0, sizes, 0))  # (E,), (E,)
             words = keys[entries] & ((1 << WORD_BITS) - 1)  # (E,)
             log_probs = self._table("log_probs", order)[entries] + left[owner, order - 1]  # (E,)
             logits[owner, words] = log_probs.float()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,14 +85,12 @@ def score_windows(
 ) -> Iterator[np.ndarray]:
     """Yield log p of the counted predictions of each window, float64; `width`: of the rows."""
     width = width or max(len(window.tokens) for window in windows) - 1
-    inputs = np.full((len(windows), width), EOS, np.int64)
-    targets = np.full((len(windows), width), EOS, np.int64)
+    pair = np.full((2, len(windows), width), EOS, np.int64)  # inputs, targets
     for row, window in enumerate(windows):
-        inputs[row, : len(window.tokens) - 1] = window.tokens[:-1]
-        targets[row, : len(window.tokens) - 1] = window.tokens[1:]
-    device = model.device
-    pair = torch.from_numpy(inputs).to(device), torch.from_numpy(targets).to(device)
-    flat = torch.cat(list(model.target_log_probs(*pair, LOGIT_ROWS)))
+        end = len(window.tokens) - 1
+        pair[0, row, :end], pair[1, row, :end] = window.tokens[:-1], window.tokens[1:]
+    inputs, targets = torch.from_numpy(pair).to(model.device)
+    flat = torch.cat(list(model.target_log_probs(inputs, targets, LOGIT_ROWS)))
     scores = flat.view(len(windows), width).cpu().numpy()
     for row, window in enumerate(windows):
         end = len(window.tokens) - 1
@@ -119,14 +117,9 @@ def score_encoded(
     context, stride = check_window(model, context_length, stride)
     stream = iter(encoded)
     while pool := list(islice(stream, POOL)):
-        windows = [
-            window
-            for document, ids in enumerate(pool)
-            for window in cut_windows(document, ids, context, stride)
-        ]
-        totals = np.zeros(len(pool))
-        impossible = np.zeros(len(pool), np.int64)
-        windows.sort(key=lambda window: len(window.tokens))
+        cut = (cut_windows(document, ids, context, stride) for document, ids in enumerate(pool))
+        windows = sorted(chain.from_iterable(cut), key=lambda window: len(window.tokens))
+        totals, impossible = np.zeros(len(pool)), np.zeros(len(pool), np.int64)
         while windows:
             rows = max(1, batch_tokens // (len(windows[-1].tokens) - 1))
             batch, windows = windows[-rows:], windows[:-rows]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -57,13 +57,16 @@ class RecurrentOptions(Limited):
 class RecurrentModel(TiedNetwork):
     """Embedding, a stack of recurrent layers, output layer; without limit to the context.
 
-    `kind` is torch's class of the layers, `memories` the tensors that a state consists of; the
-    first is what a layer gives out.
+    `kind` is torch's class of the layers, `cell` and `fused` its functions of a layer for one
+    position and for all, `memories` the tensors that a state consists of; the first is what a layer
+    gives out.
     """
 
     options_kind = RecurrentOptions
     options: RecurrentOptions
     kind: ClassVar[type[nn.LSTM] | type[nn.GRU]]
+    cell: ClassVar[Any]
+    fused: ClassVar[Any]
     memories: ClassVar[int]
 
     def build(self) -> None:
@@ -105,9 +108,7 @@ class RecurrentModel(TiedNetwork):
     def initial_state(self, batch_size: int, maximum_length: int) -> RecurrentState:
         """Return the state of B empty prefixes; its size does not depend on `maximum_length`."""
         shape = (self.options.layers, batch_size, self.options.hidden_size)
-        kind = self.embedding.weight.dtype
-        parts = (torch.zeros(shape, device=self.device, dtype=kind) for _ in range(self.memories))
-        return RecurrentState(tuple(parts))
+        return RecurrentState.empty(self.embedding.weight, *shape, parts=self.memories)
 
     def advance(self, tokens: Tensor, state: State) -> tuple[Tensor, RecurrentState]:
         """Advance B prefixes by the tokens (B,): features (B, E or H), and the new state."""
@@ -115,29 +116,25 @@ class RecurrentModel(TiedNetwork):
         stream = self.embedding(tokens)  # (B, E)
         after = []
         for layer, weights in enumerate(self.layers.all_weights):
-            before = tuple(part[layer] for part in state.parts)  # each (B, H)
-            after.append(self._cell(stream, before, weights))  # each (B, H)
+            before = self._memory(tuple(part[layer] for part in state.parts))  # each (B, H)
+            found = self.cell(stream, before, *weights)  # each (B, H)
+            after.append(found if self.memories > 1 else (found,))
             stream = after[-1][0]  # (B, H)
         memory = tuple(torch.stack(parts) for parts in zip(*after, strict=True))  # each (L, B, H)
         return self._to_features(stream), RecurrentState(memory)
 
     @staticmethod
     @abstractmethod
-    def _cell(
-        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
-    ) -> tuple[Tensor, ...]:
-        """Return what a layer remembers after the inputs (B, E or H); its output comes first."""
-
-    @staticmethod
-    @abstractmethod
-    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
-        """Return the outputs (B, T, H) of one layer for all inputs (B, T, E or H) at once."""
+    def _memory(parts: tuple[Tensor, ...]) -> Any:
+        """Return the parts of a memory as torch's functions take them."""
 
     def _layer_by_layer(self, stream: Tensor) -> Tensor:
         """Run the layers with the same elements dropped at all positions between them."""
         for weights in self.layers.all_weights:
             zeros = stream.new_zeros(1, len(stream), self.options.hidden_size)  # (1, B, H)
-            stream = self._drop(self._fused(stream, (zeros,) * self.memories, weights))  # (B, T, H)
+            start, held = self._memory((zeros,) * self.memories), tuple(weights)
+            outputs, *_ = self.fused(stream, start, held, True, 1, 0.0, True, False, True)
+            stream = self._drop(outputs)  # (B, T, H)
         return stream
 
 
@@ -145,37 +142,21 @@ class LSTM(RecurrentModel):
     """LSTM layers (Hochreiter & Schmidhuber 1997, with forget gates); hidden and cell vectors."""
 
     family = "lstm"
-    kind = nn.LSTM
+    kind, cell, fused = nn.LSTM, torch.lstm_cell, torch.lstm
     memories = 2
 
     @staticmethod
-    def _cell(
-        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
-    ) -> tuple[Tensor, ...]:
-        return torch.lstm_cell(inputs, before, *weights)
-
-    @staticmethod
-    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
-        outputs, *_ = torch.lstm(inputs, before, tuple(weights), True, 1, 0.0, True, False, True)
-        return outputs
+    def _memory(parts: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return parts
 
 
 class GRU(RecurrentModel):
     """GRU layers (Cho et al. 2014), with the reset gate after the matrix as in cuDNN."""
 
     family = "gru"
-    kind = nn.GRU
+    kind, cell, fused = nn.GRU, torch.gru_cell, torch.gru
     memories = 1
 
     @staticmethod
-    def _cell(
-        inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]
-    ) -> tuple[Tensor, ...]:
-        (hidden,) = before  # (B, H)
-        return (torch.gru_cell(inputs, hidden, *weights),)
-
-    @staticmethod
-    def _fused(inputs: Tensor, before: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Tensor:
-        (hidden,) = before  # (1, B, H)
-        outputs, _ = torch.gru(inputs, hidden, tuple(weights), True, 1, 0.0, True, False, True)
-        return outputs
+    def _memory(parts: tuple[Tensor, ...]) -> Tensor:
+        return parts[0]

@@ -15,8 +15,13 @@ import torch
 from torch import Tensor
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.models.contract import CountedModel, State, TensorState
-from beyond_perplexity.ngrams.counts import count_parts, join_sentences, last_words, prefix_places
+from beyond_perplexity.models.contract import CountedModel, State, TensorState, spread
+from beyond_perplexity.ngrams.kneser_ney import (
+    count_parts,
+    join_sentences,
+    last_words,
+    prefix_places,
+)
 from beyond_perplexity.vocabulary import BOS
 
 LARGEST = 2_097_151  # V: three ids must fit into 63 bits
@@ -75,7 +80,7 @@ class Trigram(CountedModel):
         counted, size = count_parts(join_sentences(batches), 3), self.vocabulary_size
         if counted is None:
             return False
-        _, pairs, triples = counted.levels
+        _, pairs, triples = counted
         # The first words of documents, after two <s>, are those of pairs that begin with <s>.
         first = int(np.searchsorted(prefix_places(pairs.keys), BOS, side="right"))
         before = pairs.keys[prefix_places(triples.keys)]
@@ -120,9 +125,7 @@ class Trigram(CountedModel):
     def _dense(self, rows: Tensor, seen: Tensor) -> Tensor:
         """Return logits, float32, (R, V), of the contexts in rows (R,)."""
         sizes = torch.where(seen, self.offsets[rows + 1] - self.offsets[rows], 0)  # (R,)
-        owner = torch.arange(len(rows), device=rows.device).repeat_interleave(sizes)  # (E,)
-        inside = torch.arange(len(owner), device=rows.device) - (sizes.cumsum(0) - sizes)[owner]
-        entries = self.offsets[rows[owner]] + inside  # (E,)
+        owner, entries = spread(self.offsets[rows], sizes)  # (E,), (E,)
         shape = (len(rows), self.vocabulary_size)
         logits = torch.full(shape, -torch.inf, device=rows.device)  # (R, V)
         log_probs = self._log_probs(entries, rows[owner]).float()  # (E,)

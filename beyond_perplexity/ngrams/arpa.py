@@ -21,12 +21,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.counts import find_keys, last_words, pack, prefix_places
-from beyond_perplexity.ngrams.kneser_ney import BackoffLevel, BackoffModel, score_tokens
+from beyond_perplexity.ngrams.kneser_ney import (
+    BackoffLevel,
+    BackoffModel,
+    find_keys,
+    last_words,
+    pack,
+    prefix_places,
+    score_tokens,
+)
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,
-    check_utf8,
+    decoded,
     read_line_blocks,
     read_sentences,
 )
@@ -90,9 +97,7 @@ def write_arpa(path: str | os.PathLike[str], model: BackoffModel, words: Sequenc
 
 
 BLOCK_BYTES = 1 << 23
-_BLANKS = np.zeros(256, dtype=bool)
-_BLANKS[list(b" \t\n\r\v\f")] = True
-_UNKNOWN = ("<unk>", "<UNK>")  # the second is what some programs write
+_OTHER_UNKNOWN = "<UNK>"  # what some programs write
 
 
 class ArpaModel(NamedTuple):
@@ -106,45 +111,34 @@ class ArpaModel(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The tokens of lines."""
+    """The tokens of L lines that are not empty."""
 
-    tokens: pa.BinaryArray  # (2 T − 1,): tokens, and what is between them
-    begins: np.ndarray  # int64, (L + 1,): the first token of each line, and T
+    tokens: pa.ListArray  # of strings, (L,)
     numbers: np.ndarray  # int64, (L,): of the lines in the file, from 1
 
     @classmethod
-    def split(cls, block: bytes, number: int) -> _Lines:
+    def split(cls, block: str, number: int) -> _Lines:
         """Split a block of lines into tokens; the number is that of its first line."""
-        data = np.frombuffer(block, np.uint8)
-        full = ~_BLANKS[data]
-        edges = np.flatnonzero(np.diff(full, prepend=False, append=False))  # (2 T,)
-        feeds = np.flatnonzero(data == ord("\n"))
-        rows = np.searchsorted(feeds, edges[::2])  # (T,)
-        first = np.flatnonzero(np.diff(rows, prepend=-1))  # (L,)
-        offsets = pa.py_buffer(edges.astype(np.int32))
-        tokens = pa.BinaryArray.from_buffers(
-            pa.binary(), max(len(edges) - 1, 0), [None, offsets, pa.py_buffer(block)]
-        )
-        return cls(tokens, np.append(first, len(rows)), number + rows[first])
+        lines = pc.ascii_trim_whitespace(pc.split_pattern(pa.array([block]), "\n").flatten())
+        full = np.flatnonzero(pc.binary_length(lines))  # (L,)
+        return cls(pc.ascii_split_whitespace(lines.take(pa.array(full))), number + full)
+
+    @property
+    def begins(self) -> np.ndarray:
+        """The place of each line's first token among all tokens, int64, (L + 1,), and their end."""
+        return self.tokens.offsets.to_numpy().astype(np.int64)
 
     def part(self, start: int, stop: int) -> _Lines:
         """Return the lines from `start` to `stop`."""
-        return _Lines(self.tokens, self.begins[start : stop + 1], self.numbers[start:stop])
+        return _Lines(self.tokens[start:stop], self.numbers[start:stop])
 
     def take(self, places: np.ndarray) -> pa.StringArray:
         """Return some tokens."""
-        return self.tokens.take(pa.array(2 * places)).cast(pa.string())
+        return self.tokens.values.take(pa.array(places))
 
     def text(self, line: int) -> str:
         """Return the tokens of a line, joined by blanks."""
-        begin, end = self.begins[line : line + 2]
-        return " ".join(self.take(np.arange(begin, end)).to_pylist())
-
-    def marks(self) -> np.ndarray:
-        """Return which lines begin with a backslash, int64."""
-        if not len(self.numbers):
-            return np.zeros(0, dtype=np.int64)
-        return np.flatnonzero(pc.starts_with(self.take(self.begins[:-1]), "\\"))
+        return " ".join(self.tokens[line].as_py())
 
 
 class _Rows(NamedTuple):
@@ -175,9 +169,8 @@ class _Reading:
 
     def take(self, number: int, block: bytes) -> None:
         """Read a block of lines; the number is that of its first line."""
-        check_utf8(self._path, number, block)
-        lines = _Lines.split(block, number)
-        marks = lines.marks()
+        lines = _Lines.split(decoded(self._path, number, block), number)
+        marks = np.flatnonzero(pc.starts_with(lines.take(lines.begins[:-1]), "\\"))
         for start, stop in zip([-1, *marks], [*marks, len(lines.numbers)], strict=True):
             if start >= 0:
                 self._mark(lines.text(start), int(lines.numbers[start]))
@@ -216,17 +209,12 @@ class _Reading:
         order, begins = self._order, lines.begins[:-1]
         extra = np.diff(lines.begins) - order - 1  # (L,): 1 with a back-off weight
         most = 1 if order < len(self._declared) else 0
-        wrong = (extra < 0) | (extra > most)
-        if wrong.any():
-            line = int(np.flatnonzero(wrong)[0])
-            fields = " or ".join(str(order + 1 + more) for more in range(most + 1))
-            self._fail(
-                int(lines.numbers[line]),
-                f"has {extra[line] + order + 1} fields, a {order}-gram has {fields}",
-            )
+        fields = " or ".join(str(order + 1 + more) for more in range(most + 1))
+        for line in np.flatnonzero((extra < 0) | (extra > most)):
+            has = f"has {extra[line] + order + 1} fields, a {order}-gram has {fields}"
+            self._fail(lines.numbers[line], has)
         log_probs = self._numbers(lines, begins, lines.numbers)
-        if (log_probs > 0).any():
-            number = int(lines.numbers[np.flatnonzero(log_probs > 0)[0]])
+        for number in lines.numbers[log_probs > 0]:
             self._fail(number, "the logarithm of a probability is above 0")
         backoffs = np.zeros(len(begins))
         weighted = extra == 1
@@ -246,36 +234,28 @@ class _Reading:
             values = tokens.cast(pa.float64()).to_numpy(zero_copy_only=False)
         except pa.ArrowInvalid:
             values = np.array([_parse(token) for token in tokens.to_pylist()])
-        wrong = np.flatnonzero(np.isnan(values) | (values == np.inf))
-        if len(wrong):
-            token = tokens[int(wrong[0])].as_py()
-            self._fail(int(numbers[wrong[0]]), f"{token!r:.80} is no logarithm of a probability")
+        for row in np.flatnonzero(np.isnan(values) | (values == np.inf)):
+            token = tokens[int(row)].as_py()
+            self._fail(numbers[row], f"{token!r:.80} is no logarithm of a probability")
         return np.where(values <= IMPOSSIBLE, -np.inf, values * math.log(10))
 
     def _find_places(self, lines: _Lines) -> np.ndarray:
         """Return the keys of n-grams, whose prefixes have been read."""
-        begins = lines.begins[:-1]
-        places = np.zeros(0, dtype=np.int64)
+        keys = np.zeros(0, dtype=np.int64)
         for place in range(self._order):
-            tokens = lines.take(begins + 1 + place)
-            ids = pc.index_in(tokens, value_set=self._lookup)
-            if ids.null_count:
-                line = int(np.flatnonzero(ids.is_null())[0])
-                reason = f"the word {tokens[line].as_py()!r:.80} is not among the 1-grams"
-                self._fail(int(lines.numbers[line]), reason)
+            tokens = lines.take(lines.begins[:-1] + 1 + place)
+            ids = pc.fill_null(pc.index_in(tokens, value_set=self._lookup), -1)
             words = ids.to_numpy().astype(np.int64)
-            if place == 0:
-                places = words
-                continue
-            keys = pack(places, words)
-            if place == self._order - 1:
-                return keys
-            places = find_keys(self._levels[place].keys, keys)
-            if (places < 0).any():
-                line = int(np.flatnonzero(places < 0)[0])
-                reason = f"its first {place + 1} words are not among the {place + 1}-grams"
-                self._fail(int(lines.numbers[line]), reason)
-        return places
+            for line in np.flatnonzero(words < 0):
+                reason = f"the word {tokens[int(line)].as_py()!r:.80} is not among the 1-grams"
+                self._fail(lines.numbers[line], reason)
+            keys = pack(keys, words) if place else words
+            if 0 < place < self._order - 1:
+                keys = find_keys(self._levels[place].keys, keys)
+                for number in lines.numbers[keys < 0]:
+                    reason = f"its first {place + 1} words are not among the {place + 1}-grams"
+                    self._fail(number, reason)
+        return keys
 
     def _close(self, number: int) -> None:
         """Make a level of the section that ends at a line."""
@@ -283,9 +263,8 @@ class _Reading:
             if not self._declared:
                 self._fail(number, "no 'ngram 1=...' stands before it")
             return
-        empty = np.zeros(0)
-        rows = [_Rows(empty.astype(np.int64), empty, empty, empty.astype(np.int64)), *self._rows]
-        self._rows = []
+        none = np.zeros(0, np.int64)
+        rows, self._rows = [_Rows(none, np.zeros(0), np.zeros(0), none), *self._rows], []
         held = _Rows(*(np.concatenate(columns) for columns in zip(*rows, strict=True)))
         expected = self._declared[self._order - 1]
         if len(held.keys) != expected:
@@ -298,17 +277,16 @@ class _Reading:
             held = self._settle_words(held, number)
         order = np.argsort(held.keys, kind="stable")
         keys = held.keys[order]
-        twice = np.flatnonzero(keys[1:] == keys[:-1])
-        if len(twice):
-            self._fail(int(held.numbers[order[twice[0] + 1]]), "the n-gram stands there twice")
-        backoffs = held.backoffs[order] if self._order < len(self._declared) else empty
+        for number in held.numbers[order[1:]][keys[1:] == keys[:-1]]:
+            self._fail(number, "the n-gram stands there twice")
+        backoffs = held.backoffs[order] if self._order < len(self._declared) else np.zeros(0)
         self._levels.append(BackoffLevel(keys, held.log_probs[order], backoffs))
 
     def _settle_words(self, held: _Rows, number: int) -> _Rows:
         """Give the words their ids: the special ones the first three."""
         names = list(SPECIAL_TOKENS)
-        if _UNKNOWN[0] not in self._words and _UNKNOWN[1] in self._words:
-            names[UNK] = _UNKNOWN[1]
+        if names[UNK] not in self._words and _OTHER_UNKNOWN in self._words:
+            names[UNK] = _OTHER_UNKNOWN
         for name in (names[BOS], names[EOS]):
             if name not in self._words:
                 self._fail(number, f"the 1-grams before it lack {name}; every sentence has it")

@@ -8,6 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from beyond_perplexity.errors import InputError
+from beyond_perplexity.ngrams.kneser_ney import (
+    adjusted_counts,
+    count_ngrams,
+    find_keys,
+    pack,
+    prefix_places,
+)
 
 # BEGIN is only ever a context: no word yields it.
 BEGIN, END, ESCAPE = 0, 1, 2
@@ -59,10 +66,8 @@ class Alphabet:
 
     def symbols(self, points: np.ndarray) -> np.ndarray:
         """Turn code points into symbols, int64; those never seen are `ESCAPE`."""
-        if not len(self._points):
-            return np.full(len(points), ESCAPE)
-        place = np.minimum(np.searchsorted(self._points, points), len(self._points) - 1)
-        return np.where(self._points[place] == points, place + N_MARKS, ESCAPE)
+        place = find_keys(self._points, points)
+        return np.where(place >= 0, place + N_MARKS, ESCAPE)
 
     def log_escape(self, points: np.ndarray) -> np.ndarray:
         """Return log p of each code point given that it was never seen, nats."""
@@ -73,7 +78,7 @@ class Alphabet:
 def code_points(words: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Return the code points of all characters, int64, and the number of each word's characters.
 
-    Raises `InputError` where something is no word: empty, with a blank, or no Unicode text.
+    An `InputError` says where something is no word: empty, with a blank, or no Unicode text.
     """
     lengths = np.fromiter(map(len, words), np.int64, len(words))
     text = "".join(words)
@@ -92,16 +97,10 @@ class Events(NamedTuple):
     """The predictions that spell words: each character and the end."""
 
     text: np.ndarray  # symbols of all words, each between `BEGIN` and `END`, int64
-    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,)
-    depths: np.ndarray  # symbols before it in its word, `BEGIN` included, int64, shape (E,)
+    places: np.ndarray  # where in `text` each prediction stands, int64, shape (E,), rising
     words: np.ndarray  # the word that it belongs to, int64, shape (E,)
     # What an escape adds to its log-probability, 0 elsewhere; nats, shape (E,)
     log_escapes: np.ndarray
-
-    @property
-    def targets(self) -> np.ndarray:
-        """The predicted symbols, int64, shape (E,)."""
-        return self.text[self.places]
 
     def cut(self, start: int, stop: int) -> Events:
         """Return the predictions from one place to another."""
@@ -113,16 +112,13 @@ def word_events(words: Sequence[str], alphabet: Alphabet) -> Events:
     points, lengths = code_points(words)
     ends = np.cumsum(lengths + 2)
     text = np.full(int(ends[-1]) if len(ends) else 0, END)
-    begins = ends - lengths - 2
-    text[begins] = BEGIN
-    owner = np.repeat(np.arange(len(words)), lengths)
-    text[np.arange(len(points)) + 2 * owner + 1] = alphabet.symbols(points)
+    text[ends - lengths - 2] = BEGIN
+    symbols, owner = alphabet.symbols(points), np.repeat(np.arange(len(words)), lengths)
+    text[np.arange(len(points)) + 2 * owner + 1] = symbols
     places = np.flatnonzero(text != BEGIN)
-    of = np.repeat(np.arange(len(words)), lengths + 1)
     escapes = np.zeros(len(places))
-    unseen = points[alphabet.symbols(points) == ESCAPE]
-    escapes[text[places] == ESCAPE] = alphabet.log_escape(unseen)
-    return Events(text, places, places - begins[of], of, escapes)
+    escapes[text[places] == ESCAPE] = alphabet.log_escape(points[symbols == ESCAPE])
+    return Events(text, places, np.repeat(np.arange(len(words)), lengths + 1), escapes)
 
 
 class LevelCounts(NamedTuple):
@@ -136,65 +132,53 @@ class LevelCounts(NamedTuple):
 
 
 class _Level(NamedTuple):
-    contexts: np.ndarray  # sorted keys of contexts: shorter context and the symbol before it
-    grams: np.ndarray  # sorted keys of n-grams: context and target
-    counts: np.ndarray  # once, continued: (2, grams)
-    totals: np.ndarray  # once, continued, distinct: (3, contexts)
+    """Of the n-grams of one order; a last place is that of all which were not seen."""
 
-
-def _find(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the places of keys among sorted ones, −1 where they are not."""
-    if not len(keys):
-        return np.full(len(wanted), -1)
-    place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where(keys[place] == wanted, place, -1)
+    keys: np.ndarray  # see `kneser_ney.pack`
+    counts: np.ndarray  # once, continued: (2, M + 1)
+    totals: np.ndarray  # once, continued, distinct, by context: (3, C + 1)
 
 
 class NgramCounts:
-    """Counts of the n-grams of types, each type once, up to an order."""
+    """Counts of the n-grams of types, each type once, up to an order.
+
+    Continued is the adjusted count of `kneser_ney`: what reaches the beginning of a word has
+    nothing before it.
+    """
 
     def __init__(self, types: Sequence[str], alphabet: Alphabet, order: int) -> None:
         self.alphabet = alphabet
-        self.order = order
-        self._base = alphabet.size + N_MARKS
-        events = word_events(types, alphabet)
-        places, depths, targets = events.places, events.depths, events.targets
-        contexts, keys = np.zeros(len(places), np.int64), np.zeros(min(1, len(places)), np.int64)
         self._levels: list[_Level] = []
-        for level in range(order):
-            grams, of = np.unique(contexts * self._base + targets, return_inverse=True)
-            older = depths > level
-            longer = np.unique(of[older] * self._base + events.text[places[older] - level - 1])
-            once = np.bincount(of, minlength=len(grams))
-            continued = np.bincount(longer // self._base, minlength=len(grams))
-            # What reaches the beginning of a word has nothing before it.
-            first = np.bincount(of[~older], minlength=len(grams))
-            counts = np.stack([once, continued + first])
-            context = grams // self._base
-            sums = [np.bincount(context, row, len(keys)) for row in counts]
-            distinct = np.bincount(context, minlength=len(keys))
-            self._levels.append(_Level(keys, grams, counts, np.stack([*sums, distinct])))
-            places, depths, targets = places[older], depths[older], targets[older]
-            wanted = contexts[older] * self._base + events.text[places - level - 1]
-            keys, contexts = np.unique(wanted, return_inverse=True)
+        counted = adjusted_counts(count_ngrams(word_events(types, alphabet).text, order))
+        size = 1
+        for (keys, plain), adjusted, _ in counted:
+            counts = np.stack([plain, adjusted])  # (2, M)
+            contexts = prefix_places(keys)  # of single symbols, whose keys are their ids, one: 0
+            if not self._levels:
+                counts[:, BEGIN : BEGIN + 1] = 0
+            sums = [np.bincount(contexts, row, size) for row in (*counts, counts[0] > 0)]
+            padded = (np.pad(one, ((0, 0), (0, 1))) for one in (counts, np.stack(sums)))
+            self._levels.append(_Level(keys, *padded))
+            size = len(keys)
 
     def look_up(self, events: Events) -> list[LevelCounts]:
         """Return the counts of predictions at each level, the shortest context first."""
-        contexts = np.zeros(len(events.places), np.int64)
-        found = []
+        if not len(events.places):
+            return [LevelCounts(*np.zeros((5, 0))) for _ in self._levels]
+        first = max(events.places[0] - len(self._levels), 0)
+        text = events.text[first : events.places[-1] + 1]
+        at, contexts, found = events.places - first, np.zeros(len(events.places), np.int64), []
+        places = np.where(text < len(self._levels[0].keys), text, -1)  # of n-grams that end there
         for level, held in enumerate(self._levels):
             if level:
-                older = (events.depths >= level) & (contexts >= 0)
-                before = events.text[np.maximum(events.places - level, 0)]
-                place = _find(held.contexts, contexts * self._base + before)
-                contexts = np.where(older, place, -1)
-            known = (contexts >= 0) & bool(len(held.contexts))
-            place = _find(held.grams, contexts * self._base + events.targets)
-            counts = held.counts[:, place] * (known & (place >= 0)) if len(held.grams) else None
-            once, continued = np.zeros((2, len(contexts))) if counts is None else counts
-            totals = np.zeros((3, len(contexts)))
-            totals[:, known] = held.totals[:, contexts[known]]
-            found.append(LevelCounts(once, totals[0], totals[2], continued, totals[1]))
+                contexts = places[at - 1]
+                ends = np.flatnonzero((text[1:] != BEGIN) & (places[:-1] >= 0)) + 1
+                keys = pack(places[ends - 1], text[ends])
+                places = np.full(len(text), -1)
+                places[ends] = find_keys(held.keys, keys)
+            once, continued = held.counts[:, places[at]]
+            total, continued_total, distinct = held.totals[:, contexts]
+            found.append(LevelCounts(once, total, distinct, continued, continued_total))
         return found
 
 
@@ -224,35 +208,23 @@ class _Step(NamedTuple):
     by_concentration: np.ndarray
 
 
-def _step(
-    held: LevelCounts, is_top: bool, discount: float, concentration: float, shorter: np.ndarray
-) -> _Step:
-    n, total = (held.once, held.total) if is_top else (held.continued, held.continued_total)
-    room = total + concentration
-    mass = (discount * held.distinct + concentration) / room
-    p = np.maximum(n - discount, 0) / room + mass * shorter
-    known = total > 0
-    return _Step(
-        np.where(known, p, shorter),
-        np.where(known, mass, 1.0),
-        known * (held.distinct * shorter - (n > discount)) / room,
-        known * (shorter - p) / room,
-    )
-
-
 def _steps(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> list[_Step]:
-    shorter, steps = np.full(len(levels[0].once), 1 / size), []
-    for level, (d, a) in enumerate(zip(*smoothing, strict=True)):
-        steps.append(_step(levels[level], level == smoothing.order - 1, d, a, shorter))
-        shorter = steps[-1].p
+    shorter, steps = np.full(len(levels[0].once), 1 / size), list[_Step]()
+    for held, discount, concentration in zip(levels, *smoothing, strict=False):
+        is_top = len(steps) == smoothing.order - 1
+        n, total = (held.once, held.total) if is_top else (held.continued, held.continued_total)
+        room, known = total + concentration, total > 0
+        mass = (discount * held.distinct + concentration) / room
+        p = np.maximum(n - discount, 0) / room + mass * shorter
+        by_discount = known * (held.distinct * shorter - (n > discount)) / room
+        backing, by_concentration = np.where(known, mass, 1.0), known * (shorter - p) / room
+        shorter = np.where(known, p, shorter)
+        steps.append(_Step(shorter, backing, by_discount, by_concentration))
     return steps
 
 
 def probabilities(levels: Sequence[LevelCounts], smoothing: Smoothing, size: int) -> np.ndarray:
-    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0.
-
-    Over all symbols after one context they sum to 1.
-    """
+    """Return p of each prediction, an escape as one symbol: float64, (E,), above 0."""
     return _steps(levels, smoothing, size)[-1].p
 
 
@@ -272,17 +244,18 @@ def _log_likelihood(
 
 
 def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoothing:
-    """Choose the weights that give held-out words the highest probability.
+    """Choose the weights that give held-out words, whose predictions have `levels`, the highest p.
 
-    `levels`: of the held-out words' predictions; at least `order` of them; `size`: number of
-    symbols.
-
-    Returns a local maximum, found by L-BFGS-B from one start; rounded to `DIGITS` decimals.
+    There are `order` levels at least, and `size` symbols. It is a local maximum, found by L-BFGS-B
+    from one start; rounded to `DIGITS` decimals.
     """
     from scipy.optimize import minimize
 
+    def weights(logits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return 1 / (1 + np.exp(-logits[:order])), np.exp(logits[order:])
+
     def loss(logits: np.ndarray) -> tuple[float, np.ndarray]:
-        d, a = 1 / (1 + np.exp(-logits[:order])), np.exp(logits[order:])
+        d, a = weights(logits)
         value, slope = _log_likelihood(levels, Smoothing(tuple(d), tuple(a)), size)
         scale = len(levels[0].once)
         return -value / scale, -slope * np.concatenate([d * (1 - d), a]) / scale
@@ -291,8 +264,5 @@ def fit_smoothing(levels: Sequence[LevelCounts], order: int, size: int) -> Smoot
     edge = np.log(DISCOUNTS[1] / DISCOUNTS[0])
     bounds = [(-edge, edge)] * order + [(low, high)] * order
     found = minimize(loss, np.zeros(2 * order), jac=True, method="L-BFGS-B", bounds=bounds).x
-    d, a = 1 / (1 + np.exp(-found[:order])), np.exp(found[order:])
-    return Smoothing(
-        tuple(np.round(np.clip(d, *DISCOUNTS), DIGITS).tolist()),
-        tuple(np.round(np.clip(a, *CONCENTRATIONS), DIGITS).tolist()),
-    )
+    kept = zip(weights(found), (DISCOUNTS, CONCENTRATIONS), strict=True)
+    return Smoothing(*(tuple(np.clip(one, *ends).round(DIGITS).tolist()) for one, ends in kept))

@@ -1,4 +1,9 @@
-"""Interpolated modified Kneser–Ney estimation, as Chen and Goodman give it and `lmplz` does it.
+"""Counts of n-grams as tries, and interpolated modified Kneser–Ney of them, as `lmplz` does it.
+
+A trie is sorted arrays: an n-gram is the place of its first n − 1 words on the level below and its
+last word, packed into one integer, so that any order and any vocabulary fit. Each level is sorted,
+hence the trie is in lexicographic order throughout, and merging two tries moves places without
+changing their order. Memory grows with the distinct n-grams, not with the text.
 
 With a(g) the adjusted count of an n-gram g = h w and D its discount,
 
@@ -13,10 +18,10 @@ there is nothing. Single words are interpolated with a uniform distribution over
 Pruned n-grams are those whose plain count is at most the threshold of their order. As in `lmplz`
 they count in the discounts and in the sums, and their mass goes to γ, so that all still sums to 1.
 
-A model is a trie of sorted arrays, that of `counts`; p(w | context) is that of the longest n-gram
-that it has, times the back-off weights of the longer contexts that it has. Logarithms are natural.
+A model is such a trie; p(w | context) is that of the longest n-gram that it has, times the
+back-off weights of the longer contexts that it has. Logarithms are natural.
 
-P places, M n-grams of a level, N the order, C contexts: those of the level below; V words.
+P places of a text, M n-grams of a level, N the order, C contexts: those below it; V words.
 
 References
 ----------
@@ -27,29 +32,151 @@ Heafield et al. (2013). Scalable modified Kneser-Ney language model estimation.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.ngrams.counts import (
-    WORD_BITS,
-    CountLevel,
-    NGramCounts,
-    find_keys,
-    last_words,
-    pack,
-    prefix_places,
-)
-from beyond_perplexity.vocabulary import BOS
+from beyond_perplexity.vocabulary import BOS, EOS
+
+WORD_BITS = 32
+_WORD_MASK = (1 << WORD_BITS) - 1
+SEARCH_KEYS = 1 << 22  # sorted at once
+PART_TOKENS = 1 << 22  # of a text that is counted at once: about 300 MB while it is
+
+
+class CountLevel(NamedTuple):
+    """The n-grams of one order."""
+
+    # int64, (M,), rising; see `pack`. On the first level every id has its place: M = V, and the
+    # keys are the ids
+    keys: np.ndarray
+    counts: np.ndarray  # int64, (M,): how often each was seen; 0 for words that were not
+
+
+# The orders 1 to N; the higher ones are empty where all sentences are short.
+Trie = list[CountLevel]
+
+
+def pack(prefixes: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """Make keys, int64, from the places of prefixes and from last words, all below 2³¹."""
+    keys: np.ndarray = (prefixes << WORD_BITS) | words
+    return keys
+
+
+def prefix_places(keys: np.ndarray) -> np.ndarray:
+    """Return the places of the prefixes of n-grams, on the level below."""
+    places: np.ndarray = keys >> WORD_BITS
+    return places
+
+
+def last_words(keys: np.ndarray) -> np.ndarray:
+    """Return the last words of n-grams."""
+    words: np.ndarray = keys & _WORD_MASK
+    return words
+
+
+def find_keys(keys: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Find packed n-grams (K,) among rising keys (M,): int64, (K,), −1 where they are not."""
+    places = np.full(len(wanted), -1)
+    for start in range(0, len(wanted) if len(keys) else 0, SEARCH_KEYS):
+        block = wanted[start : start + SEARCH_KEYS]
+        order = np.argsort(block)  # six times faster than a search that jumps about in memory
+        block = block[order]
+        found = np.searchsorted(keys, block)
+        found[found == len(keys)] = 0
+        found[keys[found] != block] = -1
+        places[start : start + SEARCH_KEYS][order] = found
+    return places
+
+
+def join_sentences(
+    batches: Iterable[Sequence[np.ndarray]], size: int = PART_TOKENS
+) -> Iterator[np.ndarray]:
+    """Join sentences into parts of a text, int64: each as ``<s>``, its tokens, ``</s>``."""
+    bos, eos = np.array([BOS]), np.array([EOS])
+    held: list[np.ndarray] = []
+    tokens = 0
+    for batch in batches:
+        for sentence in batch:
+            held += [bos, sentence, eos]
+            tokens += len(sentence) + 2
+            if tokens >= size:
+                yield np.concatenate(held, dtype=np.int64)
+                held, tokens = [], 0
+    if held:
+        yield np.concatenate(held, dtype=np.int64)
+
+
+def count_ngrams(tokens: np.ndarray, order: int) -> Trie:
+    """Count the n-grams of a part of a text, int, (P,): sentences behind each other.
+
+    Each begins with ``<s>``, which stands nowhere else; no n-gram reaches over it.
+    """
+    tokens = tokens.astype(np.int64)
+    unigrams = np.bincount(tokens)
+    levels = [CountLevel(np.arange(len(unigrams)), unigrams)]
+    ends = np.flatnonzero(tokens != BOS)  # where n-grams end
+    places = tokens  # (P,): of the n-gram that ends there
+    for _ in range(order - 1):
+        ends = ends[places[ends - 1] >= 0]
+        keys = pack(places[ends - 1], tokens[ends])
+        distinct, inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)
+        levels.append(CountLevel(distinct, counts))
+        places = np.full(len(tokens), -1)
+        places[ends] = inverse
+    return levels
+
+
+def merge_counts(first: Trie, second: Trie) -> Trie:
+    """Add the counts of two parts; both are used up, level by level, so as to save memory."""
+    levels: Trie = []
+    own = other = np.zeros(0, dtype=np.int64)
+    while first:
+        mine, theirs = first.pop(0), second.pop(0)
+        left, right = mine.keys, theirs.keys
+        if levels:
+            left = pack(own[prefix_places(left)], last_words(left))
+            right = pack(other[prefix_places(right)], last_words(right))
+        keys = np.concatenate([left, right])
+        keys.sort(kind="stable")  # which goes through two rising parts once
+        keys = keys[np.diff(keys, prepend=-1) > 0]
+        own, other = np.searchsorted(keys, left), np.searchsorted(keys, right)
+        counts = np.zeros(len(keys), dtype=np.int64)
+        counts[own] = mine.counts
+        counts[other] += theirs.counts
+        levels.append(CountLevel(keys, counts))
+    return levels
+
+
+def count_parts(parts: Iterable[np.ndarray], order: int) -> Trie | None:
+    """Count a text that comes in parts, without holding it; None where there is no part.
+
+    Tries of like size are merged, so that an n-gram is moved only as often as the logarithm of the
+    number of parts.
+    """
+    held: list[Trie] = []
+    for tokens in parts:
+        held.append(count_ngrams(tokens, order))
+        while len(held) > 1 and len(held[-2][-1].keys) < 2 * len(held[-1][-1].keys):
+            held.append(merge_counts(held.pop(), held.pop()))
+    while len(held) > 1:
+        held.append(merge_counts(held.pop(), held.pop()))
+    return held[0] if held else None
+
+
+def extend_words(levels: Trie, size: int) -> Trie:
+    """Give words that were not seen a place with count 0: V becomes `size`."""
+    unigrams = np.pad(levels[0].counts, (0, size - len(levels[0].counts)))
+    return [CountLevel(np.arange(size), unigrams), *levels[1:]]
 
 
 class BackoffLevel(NamedTuple):
     """The n-grams of one order."""
 
-    # int64, (M,), rising: see `counts.pack`. On the first level every id has its place
+    # int64, (M,), rising: see `pack`. On the first level every id has its place
     keys: np.ndarray
     log_probs: np.ndarray  # float64, (M,): of the last word after the others; −inf for ``<s>``
     # float64, (M,): logarithm of the weight as a context, 0 for one that nothing follows; none of
@@ -82,19 +209,10 @@ class BackoffModel:
 
 
 def score_tokens(model: BackoffModel, tokens: np.ndarray) -> np.ndarray:
-    """Score every token of a text after those before it in its sentence.
+    """Return ln p, float64, (P,), of every token after those before it in its sentence.
 
-    Parameters
-    ----------
-    model : BackoffModel
-    tokens : numpy.ndarray
-        int64, (P,): sentences behind each other; each begins with ``<s>``, which stands nowhere
-        else.
-
-    Returns
-    -------
-    numpy.ndarray
-        ln p, float64, (P,); that of ``<s>`` is 0, as it is given.
+    Tokens, int64, (P,), are sentences behind each other; each begins with ``<s>``, which stands
+    nowhere else and whose ln p is 0, as it is given.
     """
     inside = tokens != BOS  # (P,)
     scores = np.where(inside, model.levels[0].log_probs[tokens], 0.0)  # (P,)
@@ -124,18 +242,11 @@ class SmoothedModel(NamedTuple):
 
 
 def choose_discounts(adjusted: np.ndarray, order: int) -> tuple[float, float, float]:
-    """Work out the discounts of an order from its counts of counts.
+    """Work out the discounts of an order from its adjusted counts, int64, (M,); zeros have no say.
 
     With t_k the number of n-grams of adjusted count k and Y = t₁ / (t₁ + 2 t₂), D_k is
     k − (k + 1) Y t_{k+1} / t_k. Where t₁, t₂ or t₃ is 0, or a discount is below 0, those of
     `FALLBACK` are taken, with a warning: so does ``lmplz --discount_fallback``.
-
-    Parameters
-    ----------
-    adjusted : numpy.ndarray
-        int64, (M,): adjusted counts; zeros have no say.
-    order : int
-        For the warning.
     """
     seen = np.bincount(np.minimum(adjusted, 5), minlength=6)[1:5].astype(float)
     if not seen[:3].all():
@@ -164,39 +275,50 @@ def check_pruning(prune: Sequence[int], order: int) -> list[int]:
 
 
 def estimate_backoff(
-    counts: NGramCounts, possible: np.ndarray | None = None, prune: Sequence[int] = ()
+    counts: Trie, possible: np.ndarray | None = None, prune: Sequence[int] = ()
 ) -> SmoothedModel:
-    """Estimate a model from counts.
+    """Estimate a model from counts, which are used up, level by level, so as to save memory.
 
-    Parameters
-    ----------
-    counts : NGramCounts
-        Of sentences that begin with ``<s>``. It is used up, level by level, so as to save memory.
-    possible : numpy.ndarray, optional
-        bool, (V,): the words that share the uniform distribution; by default all but ``<s>``.
-    prune : sequence of int
-        See `check_pruning`.
-
-    Raises
-    ------
-    InputError
-        When thresholds are wrong.
+    They are of sentences that begin with ``<s>``. The words `possible`, bool, (V,), share the
+    uniform distribution, by default all but ``<s>``; `prune`: see `check_pruning`.
     """
-    thresholds = check_pruning(prune, len(counts.levels))
-    while len(counts.levels[-1].keys) == 0:
-        counts.levels.pop()
+    thresholds = check_pruning(prune, len(counts))
+    while len(counts[-1].keys) == 0:
+        counts.pop()
         _logger.warning(
             "no sentence has %d words, <s> and </s> included: the model is of order %d",
-            len(counts.levels) + 1,
-            len(counts.levels),
+            len(counts) + 1,
+            len(counts),
         )
-    size = len(counts.levels[0].keys)
-    base = np.arange(size) != BOS if possible is None else possible
+    base = np.arange(len(counts[0].keys)) != BOS if possible is None else possible
     build = _Build(base / base.sum())
-    for order, threshold in enumerate(thresholds[: len(counts.levels)], start=1):
-        following = counts.levels[1] if len(counts.levels) > 1 else None
-        build.add(order, counts.levels.pop(0), following, threshold)
+    for held, threshold in zip(adjusted_counts(counts), thresholds, strict=False):
+        build.add(*held, threshold)
     return SmoothedModel(BackoffModel(build.finished), build.discounts)
+
+
+def adjusted_counts(levels: Trie) -> Iterator[tuple[CountLevel, np.ndarray, np.ndarray]]:
+    """Give every level, which is used up, its adjusted counts, and the places of suffixes.
+
+    Both are int64, (M,); suffixes are on the level below, those of single words themselves.
+    """
+    initial, suffixes = 1, np.arange(len(levels[0].keys))
+    level: CountLevel | None = None
+    while levels:
+        single, level = level is None, levels.pop(0)
+        if not single:  # n-grams that begin with <s> are the first of their level
+            initial = int(np.searchsorted(level.keys, initial << WORD_BITS))
+        adjusted, above = level.counts.copy(), suffixes
+        if levels:
+            prefixes, above = prefix_places(levels[0].keys), last_words(levels[0].keys)
+            if not single:
+                above = find_keys(level.keys, pack(suffixes[prefixes], above))
+            left = np.bincount(above, minlength=len(level.keys))  # (M,): different words before
+            adjusted[initial:] = left[initial:]
+        if single:
+            adjusted[BOS : BOS + 1] = 0
+        yield level, adjusted, suffixes
+        suffixes = above
 
 
 class _Build:
@@ -206,44 +328,24 @@ class _Build:
         self.finished: list[BackoffLevel] = []
         self.discounts: list[tuple[float, float, float]] = []
         self._lower = uniform  # (C,): p of the n-grams below, pruned ones included
-        self._suffixes = np.arange(len(uniform))  # (M,): places of the present n-grams' suffixes
-        self._initial = 1  # n-grams that begin with <s>: the first of their level
         self._kept = np.zeros(1, dtype=np.int64)  # (C,): places after pruning; −1 where pruned
 
     def add(
-        self, order: int, level: CountLevel, following: CountLevel | None, threshold: int
+        self, level: CountLevel, adjusted: np.ndarray, suffixes: np.ndarray, threshold: int
     ) -> None:
-        """Estimate the n-grams of an order; what follows them counts for them."""
+        """Estimate the n-grams of the next order, from what `adjusted_counts` gives."""
         keys, plain = level
-        if order > 1:
-            self._initial = int(np.searchsorted(keys, self._initial << WORD_BITS))
-        adjusted, above = plain.copy(), None
-        if following is not None:
-            above = self._find_suffixes(keys, following.keys, order)
-            left = np.bincount(above, minlength=len(keys))  # (M,): different words before each
-            adjusted[self._initial :] = left[self._initial :]
-        if order == 1:
-            adjusted[BOS] = 0
-        discounts = choose_discounts(adjusted, order)
-        self.discounts.append(discounts)
+        self.discounts.append(choose_discounts(adjusted, len(self.discounts) + 1))
         kept = plain > threshold if threshold else np.ones(len(keys), dtype=bool)
-        probs, weights = self._interpolate(keys, adjusted, np.array([0.0, *discounts]), kept)
-        self._finish(keys, probs, weights, kept, last=following is None)
+        probs, weights = self._interpolate(keys, adjusted, suffixes, kept)
+        self._finish(keys, probs, weights, kept)
         self._lower = probs
-        if above is not None:
-            self._suffixes = above
-
-    def _find_suffixes(self, keys: np.ndarray, above: np.ndarray, order: int) -> np.ndarray:
-        """Find the n-grams of the level above without their first words, on this level."""
-        words = last_words(above)
-        if order == 1:
-            return words
-        return find_keys(keys, pack(self._suffixes[prefix_places(above)], words))
 
     def _interpolate(
-        self, keys: np.ndarray, adjusted: np.ndarray, discounts: np.ndarray, kept: np.ndarray
+        self, keys: np.ndarray, adjusted: np.ndarray, suffixes: np.ndarray, kept: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return p of the n-grams (M,), and γ of their contexts (C,)."""
+        discounts = np.array([0.0, *self.discounts[-1]])
         first = not self.finished
         contexts = np.zeros(len(keys), np.int64) if first else prefix_places(keys)  # (M,)
         size = 1 if first else len(self._lower)  # C
@@ -253,16 +355,11 @@ class _Build:
         # A context that nothing follows, such as </s>, leaves all to the shorter one.
         weights = np.divide(weights, totals, where=totals > 0, out=np.ones(size))
         probs = (adjusted - lost) / totals[contexts]
-        probs += weights[contexts] * self._lower[self._suffixes]
+        probs += weights[contexts] * self._lower[suffixes]
         return probs, weights
 
     def _finish(
-        self,
-        keys: np.ndarray,
-        probs: np.ndarray,
-        weights: np.ndarray,
-        kept: np.ndarray,
-        last: bool,
+        self, keys: np.ndarray, probs: np.ndarray, weights: np.ndarray, kept: np.ndarray
     ) -> None:
         """Close the level below, whose weights are known now, and lay down this one."""
         if self.finished:
@@ -272,6 +369,5 @@ class _Build:
             self.finished.append(below._replace(backoffs=backoffs))
             keys = pack(self._kept[prefix_places(keys)], last_words(keys))[kept]
         with np.errstate(divide="ignore"):
-            log_probs = np.log(probs[kept])
-        self.finished.append(BackoffLevel(keys, log_probs, np.zeros(0)))
+            self.finished.append(BackoffLevel(keys, np.log(probs[kept]), np.zeros(0)))
         self._kept = np.where(kept, np.cumsum(kept) - 1, -1)

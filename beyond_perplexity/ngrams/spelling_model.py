@@ -14,24 +14,22 @@ vocabularies are of one thing.
 
 What may be said against it, and what is true of it:
 
-- *The number is of model and speller together.* So it is: a closed model alone gives no unknown
-  word a probability, and p(<unk>) with nothing for the spelling is no distribution over texts. The
-  speller adds the same number to all models of a vocabulary, so that no difference between two of
-  them depends on it. Between vocabularies it does: one bit a word more or less moves bits per byte
-  by the unknown words per byte (.025 where 14% of the words are unknown), and
+- *The number is of model and speller together.* So it is: a closed model alone is no distribution
+  over texts. The speller adds the same number to all models of a vocabulary, so that no difference
+  between two of them depends on it. Between vocabularies it does: one bit a word more or less moves
+  bits per byte by the unknown words per byte (.025 where 14% of the words are unknown), and
   ``bits_per_unknown_word`` stands beside the result. A difference of that size is none of models.
-- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it.
-  Mielke and Eisner let the state of the model speak to the speller, and gain. A closed model is
-  charged more here than it need be, and so is one of subwords, of which one segmentation is counted
-  instead of their sum. Neither column says which kind of vocabulary is better: it says what these
-  programs give to this text.
+- *It is blind to the sentence*, and charges a name in full the tenth time that a document has it:
+  a closed model is charged more than it need be (Mielke and Eisner let the state of the model speak
+  to the speller), and so is one of subwords, of which one segmentation is counted instead of their
+  sum. Neither column says which kind of vocabulary is better.
 - *It is fitted to what it is measured on*: no. Types of the training split teach it; the unknown
   types of the validation split choose order and weights, and whether known words teach too.
-- *It is no published speller*: no result depends on its being a good one but the one number, and
-  that is a valid code length of the text with any speller. On English Wikipedia it spends 23.2 bits
-  on an unknown word, letters at their frequencies 38.6, even ones 65.8.
-- *What is cleaned is spelled cheaper*: bytes are those of the scored string. Another cleaning is
-  another string, and numbers of different strings share no column.
+- *It is no published speller*: the one number is a valid code length of the text with any speller.
+  On English Wikipedia it spends 23.2 bits on an unknown word, letters at their frequencies 38.6,
+  even ones 65.8.
+- *What is cleaned is spelled cheaper*: another cleaning is another string, and numbers of different
+  strings share no column.
 
 References: Mielke and Eisner (2019), Spell once, summon anywhere; Kneser and Ney (1995); Goldwater,
 Griffiths and Johnson (2011) on types that teach and tokens that use.
@@ -45,7 +43,7 @@ import math
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +82,7 @@ class CharacterModel:
         self._alphabet = counts.alphabet if counts else Alphabet(self.types)
         self._counts = counts or NgramCounts(self.types, self._alphabet, smoothing.order)
         one = np.ones(1, np.int64)
-        empty = Events(np.array([BEGIN, END]), one, one, one - 1, np.zeros(1))
+        empty = Events(np.array([BEGIN, END]), one, one - 1, np.zeros(1))
         self._log_some = math.log1p(-float(self._probabilities(empty)[0]))
 
     def _probabilities(self, events: Events) -> np.ndarray:
@@ -107,25 +105,10 @@ class CharacterModel:
 
 
 class Speller:
-    """Spells the words that a closed vocabulary lacks.
+    """Spells the words that a closed vocabulary lacks, which must not have all the probability.
 
-    Parameters
-    ----------
-    model : CharacterModel
-    vocabulary : ClosedVocabulary
-    mass : float, optional
-        What `model` gives the words of the vocabulary, where it is known already.
-    origin : dict, optional
-        How the model was chosen; JSON-serializable.
-
-    Attributes
-    ----------
-    mass : float
-
-    Raises
-    ------
-    InputError
-        When the vocabulary's words have all the probability.
+    `mass` is what the model gives the words of the vocabulary, where it is known already; `origin`,
+    JSON-serializable, says how the model was chosen.
     """
 
     def __init__(
@@ -235,12 +218,6 @@ LEAST_HELD_OUT = 100
 UNTUNED = Smoothing((0.95, 0.3, 0.7, 0.85, 0.7, 0.55), (1.0, 8.0, 2.0, 1.0, 1.0, 0.1))
 
 
-class _Candidate(NamedTuple):
-    model: CharacterModel
-    taught: str
-    order_bits: dict[str, float]  # bits per held-out type by order, before V is taken out
-
-
 def sample_types(types: Collection[str], most: int) -> list[str]:
     """Take `most` types by a hash of their letters, sorted: the same ones in whatever order."""
     if len(types) <= most:
@@ -252,8 +229,8 @@ def sample_types(types: Collection[str], most: int) -> list[str]:
     return sorted(heapq.nsmallest(most, types, key=key))
 
 
-def _tune(types: Sequence[str], held_out: Sequence[str], taught: str) -> _Candidate:
-    """Choose the order and its weights by the held-out types."""
+def _tune(types: Sequence[str], held_out: Sequence[str]) -> tuple[CharacterModel, dict[str, float]]:
+    """Choose the order and its weights by the held-out types: the model, bits a type by order."""
     alphabet = Alphabet(types)
     counts = NgramCounts(types, alphabet, max(ORDERS))
     levels = counts.look_up(word_events(held_out, alphabet))
@@ -262,37 +239,20 @@ def _tune(types: Sequence[str], held_out: Sequence[str], taught: str) -> _Candid
         models[order] = CharacterModel(types, fit_smoothing(levels, order, alphabet.size), counts)
         bits[order] = -float(models[order].log_probs(held_out).mean()) / math.log(2)
     best = min(ORDERS, key=lambda order: bits[order])
-    named = {str(order): round(value, 4) for order, value in bits.items()}
-    return _Candidate(models[best], taught, named)
+    return models[best], {str(order): round(value, 4) for order, value in bits.items()}
 
 
 def build_speller(
     trained: Iterable[str], validated: Iterable[str], vocabulary: ClosedVocabulary
 ) -> Speller:
-    """Make the speller of a closed vocabulary.
+    """Make the speller of a closed vocabulary from types of the training text that it is of.
 
     Two are tuned, one taught the training types that the vocabulary lacks, one all training types;
     the better one on held-out types is taken. Rare words are most like unknown ones, but known ones
-    have the same stems and endings (Mielke and Eisner 2019).
-
-    Parameters
-    ----------
-    trained : iterable of str
-        The types of the training text from which the vocabulary was built.
-    validated : iterable of str
-        The types of the validation split; those that the vocabulary lacks tune the speller. With
-        fewer than `LEAST_HELD_OUT` of them it is taught all types, with fixed weights.
-    vocabulary : ClosedVocabulary
-
-    Returns
-    -------
-    Speller
-        Its ``origin`` says what was tried, and the bits per held-out type.
-
-    Raises
-    ------
-    InputError
-        When the vocabulary is not of this training text.
+    have the same stems and endings (Mielke and Eisner 2019). Those `validated`, types of the
+    validation split, that the vocabulary lacks tune the speller; with fewer than `LEAST_HELD_OUT`
+    it is taught all types, with fixed weights. Its ``origin`` says what was tried, and the bits per
+    held-out type.
     """
     known = frozenset(vocabulary.describe()["words"])
     rare = frozenset(trained) - known
@@ -306,19 +266,19 @@ def build_speller(
     if len(held_out) < LEAST_HELD_OUT:
         origin = {"taught": "all", "types": len(everything), "held_out_types": 0}
         return Speller(CharacterModel(everything, UNTUNED), vocabulary, origin=origin)
-    tried = [_tune(everything, held_out, "all")]
-    if rare:
-        tried.append(_tune(sample_types(rare, MOST_TAUGHT), held_out, "rare"))
-    spellers = [Speller(candidate.model, vocabulary) for candidate in tried]
-    bits = [-float(speller.log_probs(held_out).mean()) / math.log(2) for speller in spellers]
-    best = int(np.argmin(bits))
+    spellers, bits, by_order = {}, {}, {}
+    teachers = {"all": everything} | ({"rare": sample_types(rare, MOST_TAUGHT)} if rare else {})
+    for taught, types in teachers.items():
+        model, by_order[taught] = _tune(types, held_out)
+        spellers[taught] = Speller(model, vocabulary)
+        logs = spellers[taught].log_probs(held_out)
+        bits[taught] = -float(logs.mean()) / math.log(2)
+    best = min(bits, key=lambda taught: bits[taught])
     spellers[best].origin = {
-        "taught": tried[best].taught,
-        "types": len(tried[best].model.types),
+        "taught": best,
+        "types": len(spellers[best].model.types),
         "held_out_types": len(held_out),
-        "bits_per_held_out_type": {
-            candidate.taught: round(value, 4) for candidate, value in zip(tried, bits, strict=True)
-        },
-        "bits_by_order": {candidate.taught: candidate.order_bits for candidate in tried},
+        "bits_per_held_out_type": {taught: round(value, 4) for taught, value in bits.items()},
+        "bits_by_order": by_order,  # before V is taken out
     }
     return spellers[best]

@@ -88,9 +88,8 @@ class SpecialReading:
         self._own, self._options, self._as_tokens = (model, vocabulary), options, as_tokens
         self._other = read_special(model, vocabulary)
         self._said: Counter[str] = Counter()
-        self._documents = 0
+        self._documents = self._bytes = 0
         self._nats = {"characters": 0.0, "tokens": 0.0}
-        self._bytes = 0
 
     def watch(self, texts: Iterable[ScoredText]) -> Iterator[ScoredText]:
         """Let texts pass."""
@@ -115,7 +114,7 @@ class SpecialReading:
                 self._bytes += sum(row.bytes + row.ended for row in rows) * (name == "tokens")
 
     def describe(self) -> dict[str, Any] | None:
-        """Return what was found, JSON-safe; None where no text says one.
+        """Return what was found, JSON-safe, and remark on it; None where no text says one.
 
         ``bits_per_byte`` is that of the documents that say one, either way; null where it is
         infinite, or was not asked for.
@@ -123,45 +122,24 @@ class SpecialReading:
         if not self._documents:
             return None
         bits = {
-            name: nats / self._bytes / math.log(2)
+            name: nats / self._bytes / math.log(2) if self._bytes and math.isfinite(nats) else None
             for name, nats in self._nats.items()
-            if self._bytes and math.isfinite(nats)
         }
+        if not self._as_tokens:
+            characters, tokens = (
+                "infinite" if value is None else f"{value:.3f}" for value in bits.values()
+            )
+            remark(
+                f"{self._documents:,} documents say {said_words(self._said)}, which is read as "
+                f"characters: {characters} bits per byte in them, {tokens} as a token, as "
+                "transformers and lm-evaluation-harness read it; give special tokens for that"
+            )
         return {
             "read_as": "tokens" if self._as_tokens else "characters",
             "said": dict(self._said),
             "documents": self._documents,
-            "bits_per_byte": {name: bits.get(name) for name in self._nats},
+            "bits_per_byte": bits,
         }
-
-    @property
-    def remark(self) -> str:
-        """What there is to say; empty: nothing."""
-        found = self.describe()
-        if found is None or self._as_tokens:
-            return ""
-        characters, tokens = (
-            "infinite" if bits is None else f"{bits:.3f}"
-            for bits in found["bits_per_byte"].values()
-        )
-        return (
-            f"{self._documents:,} documents say {said_words(self._said)}, which is read as "
-            f"characters: {characters} bits per byte in them, {tokens} as a token, as transformers "
-            "and lm-evaluation-harness read it; give special tokens for that"
-        )
-
-
-def require_special(
-    model: LanguageModel, vocabulary: Vocabulary
-) -> tuple[LanguageModel, Vocabulary]:
-    """Return `read_special` of a model, whose tokenizer must know special tokens."""
-    found = read_special(model, vocabulary)
-    if found is None:
-        raise InputError(
-            "special tokens: is for models of Hugging Face; the tokenizer of this one knows no "
-            "special tokens in a text: leave it out"
-        )
-    return found
 
 
 FREE_SPELLING = (
@@ -187,16 +165,6 @@ def _choose_cleaning(
     return Preprocessing.from_config(description.get("preprocessing", {}))
 
 
-class ScoredFile(NamedTuple):
-    """What `score_given` found: `summary.measure`'s and, where kept, ``document_scores``.
-
-    The summary also has ``speller``, its path, and ``special_tokens``, those that the text says.
-    """
-
-    summary: dict[str, Any]
-    documents: pa.Table | None
-
-
 class Scoring(NamedTuple):
     """What is scored, by what, and how."""
 
@@ -215,12 +183,10 @@ def _groups(options: ScoringOptions) -> GroupField:
     return GroupField(options.group_column or "group", options.group_column is not None, _WHO)
 
 
-def _read_texts(
-    options: ScoringOptions, cleaning: Preprocessing | None, groups: GroupField
-) -> Iterator[ScoredText]:
-    path = options.texts
-    account = Account(path, "documents")
-    documents = read_grouped(path, cleaning, groups, options.field, account)
+def _read_texts(options: ScoringOptions, cleaning: Preprocessing | None) -> Iterator[ScoredText]:
+    account = Account(options.texts, "documents")
+    given = cleaning, _groups(options), options.field, account
+    documents = read_grouped(options.texts, *given)
     for place, (text, group) in enumerate(documents):
         if text.strip():
             yield ScoredText(place, text, group)
@@ -233,15 +199,19 @@ def _load_folder(options: ScoringOptions) -> Scoring:
     model, opened = open_scorer(name, options.device)
     vocabulary = opened.vocabulary
     if options.special_tokens:
-        model, vocabulary = require_special(model, vocabulary)
+        special = read_special(model, vocabulary)
+        if special is None:
+            raise InputError(
+                "special tokens: is for models of Hugging Face; the tokenizer of this one knows no "
+                "special tokens in a text: leave it out"
+            )
+        model, vocabulary = special
     cleaning = _choose_cleaning(opened.description, options.cleaned, options.tokenized)
-    groups = _groups(options)
-    texts = _read_texts(options, cleaning, groups)
     found = None if is_foreign(name) else find_speller(name, vocabulary)
-    speller = options.speller or found
     kind: TextKind = "cleaned" if cleaning else "raw"
-    weights, source = opened.weights, opened.source
-    return Scoring(options, model, vocabulary, texts, kind, speller, weights, source)
+    texts, speller = _read_texts(options, cleaning), options.speller or found
+    files = opened.weights, opened.source
+    return Scoring(options, model, vocabulary, texts, kind, speller, *files)
 
 
 def _load_arpa(options: ScoringOptions) -> Scoring:
@@ -257,13 +227,9 @@ def _load_arpa(options: ScoringOptions) -> Scoring:
 
 def _writer(scoring: Scoring) -> ShardWriter:
     options = scoring.options
-    flags = {
-        "cleaned": options.cleaned,
-        "tokenized": options.tokenized,
-        "no_count_eos": options.no_count_eos,
-        **({"special_tokens": True} if options.special_tokens else {}),
-        **scoring.source,
-    }
+    flags = {key: getattr(options, key) for key in ("cleaned", "tokenized", "no_count_eos")}
+    flags |= {"special_tokens": True} if options.special_tokens else {}
+    flags |= scoring.source
     device, checkpoint = str(scoring.model.device), scoring.checkpoint
     record = run_record(
         "beyond_perplexity/commands/perplexity.py", flags, device=device, checkpoint=checkpoint
@@ -276,8 +242,11 @@ def load_scoring(options: ScoringOptions) -> Scoring:
     return _load_arpa(options) if options.arpa else _load_folder(options)
 
 
-def score_given(scoring: Scoring) -> ScoredFile:
-    """Score texts under a model; a row a document is kept at most, where it is asked for."""
+def score_given(scoring: Scoring) -> tuple[dict[str, Any], pa.Table | None]:
+    """Score texts under a model: `summary.measure`'s and, where asked for, ``document_scores``.
+
+    The summary also has ``speller``, its path, and ``special_tokens``, those that the text says.
+    """
     options, vocabulary, speller = scoring.options, scoring.vocabulary, scoring.speller
     how: dict[str, Any] = {
         "text": scoring.kind,
@@ -308,10 +277,8 @@ def score_given(scoring: Scoring) -> ScoredFile:
             **how,
         )
     summary["special_tokens"] = special.describe()
-    if special.remark:
-        remark(special.remark)
     summary["speller"] = str(speller) if speller else None
     if summary["unknown"] and isinstance(vocabulary, ClosedVocabulary) and not speller:
         advice = "" if options.arpa else SPELLER_ADVICE
         remark(FREE_SPELLING.format(unknown=summary["unknown"]) + advice)
-    return ScoredFile(summary, pa.concat_tables(kept) if kept else None)
+    return summary, pa.concat_tables(kept) if kept else None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import KW_ONLY, MISSING, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ class ScoringOptions:
         "folder of a model: of a run or of Hugging Face; or its name on the hub",
         more="Or the file of an n-gram model in ARPA format.",
         in_command=None,
-        positional=True,
     )
     texts: Any = option(
         MISSING,
@@ -28,10 +27,10 @@ class ScoringOptions:
         "path, iterable of str, DataFrame or Arrow table",
         more="Or the documents: a str is a path; tables have a column ``text``. An iterator is "
         "read once and never held.",
-        positional=True,
         called="--text",
         metavar="TEXT",
     )
+    _: KW_ONLY
     groups: Any = option(
         None,
         "which documents belong together, where `texts` is an iterable: intervals are over groups",
@@ -107,10 +106,10 @@ class PairOptions:
         "DataFrame, an Arrow table or a result of `perplexity`, with a row for every document: "
         "``bytes`` and ``log_likelihood`` (nats); see `score_files` for the columns that are used "
         "where they are there.",
-        positional=True,
         called="scores",
         nargs="+",
     )
+    _: KW_ONLY
     flips: int = option(9_999, "drawn sign-flips of each test", least=1, most=MOST_COUNT)
     seed: int = option(1, "seed of the flips", least=0)
     no_count_eos: bool = option(

@@ -58,21 +58,11 @@ def compare_scores(
 ) -> pa.Table:
     """Compare models on each text that at least two of them were scored on.
 
-    Parameters
-    ----------
-    files : sequence of FileScores
-        Of `score_files.read_scores`.
-    names : mapping of str to str
-        What the model of a file is called, by the path.
-    options : PairOptions
-
-    Returns
-    -------
-    pyarrow.Table
-        Schema ``perplexity_differences``. Every model has a row with its own bits per byte; then
-        every pair has one with their difference, its p-value by sign-flips over groups, and that
-        adjusted (Holm) for the number of all pairs. With fewer than 20 effective groups there is
-        neither an interval nor an adjusted p, and ``note`` says so.
+    `names` say what the model of a file is called, by the path. Of schema
+    ``perplexity_differences``: every model has a row with its own bits per byte; then every pair
+    has one with their difference, its p-value by sign-flips over groups, and that adjusted (Holm)
+    for the number of all pairs. With fewer than 20 effective groups there is neither an interval
+    nor an adjusted p, and ``note`` says so.
     """
     _check_ends(files, options)
     rows: list[_Row] = []

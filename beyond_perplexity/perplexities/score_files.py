@@ -35,28 +35,17 @@ _INTEGER = re.compile(r"-?\d{1,18}")
 
 @dataclass(frozen=True, eq=False)
 class FileScores:
-    """The scores of one file, of one text.
-
-    Attributes
-    ----------
-    scored_text : str
-        ``"cleaned"``, ``"raw"``, or empty where the file does not say.
-    rows : ndarray of int64, shape (D,)
-        Place of each document in the file, from 0.
-    log_likelihood : ndarray of float64, shape (D,)
-        Nats; with the spelling of unknown words where the file has it. −inf: impossible.
-    columns : dict of str to ndarray of int64, shape (D,)
-        ``bytes``, and of the other columns those that the file has; names are hashed.
-    ended : bool or None
-        Whether log-likelihoods have the end of each document; None where the file does not say.
-    """
+    """The scores of one file, of one text, D documents."""
 
     file: TableFile
-    scored_text: str
-    rows: np.ndarray
+    scored_text: str  # "cleaned", "raw", or empty where the file does not say
+    rows: np.ndarray  # int64, (D,): place of each document in the file, from 0
+    # float64, (D,): nats, with the spelling of unknown words where `spelled`; −inf: impossible
     log_likelihood: np.ndarray
+    # int64, (D,) each: ``bytes``, and of others those that the file has; names are hashed
     columns: Mapping[str, np.ndarray] = field(repr=False)
     spelled: bool
+    # Whether log-likelihoods have the end of each document; None where the file does not say
     ended: bool | None = None
 
     @property
@@ -88,17 +77,6 @@ class FileScores:
         )
 
 
-def _keys(column: pa.Array) -> np.ndarray:
-    """Turn names or numbers into int64: whole numbers stay, other texts are hashed, null is 0."""
-    if pa.types.is_integer(column.type):
-        return pc.fill_null(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    coded = column.cast(pa.string()).dictionary_encode()
-    names = coded.dictionary.to_pylist()
-    keys = [int(n) if _INTEGER.fullmatch(n) else hash_bytes(n.encode()) for n in names]
-    places = pc.fill_null(coded.indices, len(keys)).to_numpy(zero_copy_only=False)
-    return np.array([*keys, 0], np.int64)[places]
-
-
 def _column(file: TableFile, name: str, kind: pa.DataType) -> pa.Array:
     """Read a column as it is, with what is empty; of CSV as the given type."""
     try:
@@ -109,18 +87,20 @@ def _column(file: TableFile, name: str, kind: pa.DataType) -> pa.Array:
     return pa.chunked_array(parts).combine_chunks() if parts else pa.array([], kind)
 
 
-def _missing(column: pa.Array) -> np.ndarray:
-    found: np.ndarray = column.is_null().to_numpy(zero_copy_only=False)
-    return found
-
-
 def _read_keys(file: TableFile, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Read a column of names: their keys, and where there is none."""
+    """Read a column of names as int64, texts hashed, and where there is none."""
     column = _column(file, name, pa.string())
+    missing = np.asarray(column.is_null())
     try:
-        return _keys(column), _missing(column)
+        if pa.types.is_integer(column.type):
+            return np.asarray(pc.fill_null(column.cast(pa.int64()), 0)), missing
+        coded = column.cast(pa.string()).dictionary_encode()
     except pa.ArrowException as error:
         raise InputError(f"{file.path}: column '{name}' is no text or whole number") from error
+    names = coded.dictionary.to_pylist()
+    keys = [int(n) if _INTEGER.fullmatch(n) else hash_bytes(n.encode()) for n in names]
+    places = np.asarray(pc.fill_null(coded.indices, len(keys)))
+    return np.array([*keys, 0], np.int64)[places], missing
 
 
 def _read_numbers(file: TableFile, names: Mapping[str, pa.DataType]) -> dict[str, np.ndarray]:
@@ -145,7 +125,7 @@ def _read_spelled(file: TableFile) -> bool:
     """Tell whether a file has log-likelihoods with spellings: in all rows or in none."""
     if _SPELLED not in file.names:
         return False
-    missing = _missing(_column(file, _SPELLED, pa.float64()))
+    missing = np.asarray(_column(file, _SPELLED, pa.float64()).is_null())
     if missing.any() and not missing.all():
         raise InputError(
             f"{file.place(int(np.argmax(missing)))}: {_SPELLED} is empty or NaN; give it in all "
@@ -162,21 +142,15 @@ def _read_ended(file: TableFile) -> bool | None:
     """Tell whether log-likelihoods have the end of each document: those of all rows, or of none."""
     if _ENDED not in file.names:
         return None
-    column = pc.utf8_lower(_read_texts(file, _ENDED))
-    values = column.unique().to_pylist()
-    if values in (["true"], ["false"]):
-        return values == ["true"]
-    other = next((one for one in values if one not in ("true", "false")), values[-1])
-    row = pc.index(column, other).as_py()
-    raise InputError(
-        f"{file.place(row)}: {_ENDED} is {other!r}; give true in all rows or false in all"
-    )
-
-
-def _groups(keys: np.ndarray, alone: np.ndarray, ids: np.ndarray) -> np.ndarray:
-    """Give each document without a group one of its own, the same in every file."""
-    own = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(0x632BE59BD9B4E019)
-    return np.where(alone, own.astype(np.int64), keys)
+    values = pc.utf8_lower(_read_texts(file, _ENDED)).to_pylist()
+    wrong = [place for place, one in enumerate(values) if one not in ("true", "false")]
+    wrong += [place for place, one in enumerate(values) if one != values[0]]
+    if wrong:
+        raise InputError(
+            f"{file.place(wrong[0])}: {_ENDED} is {values[wrong[0]]!r}; give true in all rows or "
+            "false in all"
+        )
+    return values[0] == "true"
 
 
 def _check_ids(file: TableFile, ids: np.ndarray, empty: np.ndarray, kinds: np.ndarray) -> None:
@@ -213,8 +187,10 @@ def read_scores(path: str | TableFile) -> list[FileScores]:
     ids, empty = held.get("doc_id", (np.arange(count), np.zeros(count, bool)))
     _check_ids(file, ids, empty, kinds)
     for name, (keys, missing) in held.items():
-        if name == "group":
-            keys = _groups(keys, missing, ids)
+        if name == "group":  # a document without one has its own, the same in every file
+            own = ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            own += np.uint64(0x632BE59BD9B4E019)
+            keys = np.where(missing, own.astype(np.int64), keys)
         if not missing.all():
             columns[name] = keys
     ended = _read_ended(file)

@@ -18,9 +18,10 @@ Three hooks let a scoring be of another text or another vocabulary; the rest nee
 from __future__ import annotations
 
 import math
+import operator
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
 from typing import Any, Literal, NamedTuple
 
@@ -95,6 +96,7 @@ def texts_of_split(
 
 def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator[pa.Table]:
     """Add the texts before cleaning, which lie in the order of the documents."""
+    other = f"{raw}: does not hold the documents of {path} in their order; extract the corpus again"
     strings = read_batches(raw, RAW, ["doc_id", "text"], READ)
     waiting = pa.table({"doc_id": pa.array([], pa.int64()), "text": pa.array([], pa.string())})
     for batch in batches:
@@ -103,15 +105,10 @@ def _add_raw(batches: Iterator[pa.RecordBatch], path: str, raw: str) -> Iterator
         found, waiting = waiting.slice(0, len(batch)), waiting.slice(len(batch))
         documents = pa.Table.from_batches([batch])
         if not found.column("doc_id").equals(documents.column("doc_id")):
-            raise _other_documents(path, raw)
+            raise InputError(other)
         yield documents.append_column("text", found.column("text"))
     if len(waiting) or next(strings, None) is not None:
-        raise _other_documents(path, raw)
-
-
-def _other_documents(path: str, raw: str) -> InputError:
-    words = f"{raw}: does not hold the documents of {path} in their order"
-    return InputError(f"{words}; extract the corpus again")
+        raise InputError(other)
 
 
 def _row(
@@ -152,13 +149,11 @@ def score_rows(
 ) -> Iterator[list[DocumentRow]]:
     """Score a stream of documents without holding it, in batches in the order of the texts.
 
-    `model`, `vocabulary`: from `models.registry.load_model`; `texts`: a plain string is a
-    document without a group; its place, from 0, is its ``doc_id``; `text`: whether repeated blanks
-    are one and blanks at the ends none, or the string is scored as is; `spell`: see the module;
-    `count_eos`: whether log-likelihoods have the end of each document; `**options`: as in
-    `likelihoods.score_encoded`.
-
-    Raises InputError when a score is no number: that is no infinite perplexity, but a broken model.
+    Of `texts` a plain string is a document without a group; its place, from 0, is its ``doc_id``;
+    `text`: whether repeated blanks are one and blanks at the ends none, or the string is scored as
+    is; `spell`: see the module; `count_eos`: whether log-likelihoods have the end of each document;
+    `**options`: as in `likelihoods.score_encoded`. A score that is no number is an `InputError`:
+    that is no infinite perplexity, but a broken model.
     """
     given = (
         ScoredText(place, item) if isinstance(item, str) else item
@@ -182,51 +177,31 @@ def rows_table(rows: list[DocumentRow]) -> pa.Table:
 
 
 UNITS = ("token", "word", "character", "byte")
+_SUMMED = ("log_likelihood", "log_likelihood_spelled", *(f"{unit}s" for unit in UNITS))
+_SUMMED += ("unknown", "impossible")
 
 
-@dataclass
 class Totals:
-    """Sums over documents, of which every perplexity is made.
+    """Numbers of documents, of which every perplexity is made; see `DocumentRow`.
 
-    Logarithms are in nats; `log_prob_spelled` has the spelling of unknown words, NaN without a
-    speller. Units are without ``<s>`` and ``</s>``; bytes are those of UTF-8, and blanks
-    between words are characters. Of each document `groups` has a key, and `scores` both log P
-    and its units.
+    Logarithms are in nats; without a speller those with spellings are NaN. Of each document
+    `groups` has a key.
     """
 
-    log_prob: float = 0.0
-    log_prob_spelled: float = 0.0
-    documents: int = 0
-    tokens: int = 0
-    words: int = 0
-    characters: int = 0
-    bytes: int = 0
-    unknown: int = 0
-    impossible_tokens: int = 0
-    impossible_documents: int = 0
-    groups: array[int] = field(default_factory=lambda: array("q"))
-    scores: dict[str, array[float]] = field(
-        default_factory=lambda: {
-            name: array("d") for name in ("log_prob", "log_prob_spelled", *UNITS)
-        }
-    )
+    def __init__(self) -> None:
+        self.columns = {name: array("d") for name in _SUMMED}
+        self.groups = array("q")
 
     def add(self, row: DocumentRow) -> None:
         """Add one document."""
-        spelled = row.log_likelihood_spelled
-        own = {
-            "log_prob": row.log_likelihood,
-            "log_prob_spelled": math.nan if spelled is None else spelled,
-            **{f"{unit}s": getattr(row, f"{unit}s") for unit in UNITS},
-        }
-        for column, (name, value) in zip(self.scores.values(), own.items(), strict=True):
-            column.append(value)
-            setattr(self, name, getattr(self, name) + value)
-        self.groups.append(group_key(row.group, self.documents))
-        self.documents += 1
-        self.unknown += row.unknown
-        self.impossible_tokens += row.impossible
-        self.impossible_documents += row.impossible > 0
+        for name, column in self.columns.items():
+            value = getattr(row, name)
+            column.append(math.nan if value is None else value)
+        self.groups.append(group_key(row.group, len(self.groups)))
+
+    def sums(self) -> dict[str, float]:
+        """Add up every column in the order of the documents."""
+        return {name: reduce(operator.add, held, 0.0) for name, held in self.columns.items()}
 
 
 def perplexity_of(log_prob: float, n: int) -> float:
@@ -243,9 +218,10 @@ def _perplexities(log_prob: float, n: Mapping[str, int]) -> dict[str, float | No
     return {unit: _number(perplexity_of(log_prob, count)) for unit, count in n.items()}
 
 
-def _spelled(totals: Totals, n: dict[str, int]) -> dict[str, Any]:
-    log_prob, bits = totals.log_prob_spelled, -totals.log_prob_spelled / math.log(2)
-    spelling = (totals.log_prob - log_prob) / math.log(2) / max(1, totals.unknown)
+def _spelled(sums: Mapping[str, float], n: Mapping[str, int]) -> dict[str, Any]:
+    log_prob = sums["log_likelihood_spelled"]
+    bits = -log_prob / math.log(2)
+    spelling = (sums["log_likelihood"] - log_prob) / math.log(2) / max(1, int(sums["unknown"]))
     return {
         "log_prob": _number(log_prob),
         "bits": {unit: _number(bits / n[unit]) for unit in ("character", "byte")},
@@ -273,8 +249,8 @@ def _interval(total: np.ndarray, counts: dict[str, np.ndarray]) -> dict[str, Any
 
 
 def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
-    held = {name: np.asarray(column) for name, column in totals.scores.items()}
-    held |= {unit: held[unit] + extra for unit in UNITS}
+    scores = {name: np.asarray(totals.columns[name]) for name in _SUMMED[:2]}
+    held = scores | {unit: np.asarray(totals.columns[f"{unit}s"]) + extra for unit in UNITS}
     sums = dict(zip(held, sum_groups(np.asarray(totals.groups), *held.values()), strict=True))
     counts = {unit: sums[unit] for unit in UNITS if sums[unit].all()}
     effective = effective_groups(sums["byte"]) if "byte" in counts else 0.0
@@ -284,13 +260,13 @@ def _intervals(totals: Totals, extra: int) -> dict[str, Any]:
         "effective_groups": effective,
         "note": "",
     }
-    if not math.isfinite(totals.log_prob):
+    if not np.isfinite(scores["log_likelihood"]).all():
         return found | {"note": "a document is impossible"}
     if effective < EFFECTIVE_GROUPS:
         return found | {"note": f"fewer than {EFFECTIVE_GROUPS} effective groups"}
-    found |= _interval(sums["log_prob"], counts)
-    if math.isfinite(totals.log_prob_spelled):
-        found["spelled"] = _interval(sums["log_prob_spelled"], counts)
+    found |= _interval(sums["log_likelihood"], counts)
+    if np.isfinite(scores["log_likelihood_spelled"]).all():
+        found["spelled"] = _interval(sums["log_likelihood_spelled"], counts)
     return found
 
 
@@ -299,60 +275,56 @@ def summarize(
 ) -> dict[str, Any]:
     """Turn totals into the perplexities and what they mean.
 
-    `totals`: of at least one document; `vocabulary`: the model's; `count_eos`, `count_bos`: whether
-    ``</s>`` and ``<s>`` count in every N: as a token, a word, a character (the line feed of a file
-    with one document a line) and a byte. log P never has ``<s>``, and the totals have ``</s>`` in
-    it if and only if N has. The perplexity tutorial (001) counts both; KenLM and the default only
-    ``</s>``.
+    `count_eos` and `count_bos` say whether ``</s>`` and ``<s>`` count in every N: as a token, a
+    word, a character (the line feed of a file with one document a line) and a byte. log P never has
+    ``<s>``, and the totals have ``</s>`` in it if and only if N has. The perplexity tutorial (001)
+    counts both; KenLM and the default only ``</s>``.
 
-    Returns JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given
-    over the documents that are left. ``perplexity`` and ``n`` have the keys ``token``, ``word``,
-    ``character``, ``byte``. ``bits`` (per character, per byte) are base 2; ``log_prob`` is in nats.
-    ``unknown_penalized`` is given for a closed vocabulary: log P minus ln U for each unknown token,
-    U the number of training types that are not in the vocabulary (at least 1), as if ``<unk>``
-    shared its probability evenly among them. ``spelled``, where a speller was given, is the same
-    with ln p of the spelling of each unknown word (`speller.speller`), and what that is, in bits:
-    the one number of a closed vocabulary that compares with those of other vocabularies.
-    ``interval`` has the limits of ``perplexity`` and ``bits`` over groups of documents
-    (`intervals.ratio_interval`), under ``spelled`` those with the spelling of unknown words; a
-    limit that is not known is null, and ``note`` says why.
-
-    Raises InputError when there are no documents, or N is zero.
+    It is JSON-safe: an infinite perplexity is null, and ``infinite`` is true; nothing is given over
+    the documents that are left. ``perplexity`` and ``n`` have a key a unit, ``bits`` (base 2) those
+    of characters and bytes; ``log_prob`` is in nats. ``unknown_penalized``, of a closed vocabulary,
+    is log P minus ln U for each unknown token, U the number of training types that the vocabulary
+    lacks (at least 1), as if ``<unk>`` shared its probability evenly among them. ``spelled``, where
+    a speller was given, is the same with ln p of the spelling of each unknown word, and what that
+    is, in bits: the one number of a closed vocabulary that compares with those of other
+    vocabularies. ``interval`` has the limits over groups of documents
+    (`inference.intervals.ratio_interval`), under ``spelled`` those with spellings; one that is not
+    known is null, and ``note`` says why.
     """
-    extra = totals.documents * (count_eos + count_bos)
-    n: dict[str, int] = {unit: getattr(totals, f"{unit}s") + extra for unit in UNITS}
-    if not totals.documents or not n["token"]:
+    sums, documents = totals.sums(), len(totals.groups)
+    extra = documents * (count_eos + count_bos)
+    n = {unit: int(sums[f"{unit}s"]) + extra for unit in UNITS}
+    if not documents or not n["token"]:
         raise InputError("there is nothing to score: no documents, or all of them are empty")
     counted = [name for name, on in (("</s>", count_eos), ("<s>", count_bos)) if on]
+    log_prob, tokens, unknown = sums["log_likelihood"], int(sums["tokens"]), int(sums["unknown"])
     summary: dict[str, Any] = {
-        "perplexity": _perplexities(totals.log_prob, n),
-        "infinite": not math.isfinite(totals.log_prob),
+        "perplexity": _perplexities(log_prob, n),
+        "infinite": not math.isfinite(log_prob),
         "bits": {
-            unit: _number(-totals.log_prob / n[unit] / math.log(2))
-            for unit in ("character", "byte")
+            unit: _number(-log_prob / n[unit] / math.log(2)) for unit in ("character", "byte")
         },
-        "log_prob": _number(totals.log_prob),
+        "log_prob": _number(log_prob),
         "n": n,
         "n_counts": " and ".join(["units of the text", *counted]),
-        "documents": totals.documents,
-        "tokens": totals.tokens,
-        "unknown": totals.unknown,
-        "unknown_share": totals.unknown / max(1, totals.tokens),
-        "impossible_tokens": totals.impossible_tokens,
-        "impossible_documents": totals.impossible_documents,
+        "documents": documents,
+        "tokens": tokens,
+        "unknown": unknown,
+        "unknown_share": unknown / max(1, tokens),
+        "impossible_tokens": int(sums["impossible"]),
+        "impossible_documents": int(np.count_nonzero(totals.columns["impossible"])),
         "vocabulary": {"kind": vocabulary.kind, "size": vocabulary.size},
         "interval": _intervals(totals, count_eos + count_bos),
     }
     if isinstance(vocabulary, ClosedVocabulary):
-        types = max(1, vocabulary.unknown_types)
-        penalized = totals.log_prob - totals.unknown * math.log(types)
+        penalized = log_prob - unknown * math.log(max(1, vocabulary.unknown_types))
         summary["unknown_penalized"] = {
             "unknown_types": vocabulary.unknown_types,
             "log_prob": _number(penalized),
             "perplexity": _perplexities(penalized, n),
         }
-        if not math.isnan(totals.log_prob_spelled):
-            summary["spelled"] = _spelled(totals, n)
+        if not math.isnan(sums["log_likelihood_spelled"]):
+            summary["spelled"] = _spelled(sums, n)
     return summary
 
 

@@ -20,16 +20,7 @@ from beyond_perplexity.inference.correlations import (
 )
 from beyond_perplexity.inference.exchanged_units import EFFECTIVE_GROUPS
 from beyond_perplexity.inference.intervals import finite
-from beyond_perplexity.relations.readers import (
-    PERPLEXITY,
-    DocumentSums,
-    contrast_sums,
-    measure_row,
-    perplexity_sums,
-    resampled_values,
-    semantic_sums,
-    tendency_rows,
-)
+from beyond_perplexity.relations import readers
 from beyond_perplexity.schemas.relations import (
     RELATION_CORRELATIONS,
     RELATION_MEASURES,
@@ -156,7 +147,7 @@ class RelatedMeasures:
     """
 
     rows: list[dict[str, Any]]
-    sums: dict[str, DocumentSums]
+    sums: dict[str, readers.DocumentSums]
     draws: dict[str, np.ndarray]
 
     def table(self) -> pa.Table:
@@ -164,7 +155,7 @@ class RelatedMeasures:
         return pa.Table.from_pylist(self.rows, RELATION_MEASURES)
 
 
-def _document_rows(held: DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
+def _document_rows(held: readers.DocumentSums, draws: np.ndarray) -> Iterator[dict[str, Any]]:
     few = held.effective < EFFECTIVE_GROUPS
     for model, number, drawn in zip(held.models, held.whole(), draws.T, strict=True):
         value = float(number)
@@ -173,7 +164,7 @@ def _document_rows(held: DocumentSums, draws: np.ndarray) -> Iterator[dict[str, 
         given = None if math.isnan(value) else value
         note = FEW_DOCUMENTS if few else ""
         names = held.subject, held.measure, held.title
-        yield measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
+        yield readers.measure_row(model, None, names, given, error, 1 if held.higher else -1, note)
 
 
 def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMeasures:
@@ -182,17 +173,17 @@ def gather_measures(files: RelatedFiles, options: RelationOptions) -> RelatedMea
     Perplexity, contrastive and semantic measures belong to a model; tendencies to its text under a
     decoding.
     """
-    perplexity, others = perplexity_sums(files.perplexities)
+    perplexity, others = readers.perplexity_sums(files.perplexities)
     held = [
         *([perplexity] if perplexity else []),
-        *contrast_sums(files.contrasts, options.level, options.base_level),
-        *semantic_sums(files.semantics, options.split),
+        *readers.contrast_sums(files.contrasts, options.level, options.base_level),
+        *readers.semantic_sums(files.semantics, options.split),
     ]
-    draws = resampled_values(held, options.resamples, options.seed)
+    draws = readers.resampled_values(held, options.resamples, options.seed)
     rows = [row for one in held for row in _document_rows(one, draws[one.measure])]
-    names, note = (PERPLEXITY, PERPLEXITY, "Bits per byte"), UNSCORED
-    rows += [measure_row(model, None, names, None, None, -1, note) for model in others]
-    rows += tendency_rows(files.tendencies, options.confidence)
+    names, note = (readers.PERPLEXITY, readers.PERPLEXITY, "Bits per byte"), UNSCORED
+    rows += [readers.measure_row(model, None, names, None, None, -1, note) for model in others]
+    rows += readers.tendency_rows(files.tendencies, options.confidence)
     return RelatedMeasures(rows, {one.measure: one for one in held}, draws)
 
 
@@ -217,9 +208,9 @@ class _Ordered(NamedTuple):
 
 def _orders(found: RelatedMeasures) -> Iterator[_Ordered]:
     """List what has an order of models beside that of perplexity."""
-    few = found.sums[PERPLEXITY].effective < EFFECTIVE_GROUPS
+    few = found.sums[readers.PERPLEXITY].effective < EFFECTIVE_GROUPS
     for measure, held in found.sums.items():
-        if measure != PERPLEXITY:
+        if measure != readers.PERPLEXITY:
             sign = 1 if held.higher else -1
             known = {model: sign * value for model, value in held.known().items()}
             draws = dict(zip(held.models, sign * found.draws[measure].T, strict=True))
@@ -237,7 +228,7 @@ def _orders(found: RelatedMeasures) -> Iterator[_Ordered]:
 
 def _compare_order(found: RelatedMeasures, of: _Ordered) -> Iterator[_Row]:
     """Compare the order of each pair of models with a finite perplexity, in its order."""
-    own, drawn = found.sums[PERPLEXITY], found.draws[PERPLEXITY]
+    own, drawn = found.sums[readers.PERPLEXITY], found.draws[readers.PERPLEXITY]
     values, place = own.known(), own.models.index
     shared = sorted((model for model in of.known if model in values), key=values.__getitem__)
     for first, second in combinations(shared, 2):
@@ -282,6 +273,6 @@ def compare_orders(found: RelatedMeasures) -> pa.Table:
     adjusted for the number of pairs.
     """
     rows: list[_Row] = []
-    if PERPLEXITY in found.sums:
+    if readers.PERPLEXITY in found.sums:
         rows = [row for of in _orders(found) for row in _compare_order(found, of)]
     return pa.Table.from_pylist(rows, RELATION_ORDERS)

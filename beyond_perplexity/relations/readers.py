@@ -25,14 +25,10 @@ from beyond_perplexity.schemas.perplexity import DOCUMENT_SCORES
 from beyond_perplexity.schemas.relations import RELATION_MEASURES
 from beyond_perplexity.schemas.semantics import PREDICTED
 from beyond_perplexity.schemas.tendencies import TENDENCY_MEASURES
+from beyond_perplexity.semantics import paired_scores
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.measures import CROSS_ENTROPY, MEASURES
-from beyond_perplexity.semantics.paired_scores import (
-    GroupSums,
-    ScoreKey,
-    read_paired_scores,
-    summed,
-)
+from beyond_perplexity.semantics.paired_scores import GroupSums, ScoreKey
 from beyond_perplexity.storage.shards import check_schema
 from beyond_perplexity.tendencies.definitions import TENDENCIES
 
@@ -87,10 +83,7 @@ class DocumentSums:
 
 
 def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """Yield how often each group is drawn in some resamples of all, float64, (r, G).
-
-    A resample has a random stream of its own, the same for all measures.
-    """
+    """Yield how often groups are drawn, float64 (r, G); each resample has a random stream."""
     for first in range(0, resamples, _BLOCK):
         rows = range(first, min(resamples, first + _BLOCK))
         rngs = (stream(seed, "relations/documents", row) for row in rows)
@@ -101,10 +94,7 @@ def resample_weights(groups: int, resamples: int, seed: int) -> Iterator[np.ndar
 def resampled_values(
     held: Sequence[DocumentSums], resamples: int, seed: int
 ) -> dict[str, np.ndarray]:
-    """Compute measures in R resamples of the documents (or groups) of all of them: (R, M) by key.
-
-    A row is of the same documents in all measures.
-    """
+    """Compute measures in R resamples of the same documents or groups: (R, M) by key."""
     if not held:
         return {}
     union = np.unique(np.concatenate([one.groups for one in held]))
@@ -168,7 +158,7 @@ def perplexity_sums(paths: Sequence[str]) -> tuple[DocumentSums | None, list[str
         False,
         list(held),
         groups,
-        summed(code, bits, len(groups)),
+        paired_scores.summed(code, bits, len(groups)),
         np.repeat(sizes[:, None], len(held), 1),
     )
     return found, [name for name in tables if name not in held]
@@ -199,7 +189,7 @@ def contrast_sums(paths: Sequence[str], level: float, base_level: float) -> Iter
 
     def of(names: list[str], measure: str, title: str, below: np.ndarray) -> DocumentSums:
         lost = np.stack([held[name].mean(level) for name in names], 1)
-        above, under = (summed(code, values, len(groups)) for values in (lost, below))
+        above, under = (paired_scores.summed(code, values, len(groups)) for values in (lost, below))
         return DocumentSums(
             f"contrastive/{measure}", "contrastive", title, True, names, groups, above, under
         )
@@ -225,7 +215,7 @@ def semantic_sums(paths: Sequence[str], split: str) -> Iterator[DocumentSums]:
     """Read the measures of predictions on a split, of ``{model}/{evaluator}``; of forms one."""
     if not paths:
         return
-    paired = read_paired_scores(paths, 1)
+    paired = paired_scores.read_paired_scores(paths, 1)
     for key, sums in paired.sums.items():
         wanted = key.split == split and key.kind == PREDICTED and key.measure not in OTHER_FORMS
         if wanted and sums.sentences:

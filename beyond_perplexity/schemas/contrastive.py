@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, flags, floats, int32s, int64s, strings
 
 # The measures that the tables below name.
 CONTRASTIVE_ENTROPY = "contrastive_entropy"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.schemas.columns import columns, flags, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, flags, floats, int32s, int64s, strings
 
 DOCUMENTS = columns("documents", int64s("doc_id"), strings("split title text"), int32s("n_tokens"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, floats, int32s, int64s, strings
 
 # One row per importance sample of an instance. T of the instance is n_tokens; the footer's key
 # "weights" says what it counts. Files of others may have the columns of `temperature_columns`.
@@ -109,8 +109,8 @@ def temperature_columns(temperatures: Iterable[float]) -> pa.Schema:
 
 
 # One row per instance of the latent model `model`, scored by `beside`, a model without latent
-# variables; see importance/scores_beside.py. Log-likelihoods are in nats. `n_tokens` is T of the
-# latent model, and `log_likelihood` is of just that; words inside mentions and the end stand apart.
+# variables; see importance/posterior_latents.py. Log-likelihoods are in nats. `n_tokens` is T of
+# the latent model, and `log_likelihood` of just that; words inside mentions and the end are apart.
 INSTANCE_SCORES = columns(
     "instance_scores",
     strings("model beside"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.schemas.columns import columns, floats, int32s, int64s, strings
+from beyond_perplexity.schemas import columns, floats, int32s, int64s, strings
 
 # One row per estimated perplexity. Columns that do not apply are null.
 # method, basis: a row of importance/ways_to_draw.py; what it is stands in its file. Of a

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from beyond_perplexity.schemas.columns import columns, flags, floats, int64s, strings
+from beyond_perplexity.schemas import columns, flags, floats, int64s, strings
 
 # One row per validation and split. Without a likelihood there is no perplexity; with distortions of
 # the training there is a contrastive entropy, nats a sentence: of the split valid, and as train of

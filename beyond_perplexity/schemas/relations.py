@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import columns, fields, flags, floats, int64s, strings
+from beyond_perplexity.schemas import columns, fields, flags, floats, int64s, strings
 
 # One row per measure of a model, or of its text under a decoding; of the model alone `decoding` is
 # null. `error` is the standard error over documents, of tendencies that of both texts; `direction`

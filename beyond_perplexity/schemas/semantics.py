@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import (
-    columns,
-    fields,
-    flags,
-    floats,
-    int32s,
-    int64s,
-    strings,
-)
+from beyond_perplexity.schemas import columns, fields, flags, floats, int32s, int64s, strings
 
 # What is compared with the target or, to see what chance gives, with that of an unrelated sentence.
 # `sampled` is the mean over the samples, `spread` that over their pairs, of measures

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from beyond_perplexity.schemas.columns import (
-    columns,
-    fields,
-    flags,
-    floats,
-    int32s,
-    int64s,
-    strings,
-)
+from beyond_perplexity.schemas import columns, fields, flags, floats, int32s, int64s, strings
 
 # One row per (statistic, key) with its number of occurrences; see tendencies/statistics.py.
 STATISTICS = columns(

@@ -31,7 +31,7 @@ def _matches(codes: Ids, owners: Ids, sides: Ids, known: NDArray[np.bool_], size
     return found.astype(np.int64)
 
 
-def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) -> Ids:
+def count_bleu(pairs: Sequence[tuple[str, str]]) -> Ids:
     """Count what BLEU is made of; counts of many sentences add up.
 
     Parameters
@@ -39,14 +39,12 @@ def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) ->
     pairs : sequence of (str, str)
         N predictions and targets, words separated by blanks. What is no word (`rows.NO_WORDS`)
         matches nothing, but counts.
-    orders : int
-        The longest n-gram.
 
     Returns
     -------
-    ndarray of int64, shape (N, 2 + 2·orders)
-        Words of the prediction and of the target; then matches of 1 to `orders` words, each n-gram
-        as often as the target has it at most; then n-grams of the prediction.
+    ndarray of int64, shape (N, 2 + 2·4)
+        Words of the prediction and of the target; then matches of 1 to 4 words, each n-gram as
+        often as the target has it at most; then n-grams of the prediction.
     """
     index, size = WordIndex({}), len(pairs)
     texts = index.read([text for pair in pairs for text in pair])
@@ -58,7 +56,7 @@ def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) ->
     places, codes = np.arange(len(text)), text // 2
     known = np.ones(len(text), bool)
     matches = []
-    for order in range(1, orders + 1):
+    for order in range(1, LONGEST_NGRAM + 1):
         kept = left[places] >= order  # whose n-gram ends with the text at the latest
         places, codes, known = places[kept], codes[kept], known[kept]
         last = places + order - 1
@@ -68,7 +66,7 @@ def count_bleu(pairs: Sequence[tuple[str, str]], orders: int = LONGEST_NGRAM) ->
         known = known & (texts.ids[last] != NO_WORD)
         owners = text[places]
         matches.append(_matches(codes, owners // 2, owners % 2, known, size))
-    totals = [np.maximum(0, predicted - order + 1) for order in range(1, orders + 1)]
+    totals = [np.maximum(0, predicted - order) for order in range(LONGEST_NGRAM)]
     return np.stack([predicted, target, *matches, *totals], axis=1)
 
 
@@ -115,10 +113,7 @@ _Counts = NDArray[np.int64]
 
 
 def resampled_sums(statistics: Sequence[_Counts], resamples: int, seed: int) -> list[_Counts]:
-    """Sum statistics (G, C) over groups drawn with replacement, as many as there are.
-
-    Several statistics share their draws; resample k has a stream of its own. Each: (resamples, C).
-    """
+    """Sum statistics (G, C) over groups drawn with replacement, the same of all: (resamples, C)."""
     size, joined = len(statistics[0]), np.concatenate(statistics, axis=1)
     sums = np.empty((resamples, joined.shape[1]), np.int64)
     for number in range(resamples):

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from beyond_perplexity.inference import p_values
 from beyond_perplexity.inference.correlations import (
     LEAST_ITEMS,
     average_ranks,
@@ -26,13 +27,6 @@ from beyond_perplexity.inference.intervals import (
     finite,
     jackknife_interval,
     ratio_interval,
-)
-from beyond_perplexity.inference.p_values import (
-    EXACT_GROUPS,
-    TIE,
-    adjust_rows,
-    flipped_sums,
-    sign_flip_p_values,
 )
 from beyond_perplexity.schemas.semantics import (
     PREDICTED,
@@ -84,11 +78,7 @@ def _difference(sums: GroupSums, one: int, two: int) -> RatioInterval:
 
 
 def _bundled(values: np.ndarray) -> np.ndarray:
-    """Add groups (G, ...) up to at most `FLIPPED` units.
-
-    Where models can be exchanged in each group, they can be in a unit of several. Groups are in the
-    order of hashes, which is a random one.
-    """
+    """Add groups (G, ...), whose order is random, up to at most `FLIPPED` units to exchange."""
     if len(values) <= FLIPPED:
         return values
     units = np.zeros((FLIPPED, *values.shape[1:]))
@@ -116,13 +106,13 @@ def _swap_p_values(
         moved = (flipped[..., first, :, :] - flipped[..., second, :, :]) / 2
         return _pooled(sums, middle + moved) - _pooled(sums, middle - moved)
 
-    least = np.abs(gap(total)) - TIE
+    least = np.abs(gap(total)) - p_values.TIE
     larger, drawn = np.zeros(len(pairs), np.int64), 0
-    for part in flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
+    for part in p_values.flipped_sums(units.reshape(len(units), -1), tests.flips, tests.seed):
         found = np.abs(gap(part.reshape(-1, *total.shape)))
         larger += np.count_nonzero(found >= least, axis=0)
         drawn += len(part)
-    own = 0 if len(units) <= EXACT_GROUPS else 1
+    own = 0 if len(units) <= p_values.EXACT_GROUPS else 1
     return [float((count + own) / (drawn + own)) for count in larger]
 
 
@@ -137,17 +127,17 @@ def _mean_p_values(held: Sequence[GroupSums], tests: SemanticTests) -> list[list
         places = range(first, first + len(sums.models))
         pairs += list(combinations(places, 2))
         first = places.stop
-    found = iter(sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
+    found = iter(p_values.sign_flip_p_values(np.hstack(columns), pairs, tests.flips, tests.seed))
     return [[next(found) for _ in combinations(sums.models, 2)] for sums in held]
 
 
 def _family(held: Mapping[ScoreKey, GroupSums], tests: SemanticTests) -> Iterator[_Row]:
     """Make the rows of a family: all pairs and measures of a split and kind."""
     means = {key: sums for key, sums in held.items() if sums.counts is None}
-    p_values = dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True))
+    of_means = dict(zip(means, _mean_p_values(list(means.values()), tests), strict=True))
     for key, sums in held.items():
         pairs = list(combinations(range(len(sums.models)), 2))
-        tested = p_values.get(key) or _swap_p_values(sums, pairs, tests)
+        tested = of_means.get(key) or _swap_p_values(sums, pairs, tests)
         for (one, two), p_value in zip(pairs, tested, strict=True):
             yield _row(key, sums, (one, two), p_value)
 
@@ -190,7 +180,7 @@ def compare_semantics(paired: PairedScores, tests: SemanticTests) -> pa.Table:
     rows: list[_Row] = []
     for _, keys in groupby(sorted(held, key=family), family):
         own = list(_family({key: held[key] for key in keys}, tests))
-        adjust_rows(own, tests.flips, "flips")
+        p_values.adjust_rows(own, tests.flips, "flips")
         rows += own
     return pa.Table.from_pylist(rows, SEMANTIC_DIFFERENCES)
 
@@ -252,10 +242,7 @@ def _over_sentences(held: pd.DataFrame) -> Iterator[_Row]:
 
 
 def _interval(total: float, without: np.ndarray, models: int, sizes: np.ndarray) -> _Row:
-    """Give a mean of models' correlations an interval on Fisher's scale.
-
-    Given are the sums over these models, of all groups and without each block (B,).
-    """
+    """Give a mean of correlations an interval on Fisher's scale, by sums without blocks (B,)."""
     if not models:
         return {"value": None, "low": None, "high": None, "note": "a measure does not vary"}
     value, without = total / models, without / models

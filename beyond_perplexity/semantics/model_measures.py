@@ -45,7 +45,7 @@ from beyond_perplexity.schemas.semantics import (
     SPREAD,
 )
 from beyond_perplexity.semantics.bleu import bleu_intervals
-from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, Measure
+from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES
 from beyond_perplexity.semantics.word_cosines import Floats, exponential_scaling
 from beyond_perplexity.storage.shards import check_schema, read_batches
 from beyond_perplexity.verdicts import joined_facts
@@ -53,40 +53,55 @@ from beyond_perplexity.verdicts import joined_facts
 _COLUMNS = ("split", "unit_id", "group", "measure", "kind", "value", "statistics")
 
 
-class KindSums(NamedTuple):
-    """Sums of one kind of scores by group."""
+class Fraction(NamedTuple):
+    """A ratio of two sums over groups, each (G,)."""
 
-    # float64, (G,): how many have a value, their values, and these put through equation 12
-    sentences: Floats
-    total: Floats
-    scaled: Floats
-    weight: Floats  # float64, (G,): words of these sentences, and words · value
-    weighted: Floats
+    numerators: Floats
+    denominators: Floats
+
+    def value(self) -> float:
+        """Return the ratio; NaN of nothing."""
+        size = float(self.denominators.sum())
+        return float(self.numerators.sum()) / size if size else math.nan
+
+    def without(self) -> Floats:
+        """Return the ratio without each group, (G,); NaN where nothing is left."""
+        total, size = self.numerators.sum(), self.denominators.sum()
+        rest = size - self.denominators
+        with np.errstate(invalid="ignore"):  # of infinite sums
+            left = total - self.numerators
+        return np.divide(left, rest, out=np.full(len(rest), np.nan), where=rest > 0)
+
+
+class KindSums(NamedTuple):
+    """Scores of one kind, by group."""
+
+    pooled: Fraction  # of sentences, by words where the measure is weighted so
     statistics: NDArray[np.int64]  # int64, (G, C): of BLEU
-    undefined: int  # sentences without a value
+    defined: int  # sentences with a value, and without one
+    undefined: int
+    mean: float  # of the values, and of these put through equation 12
+    scaled: float
 
 
 def names_of(paths: Sequence[str | Path]) -> dict[str, tuple[list[str], list[str | Path]]]:
     """List measures and files by evaluator, in the order of the files."""
-    found: dict[str, tuple[list[str], list[str | Path]]] = {}
+    found: dict[str, tuple[set[str], list[str | Path]]] = {}
     for path in paths:
         with check_schema(path, SEMANTIC_SCORES) as file:
-            table = file.read(columns=["evaluator", "measure"])
-        for pair in table.group_by(table.column_names).aggregate([]).to_pylist():
-            measures, files = found.setdefault(pair["evaluator"], ([], []))
-            if pair["measure"] not in measures:
-                measures.append(pair["measure"])
-            if path not in files:
-                files.append(path)
+            frame = file.read(columns=["evaluator", "measure"]).to_pandas()
+        for evaluator, rows in frame.groupby("evaluator", sort=False)["measure"]:
+            measures, files = found.setdefault(evaluator, (set(), []))
+            measures.update(rows)
+            files.append(path)
     if not found:
         raise InputError(f"{paths[0] if paths else 'scores'}: there are no scores; score some")
-    order = list(MEASURES)
-    for measures, _ in found.values():
-        unknown = sorted(set(measures) - set(order))
-        if unknown:
-            raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
-        measures.sort(key=order.index)
-    return found
+    unknown = sorted({name for measures, _ in found.values() for name in measures} - {*MEASURES})
+    if unknown:
+        raise InputError(f"{paths[0]}: measure '{unknown[0]}' is unknown; score again")
+    return {
+        name: ([m for m in MEASURES if m in own], files) for name, (own, files) in found.items()
+    }
 
 
 def sum_groups_of(paths: Sequence[str | Path], measure: str) -> dict[str, dict[str, KindSums]]:
@@ -123,35 +138,15 @@ def _add_up(
     ones = np.ones(len(values))
     scaled = exponential_scaling(values) if scalable else np.nan * ones
     weights = statistics[:, 0] if statistics.shape[1] == 1 else ones
-    columns = [ones, values, scaled, weights, weights * values, *statistics.T]
+    columns = [weights * values, weights, values, scaled, *statistics.T]
     sums: list[Any] = [np.bincount(groups, column, count) for column in columns]
-    sentences, total, scaled, weight, weighted, *counted = sums
-    added = np.array(counted).T.astype(np.int64)
-    undefined = int((~known).sum())
-    return KindSums(sentences, total, scaled, weight, weighted, added, undefined)
+    counted = np.array(sums[4:]).T.astype(np.int64)
+    defined = len(values)
+    means = (float(column.sum()) / max(1, defined) for column in sums[2:4])
+    return KindSums(Fraction(*sums[:2]), counted, defined, len(known) - defined, *means)
 
 
 _Row = dict[str, Any]
-
-
-class Fraction(NamedTuple):
-    """A ratio of two sums over groups, each (G,)."""
-
-    numerators: Floats
-    denominators: Floats
-
-    def value(self) -> float:
-        """Return the ratio; NaN of nothing."""
-        size = float(self.denominators.sum())
-        return float(self.numerators.sum()) / size if size else math.nan
-
-    def without(self) -> Floats:
-        """Return the ratio without each group, (G,); NaN where nothing is left."""
-        total, size = self.numerators.sum(), self.denominators.sum()
-        rest = size - self.denominators
-        with np.errstate(invalid="ignore"):  # of infinite sums
-            left = total - self.numerators
-        return np.divide(left, rest, out=np.full(len(rest), np.nan), where=rest > 0)
 
 
 class FloorIntervals(NamedTuple):
@@ -172,15 +167,9 @@ def unknown_shares(paths: Sequence[str | Path]) -> dict[str, tuple[float, float]
     return {row["split"]: (own[0], own[1]) for row, own in zip(sums, shares, strict=True)}
 
 
-def _fraction(sums: KindSums, measure: Measure) -> Fraction:
-    if measure.pooling == "words":
-        return Fraction(sums.weighted, sums.weight)
-    return Fraction(sums.total, sums.sentences)
-
-
-def _proper(kinds: Mapping[str, KindSums], name: str, measure: Measure) -> Fraction:
+def _proper(kinds: Mapping[str, KindSums], name: str) -> Fraction:
     """Return what samples score, of kind `name`, less half of what they score among themselves."""
-    told, spread = (_fraction(kinds[kind], measure) for kind in (name, SPREAD))
+    told, spread = kinds[name].pooled, kinds[SPREAD].pooled
     # a partner may lack where the target has none to lack: then each has its own mean
     if np.array_equal(told.denominators, spread.denominators):
         return Fraction(told.numerators - spread.numerators / 2, told.denominators)
@@ -208,7 +197,6 @@ def fraction_intervals(own: Fraction, floor: Fraction | None) -> FloorIntervals:
 def _find(
     kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, seed: int
 ) -> FloorIntervals:
-    measure = MEASURES[name]
     source = SAMPLED if kind == PROPER else kind
     other = PARTNER_OF[source]
     if name in BLEU_NAMES:
@@ -216,7 +204,7 @@ def _find(
         own = kinds[kind].statistics
         return FloorIntervals(*bleu_intervals(own, floor, BLEU_NAMES[name], resamples, seed))
     parts = [
-        _proper(kinds, one, measure) if kind == PROPER else _fraction(kinds[one], measure)
+        _proper(kinds, one) if kind == PROPER else kinds[one].pooled
         for one in (source, other)
         if one in kinds
     ]
@@ -236,8 +224,8 @@ def _limits(found: RatioInterval | None, prefix: str, bounds: tuple[float, float
 
 
 def _note(sums: KindSums, found: FloorIntervals, name: str) -> str:
-    measure, defined = MEASURES[name], int(sums.sentences.sum())
-    if not defined:
+    measure = MEASURES[name]
+    if not sums.defined:
         why = "tokens of the model are no words" if measure.aligned else "no target has a vector"
         return f"not defined: {why}"
     missing: list[str] = []
@@ -259,20 +247,19 @@ def _row(kinds: Mapping[str, KindSums], kind: str, name: str, resamples: int, se
     measure = MEASURES[name]
     sums = kinds[SAMPLED if kind == PROPER else kind]
     found = _find(kinds, kind, name, resamples, seed)
-    defined = int(sums.sentences.sum())
     width = measure.high - measure.low
     # what is proper is a difference itself
     bounds = (-width, measure.high) if kind == PROPER else (measure.low, measure.high)
-    plain = kind != PROPER and defined > 0
+    plain = kind != PROPER and sums.defined > 0
     return {
         "measure": name,
         "kind": kind,
         **_limits(found.value, "value", bounds),
         **_limits(found.floor, "floor", bounds),
         **_limits(found.excess, "excess", (-width, width)),
-        "sentence_mean": finite(float(sums.total.sum()) / defined) if plain else None,
-        "scaled": finite(float(sums.scaled.sum()) / defined) if plain else None,
-        "sentences": defined,
+        "sentence_mean": finite(sums.mean) if plain else None,
+        "scaled": finite(sums.scaled) if plain else None,
+        "sentences": sums.defined,
         "undefined": sums.undefined,
         "groups": found.value.groups,
         "groups_effective": found.value.effective,

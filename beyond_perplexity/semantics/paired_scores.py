@@ -87,10 +87,7 @@ def shards_by_owner(paths: Sequence[str]) -> dict[str, dict[str, list[str]]]:
 
 
 def known_scores(paths: Sequence[str]) -> set[tuple[str, str]]:
-    """Name the measures and kinds that the files of a model have values of, none of them infinite.
-
-    Cross-entropy is infinite where a model finds a sentence impossible: no mean of it is finite.
-    """
+    """Name the measures and kinds that files have values of, none infinite (with no mean)."""
     found: set[tuple[str, str]] = set()
     infinite: set[tuple[str, str]] = set()
     for path in paths:
@@ -127,7 +124,6 @@ class GroupSums:
 class PairedScores:
     """All that models are compared by."""
 
-    models: list[str]
     sums: dict[ScoreKey, GroupSums]
     # int64, (G,): keys of the groups of each split, in the order of all sums
     groups: dict[str, np.ndarray]
@@ -149,10 +145,7 @@ class _Split:
 
 
 class _DocumentSums(NamedTuple):
-    """Sums over the sentences of D documents of a block that every compared model has a value on.
-
-    As those of `GroupSums`; left_out: sentences that are in none.
-    """
+    """Sums as in `GroupSums`, over the sentences of D documents of a block; left_out: of none."""
 
     documents: np.ndarray
     numerators: np.ndarray
@@ -257,7 +250,6 @@ def read_paired_scores(paths: Sequence[str], limit: int) -> PairedScores:
                 values = _predicted(blocks, chosen)
                 kept[str(split)].setdefault(evaluator, []).append(values)
     return PairedScores(
-        list(dict.fromkeys(model for own in owners.values() for model in own)),
         {key: _sum_groups(key, *held, splits[key.split]) for key, held in sums.items()},
         {name: split.groups for name, split in splits.items()},
         {

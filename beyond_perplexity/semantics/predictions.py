@@ -43,12 +43,8 @@ class NextWords(NamedTuple):
     log_prob: np.ndarray  # float64, (n,): of the true token, nats
 
 
-class _Part(NamedTuple):
-    """A window of a text: its number, the place of the first prediction that counts."""
-
-    text: int
-    first: int
-    window: ScoreWindow
+# A window, and the place in its text of the first prediction that counts.
+_Part = tuple[ScoreWindow, int]
 
 
 @torch.no_grad()
@@ -74,7 +70,7 @@ def predict_tokens(
         for window in cut_windows(text, ids, context, stride):
             width = padded_width(len(window.tokens) - 1)
             width = width if context is None else min(width, context)
-            waiting[width].append(_Part(text, first, window))
+            waiting[width].append((window, first))
             first += window.counted
             if len(waiting[width]) == rows_of_batch(width, batch_positions):
                 _run(model, waiting.pop(width), width, numbers, results)
@@ -91,29 +87,28 @@ def _run(
     results: Sequence[NextWords],
 ) -> None:
     """Predict the tokens of a batch, the last row repeated up to a whole number of quanta."""
-    inputs = np.full((-(-len(parts) // QUANTUM) * QUANTUM, width), EOS, np.int64)
-    flat: list[np.ndarray] = []  # the places of predictions that count in the batch
-    owners: list[tuple[int, slice]] = []  # and in the texts
-    for row, (text, first, window) in enumerate(parts):
-        size = len(window.tokens) - 1
+    inputs = np.full((len(parts), width), EOS, np.int64)
+    flat, targets, uniform = [], [], []  # of predictions that count: places, true tokens, numbers
+    owners: list[tuple[NextWords, slice]] = []  # and where they go
+    for row, (window, first) in enumerate(parts):
+        text, size = window.document, len(window.tokens) - 1
         inputs[row, :size] = window.tokens[:-1]
         count = min(window.counted, len(results[text].best) - first)  # not </s>
-        start = row * width + size - window.counted
+        own, start = slice(first, first + count), row * width + size - window.counted
         flat.append(np.arange(start, start + count))
-        owners.append((text, slice(first, first + count)))
-    inputs[len(parts) :] = inputs[len(parts) - 1]
+        targets.append(window.tokens[-window.counted :][:count])
+        uniform.append(numbers[text][own])
+        owners.append((results[text], own))
     places = np.concatenate(flat)
     if not len(places):
         return
-    true = [window.tokens[-window.counted :] for _, _, window in parts]
-    targets = np.concatenate([ids[: len(own)] for ids, own in zip(true, flat, strict=True)])
-    uniform = np.concatenate([numbers[text][own] for text, own in owners])
-    found = _choose_all(model, inputs, places, targets, uniform)
-    begin = 0
-    for text, part in owners:
-        own = slice(begin, begin := begin + part.stop - part.start)
-        for held, values in zip(results[text], found, strict=True):
-            held[part] = values[own]
+    inputs = np.pad(inputs, ((0, -len(parts) % QUANTUM), (0, 0)), mode="edge")
+    found = _choose_all(model, inputs, places, np.concatenate(targets), np.concatenate(uniform))
+    cuts = np.cumsum([len(part) for part in flat])[:-1]
+    parted = zip(*(np.split(column, cuts) for column in found), strict=True)
+    for (words, own), values in zip(owners, parted, strict=True):
+        for held, value in zip(words, values, strict=True):
+            held[own] = value
 
 
 def _choose_all(
@@ -158,10 +153,7 @@ def _choose(
 
 
 def best_tokens(logits: Tensor) -> Tensor:
-    """Return the likeliest id of each row, (R,), of logits (R, V), ties by id.
-
-    Where nothing is possible ``<unk>`` becomes so, in place.
-    """
+    """Return the likeliest ids, (R,), of logits (R, V), the lowest of equals; of none ``<unk>``."""
     logits[logits.amax(1) == -torch.inf, UNK] = 0
     return logits.argmax(1)
 
@@ -194,30 +186,22 @@ def continue_prompts(
     possible.sort(key=lambda k: (len(prompts[k].ids) + prompts[k].wanted, k))
     for first in range(0, len(possible), _ROWS):
         places = possible[first : first + _ROWS]
-        # the last token that is written is not read again
-        held = [
-            np.concatenate([[BOS], prompts[k].ids]).astype(np.int64)[
-                0 if room is None else -(room - prompts[k].wanted + 1) :
-            ]
-            for k in places
-        ]
-        written = _write(model, held, [prompts[k] for k in places], sampled, seed)
+        written = _write(model, [prompts[k] for k in places], sampled, seed)
         for place, ids in zip(places, written, strict=True):
             found[place] = ids
     return found
 
 
 def _write(
-    model: LanguageModel,
-    starts: Sequence[np.ndarray],
-    prompts: Sequence[Prompt],
-    sampled: bool,
-    seed: int,
+    model: LanguageModel, prompts: Sequence[Prompt], sampled: bool, seed: int
 ) -> list[np.ndarray]:
     """Continue the rows of one batch, the last one repeated up to a whole number of quanta."""
-    missing = -len(starts) % QUANTUM
-    starts = [*starts, *[starts[-1]] * missing]
-    prompts = [*prompts, *[prompts[-1]] * missing]
+    real, room = len(prompts), model.context_length
+    prompts = [*prompts, *[prompts[-1]] * (-real % QUANTUM)]
+    # the last token that is written is not read again
+    starts = [
+        np.append(BOS, p.ids)[0 if room is None else -(room - p.wanted + 1) :] for p in prompts
+    ]
     lengths = np.array([len(ids) for ids in starts])
     ends = lengths + np.array([prompt.wanted for prompt in prompts])
     tokens = np.zeros((len(starts), ends.max()), np.int64)
@@ -233,8 +217,7 @@ def _write(
     for place in range(1, int(ends.max())):
         writing = torch.from_numpy((lengths <= place) & (place < ends)).to(device)  # (B,)
         if not bool(writing.any()):
-            nothing = held.new_empty(0)
-            _, state = model.step_some(held[:, place - 1], state, nothing)
+            _, state = model.step_some(held[:, place - 1], state, held.new_empty(0))
             continue
         logits, state = model.step(held[:, place - 1], state)  # (B, V)
         logits[:, EOS] = -torch.inf
@@ -242,9 +225,8 @@ def _write(
         if sampled:
             chosen = pick(unnormalized(logits), uniform[:, place])
         held[:, place] = torch.where(writing, chosen, held[:, place])
-    written = held.cpu().numpy()
-    real = zip(written, lengths.tolist(), ends.tolist(), strict=True)
-    return [row[start:end] for row, start, end in real][: len(starts) - missing]
+    written = zip(held.cpu().numpy(), lengths.tolist(), ends.tolist(), strict=True)
+    return [row[start:end] for row, start, end in written][:real]
 
 
 # ---- sentences of documents ----
@@ -351,10 +333,7 @@ def predict_sentences(
     seed: int,
     batch_positions: int = LOGIT_ROWS,
 ) -> dict[str, list[object]]:
-    """Predict the sentences of documents, in their order; models share random numbers.
-
-    Columns of schema ``predictions``, less split and partner.
-    """
+    """Predict the sentences of documents: columns of ``predictions``, less split and partner."""
     asked = options.continuation
     sentences = _cut_sentences(units, vocabulary, asked.prefix if asked else None)
     texts = list({sentence.document: sentence.ids for sentence in sentences}.values())

@@ -51,10 +51,7 @@ _Change = Callable[[_Words, np.random.Generator], _Words | None]
 
 
 def negate(words: _Words, random: np.random.Generator) -> _Words | None:
-    """Put "not" after the first auxiliary, or take it away; None where there is no auxiliary.
-
-    An auxiliary at the end is none. No word is drawn.
-    """
+    """Put "not" after the first auxiliary before the end, or take it away; None: there is none."""
     for place, word in enumerate(words[:-1]):
         if word.lower() in _AUXILIARIES:
             after = words[place + 1 :]
@@ -106,10 +103,7 @@ class ProbedSentences(NamedTuple):
 def probe_sentences(
     units: Sequence[CutDocument], partners: Sequence[Sequence[str | None]], seed: int
 ) -> ProbedSentences:
-    """Change the sentences of documents; each sentence and change has a random stream.
-
-    `partners` has an unrelated sentence for each, as of `find_partners`.
-    """
+    """Change the sentences of documents; `partners` has an unrelated sentence for each."""
     texts: list[str] = []
     groups: list[int] = []
     versions: dict[str, list[str | None]] = {name: [] for name in _NAMES}
@@ -141,10 +135,7 @@ def _scores(
 
 
 def _share(flags: NDArray[np.bool_], groups: NDArray[np.int64]) -> RatioInterval:
-    """Return a share of sentences with Wilson's interval at the effective size by groups.
-
-    An error by groups is 0 where all are alike, and an interval by it would be a point.
-    """
+    """Return a share of sentences with Wilson's interval at the effective size by groups."""
     count, share = len(flags), float(flags.mean())
     sums, sizes = sum_groups(groups, flags - share, np.ones(count))
     plain = count * share * (1 - share)

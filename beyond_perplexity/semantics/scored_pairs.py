@@ -59,9 +59,9 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
     number, line = next(lines, (0, ""))
     if not line:
         raise nothing
-    place, tabs = f"{path}: line {number}", "\t" in line
-    names = [name.strip() for name in _fields(line, tabs, place)]
-    column = _gold_column(names, gold, place)
+    tabs = "\t" in line
+    names = [name.strip() for name in _fields(line, tabs, f"{path}: line {number}")]
+    column = _gold_column(names, gold, f"{path}: line {number}")
     account.left_out[NAMES] = 1
     number = 0
     for number, line in lines:
@@ -72,7 +72,14 @@ def read_scored_pairs(path: str | Path, gold: str | None = None) -> Iterator[Sco
                 f"{place}: has {len(fields)} fields, expected {len(names)} "
                 f"({', '.join(names)[:80]}), separated by {'tabs' if tabs else 'commas'}"
             )
-        yield _pair(fields, names, column, place)
+        empty = [name for name, text in zip(names[:2], fields, strict=False) if not text.strip()]
+        if empty:
+            raise InputError(f"{place}: {empty[0]} is empty; give both texts")
+        said = "" if column is None else fields[column]
+        score = math.nan if column is None else finite_number(said)
+        if score is None:
+            raise InputError(f"{place}: {gold} is {said!r:.80}, expected a finite number")
+        yield ScoredPair(fields[0], fields[1], score)
     if not number:
         raise nothing
 
@@ -103,20 +110,6 @@ def _gold_column(names: list[str], gold: str | None, place: str) -> int | None:
             "first line names the columns; add one where it does not)"
         )
     return names.index(gold, 2)
-
-
-def _pair(fields: list[str], names: list[str], column: int | None, place: str) -> ScoredPair:
-    for name, text in zip(names[:2], fields[:2], strict=True):
-        if not text.strip():
-            raise InputError(f"{place}: {name} is empty; give both texts")
-    if column is None:
-        return ScoredPair(fields[0], fields[1], math.nan)
-    gold = finite_number(fields[column])
-    if gold is None:
-        raise InputError(
-            f"{place}: {names[column]} is {fields[column]!r:.80}, expected a finite number"
-        )
-    return ScoredPair(fields[0], fields[1], gold)
 
 
 class HumanScored(NamedTuple):
@@ -150,10 +143,7 @@ def score_pairs(
 
 
 def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
-    """Correlate the scores of a measure, float64 (N,), with those of people.
-
-    Pairs without a value are left out and counted. Columns of schema ``human_correlations``.
-    """
+    """Correlate scores, float64 (N,), NaN where there is none, with those of people: a row."""
     known = np.isfinite(values)
     row: dict[str, Any] = {"pairs": int(known.sum()), "undefined": int((~known).sum())}
     for name, correlate in (("pearson", pearson), ("spearman", spearman)):
@@ -170,10 +160,7 @@ def correlation_row(gold: Floats, values: Floats) -> dict[str, Any]:
 
 
 def rank_surplus(gold: Floats, values: Floats, others: Floats) -> tuple[float, float, float]:
-    """Return by how much one measure's Spearman correlation exceeds another's, low and high.
-
-    Scores are of the same N pairs; those without a value are left out. NaN where it is not defined.
-    """
+    """Return by how much one Spearman correlation (N pairs) exceeds another, low, high; or NaN."""
     known = np.isfinite(values) & np.isfinite(others)
     own, other = (spearman(gold[known], held[known]) for held in (values, others))
     return correlation_difference(own, other)
@@ -203,10 +190,7 @@ def list_pair_scores(scored: HumanScored, evaluator: str, file: str) -> pa.Table
 
 
 def choose_measure(evaluator: Evaluator, wanted: str | None) -> str:
-    """Return the measure that is wanted, or the one that says most of two texts as they are.
-
-    Of word vectors that is the average: measures of words in the same place suppose predictions.
-    """
+    """Return the measure that is wanted, or the one that says most of two texts as they are."""
     if wanted is None:
         return next(name for name in _FIRST_CHOICES if name in evaluator.measures)
     if wanted not in evaluator.measures:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -32,12 +33,14 @@ from beyond_perplexity.schemas.semantics import (
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
 from beyond_perplexity.semantics.measures import ACCURACY, BLEU_NAMES, CROSS_ENTROPY, MEASURES
+from beyond_perplexity.semantics.paired_scores import summed
 from beyond_perplexity.semantics.word_cosines import Floats
 
 KINDS = (PREDICTED, SAMPLED, CONTINUED, *PARTNER_OF.values(), SPREAD)
 
 _FOLLOWERS = 64  # documents that partners of a document's sentences are taken from
 _PARTNER = "semantics/partner"  # of the random streams
+_Columns = dict[str, Any]
 
 
 def find_partners(
@@ -88,24 +91,13 @@ def _partners(
     return found
 
 
-class Comparisons(NamedTuple):
-    """Pairs of texts of some sentences."""
-
-    pairs: list[tuple[str, str]]  # A prediction, and what it is compared with; (P,)
-    owners: NDArray[np.int64]  # int64, (P,): the sentence of each pair
-    kinds: NDArray[np.int64]  # int64, (P,): of `KINDS`, by number
-
-
 def _after(text: str, given: int) -> str:
     """Return what follows the first words."""
     return " ".join(text.split()[given:]) if given else text
 
 
 def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, str, str]]:
-    """List kind, prediction and what it is compared with.
-
-    Of what is continued the words that were given are left out: they are true ones.
-    """
+    """List kind, prediction and what it is compared with, less the words that were given."""
     continued = row["continued"]
     told: dict[str, list[str]] = {
         PREDICTED: [row["predicted"]],
@@ -122,50 +114,23 @@ def _of_sentence(row: Mapping[str, Any], spread: bool) -> Iterator[tuple[str, st
         yield from ((SPREAD, *pair) for pair in combinations(told[SAMPLED], 2))
 
 
-def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> Comparisons:
-    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`)."""
-    numbers = {kind: number for number, kind in enumerate(KINDS)}
-    pairs: list[tuple[str, str]] = []
-    owners: list[int] = []
-    kinds: list[int] = []
-    for owner, row in enumerate(rows):
-        for kind, text, other in _of_sentence(row, spread):
-            pairs.append((text, other))
-            owners.append(owner)
-            kinds.append(numbers[kind])
-    return Comparisons(pairs, np.array(owners, np.int64), np.array(kinds, np.int64))
+def compare_texts(rows: Sequence[Mapping[str, Any]], *, spread: bool) -> pd.DataFrame:
+    """List the pairs of texts of rows of ``predictions``; samples also together (`spread`).
+
+    Columns: owner, the number of the sentence; kind, in the order of `KINDS`; text, a prediction;
+    other, what it is compared with.
+    """
+    found = [(owner, *pair) for owner, row in enumerate(rows) for pair in _of_sentence(row, spread)]
+    pairs = pd.DataFrame(found, columns=["owner", "kind", "text", "other"])
+    return pairs.assign(kind=pd.Categorical(pairs["kind"], KINDS, ordered=True))
 
 
 SENTENCES_AT_ONCE = 256  # sentences that are scored at once
-_SPREAD = KINDS.index(SPREAD)
-_OWN = ("split", "unit_id", "group", "sentence")
-_Counts = NDArray[np.int64]
-_Columns = dict[str, Any]
-
-
-def _rows(
-    sentences: Sequence[Mapping[str, Any]],
-    measure: str,
-    owners: Sequence[int],
-    kinds: Sequence[str],
-    values: Floats,
-    statistics: Sequence[list[int] | None] | None = None,
-) -> _Columns:
-    """Return the columns of a measure: rows of sentences `owners`; null is what is not defined."""
-    return {
-        **{name: [sentences[owner][name] for owner in owners] for name in _OWN},
-        "measure": [measure] * len(owners),
-        "kind": kinds,
-        "value": pa.array(values, from_pandas=True),
-        "statistics": statistics or [None] * len(owners),
-    }
+_Sentences = Sequence[Mapping[str, Any]]
 
 
 def _settle(
-    evaluator: Evaluator,
-    found: dict[str, Floats],
-    texts: Comparisons,
-    sentences: Sequence[Mapping[str, Any]],
+    evaluator: Evaluator, found: dict[str, Floats], texts: pd.DataFrame, sentences: _Sentences
 ) -> None:
     """Decide what pairs without a value score.
 
@@ -178,62 +143,58 @@ def _settle(
         nothing = MEASURES[measure].nothing
         if not len(open_pairs) or nothing is None:
             continue
-        wanted = [
-            sentences[texts.owners[pair]]["target"]
-            if texts.kinds[pair] == _SPREAD
-            else texts.pairs[pair][1]
-            for pair in open_pairs.tolist()
-        ]
+        rows: Any = texts.iloc[open_pairs].itertuples()
+        wanted = [sentences[r.owner]["target"] if r.kind == SPREAD else r.other for r in rows]
         known = ~np.isnan(evaluator.score([(text, text) for text in wanted])[measure])
         values[open_pairs[known]] = nothing
 
 
-def _reduced(
-    texts: Comparisons, chosen: NDArray[np.bool_], columns: Sequence[NDArray[Any]]
-) -> tuple[list[int], list[str], _Counts, list[NDArray[Any]]]:
-    """Sum columns (P, …) over the chosen pairs of a sentence and kind: owners, kinds, sizes, sums.
-
-    A sum is NaN where a part is.
-    """
-    keys = texts.owners[chosen] * len(KINDS) + texts.kinds[chosen]
-    held, places, sizes = np.unique(keys, return_inverse=True, return_counts=True)
-    sums = []
-    for column in columns:
-        total = np.zeros((len(held), *column.shape[1:]), column.dtype)
-        np.add.at(total, places, column[chosen])
-        sums.append(total)
-    kinds = [KINDS[number] for number in (held % len(KINDS)).tolist()]
-    return (held // len(KINDS)).tolist(), kinds, sizes, sums
-
-
-def _score_measures(
-    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]]
-) -> Iterator[_Columns]:
+def _score_measures(evaluator: Evaluator, sentences: _Sentences) -> Iterator[_Columns]:
     by_place = [name for name in evaluator.measures if MEASURES[name].by_place]
     texts = compare_texts(sentences, spread=bool(by_place))
-    counts: _Counts | None = None
+    pairs = list(zip(texts["text"], texts["other"], strict=True))
+    counts: NDArray[np.int64] | None = None
     if isinstance(evaluator, WordEvaluator):
-        found, counts = evaluator.score_and_count(texts.pairs)
+        found, counts = evaluator.score_and_count(pairs)
     else:
-        found = evaluator.score(texts.pairs)
+        found = evaluator.score(pairs)
     _settle(evaluator, found, texts, sentences)
-    unaligned = np.array([not row["aligned"] for row in sentences], bool)[texts.owners]
+    unaligned = np.array([not row["aligned"] for row in sentences], bool)[texts["owner"]]
     for measure in evaluator.measures:
         values = np.where(unaligned & MEASURES[measure].aligned, np.nan, found[measure])
-        chosen = (texts.kinds != _SPREAD) | (measure in by_place)
-        parts = [values] if counts is None else [values, counts]
-        owners, kinds, sizes, sums = _reduced(texts, chosen, parts)
-        statistics: list[list[int] | None] | None = None
-        if measure in BLEU_NAMES:
-            statistics = sums[1].tolist()
+        chosen = np.flatnonzero((texts["kind"] != SPREAD) | (measure in by_place))
+        alike = texts.iloc[chosen].groupby(["owner", "kind"], observed=True)
+        places, sizes = alike.ngroup().to_numpy(), alike.size()
+        owners, kinds = (sizes.index.get_level_values(name).tolist() for name in ("owner", "kind"))
+        statistics: list[Any] = [None] * len(sizes)
+        if counts is not None and measure in BLEU_NAMES:
+            statistics = summed(places, counts[chosen], len(sizes)).astype(np.int64).tolist()
         elif measure == ACCURACY:
             statistics = [[sentences[owner]["words"]] for owner in owners]
-        yield _rows(sentences, measure, owners, kinds, sums[0] / sizes, statistics)
+        means = summed(places, values[chosen], len(sizes)) / sizes.to_numpy()
+        yield _rows(sentences, measure, owners, kinds, means, statistics)
 
 
-def score_sentences(
-    evaluator: Evaluator, sentences: Sequence[Mapping[str, Any]], model: str, name: str
-) -> pa.Table:
+def _rows(
+    sentences: _Sentences,
+    measure: str,
+    owners: Sequence[int],
+    kinds: Sequence[str],
+    values: Floats,
+    statistics: Sequence[list[int] | None],
+) -> _Columns:
+    """Return the columns of a measure: rows of sentences `owners`; null is what is not defined."""
+    own = ("split", "unit_id", "group", "sentence")
+    return {
+        **{name: [sentences[owner][name] for owner in owners] for name in own},
+        "measure": [measure] * len(owners),
+        "kind": kinds,
+        "value": pa.array(values, from_pandas=True),
+        "statistics": statistics,
+    }
+
+
+def score_sentences(evaluator: Evaluator, sentences: _Sentences, model: str, name: str) -> pa.Table:
     """Score rows of ``predictions`` by an evaluator: schema ``semantic_scores``.
 
     The evaluator of words also gives the model's cross-entropy on the target, nats per word.

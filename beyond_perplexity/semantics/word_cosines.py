@@ -94,10 +94,7 @@ def word_cosines(units: Vectors, first: Ids, second: Ids) -> Floats:
 def _shifted(
     units: Vectors, first: TextIds, second: TextIds, shift: int, own: bool = False
 ) -> tuple[Floats, Ids]:
-    """Sum the cosines of word t with word t + shift over t, (N,); and how many there are, (N,).
-
-    `own`: both are the same texts, in which what is no word is like itself in its own place.
-    """
+    """Sum cosines of words t and t + shift over t, (N,), and count them; `own`: of one text."""
     begin = max(0, -shift)
     ends = np.minimum(first.lengths, second.lengths - shift)
     counts = np.maximum(0, ends - begin)
@@ -213,15 +210,9 @@ def cosine_matrix(units: Vectors, first: Ids, second: Ids) -> NDArray[np.float64
     return found
 
 
-class GreedyScores(NamedTuple):
-    """Greedy alignments, each (N,); NaN where a text is empty."""
-
-    precision: Floats
-    recall: Floats
-    f1: Floats
-
-
-def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> GreedyScores:
+def greedy_alignments(
+    units: Vectors, predicted: TextIds, target: TextIds
+) -> tuple[Floats, Floats, Floats]:
     """Align texts greedily, as BERTScore does, without weights of words.
 
     Precision is the mean over words of the prediction of the greatest cosine with a word of the
@@ -235,6 +226,11 @@ def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> Gr
     predicted, target : TextIds
         N texts each.
 
+    Returns
+    -------
+    tuple of ndarray of float64, shape (N,)
+        Precision, recall and F1; NaN where a text is empty.
+
     References
     ----------
     Zhang et al. (2020). BERTScore: evaluating text generation with BERT, equations 1 and 2.
@@ -246,7 +242,7 @@ def greedy_alignments(units: Vectors, predicted: TextIds, target: TextIds) -> Gr
         recall[pair] = cosines.max(axis=0).mean()
     p, r = np.maximum(precision, 0.0), np.maximum(recall, 0.0)
     f1 = np.divide(2 * p * r, p + r, out=np.where(np.isnan(p), np.nan, 0.0), where=p + r > 0)
-    return GreedyScores(precision, recall, f1)
+    return precision, recall, f1
 
 
 def cosines(first: NDArray[Any], second: NDArray[Any]) -> Floats:
@@ -312,11 +308,7 @@ def exponential_scaling(values: ArrayLike) -> Floats:
 
 
 def movers_similarity(distances: ArrayLike, options: MeasureOptions) -> Floats:
-    """Turn Word Mover's Distances of vectors of length 1 (0 to 2) into similarities (1 to 0).
-
-    The paper does not say how it does. ``linear``: 1 − d/2; ``exponential``: exp(−d), 0.14 at
-    least.
-    """
+    """Turn distances of unit vectors (0 to 2) into similarities; the paper does not say how."""
     held = np.asarray(distances, np.float64)
     found: Floats = np.exp(-held) if options.movers == "exponential" else 1.0 - held / 2.0
     return found

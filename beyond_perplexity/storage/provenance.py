@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -38,7 +38,8 @@ class ContentHash:
 
     Values are hashed column by column, in the order of the rows: validity, lengths and values each
     in a stream of their own, so that the parts leave no trace. All NaN count as one value; a
-    negative zero is another than zero.
+    negative zero is another than zero. Columns are of the types that `schemas` has: numbers,
+    flags, texts and lists of these.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -77,14 +78,7 @@ def table_hash(rows: int, columns: Mapping[str, str]) -> str:
 
 def _kind(kind: pa.DataType) -> str:
     """Name a type; Parquet gives the items of lists a name of its own, which does not count."""
-    if pa.types.is_dictionary(kind):
-        return f"dictionary of {_kind(kind.value_type)}"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        size = f" of {kind.list_size}" if pa.types.is_fixed_size_list(kind) else ""
-        return f"list{size} of {_kind(kind.value_type)}"
-    if pa.types.is_struct(kind):
-        return f"struct of {[(field.name, _kind(field.type)) for field in kind]}"
-    return str(kind)
+    return f"list of {_kind(kind.value_type)}" if pa.types.is_list(kind) else str(kind)
 
 
 def _digest(value: object) -> str:
@@ -94,43 +88,27 @@ def _digest(value: object) -> str:
 def _feed(streams: dict[str, hashlib._Hash], place: str, array: pa.Array) -> None:
     """Add the values of an array to the streams of a place of the column's type."""
 
-    def add(kind: str, content: bytes | memoryview) -> None:
-        streams.setdefault(f"{place}/{kind}", hashlib.sha256()).update(content)
+    def add(name: str, content: bytes | memoryview) -> None:
+        streams.setdefault(f"{place}/{name}", hashlib.sha256()).update(content)
 
     kind = array.type
-    if pa.types.is_dictionary(kind):
-        return _feed(streams, place, array.dictionary_decode())
-    add("valid", _bytes(pc.cast(array.is_valid(), pa.uint8())))
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        wide = pa.large_string() if pa.types.is_string(kind) else pa.large_binary()
-        return _feed_text(add, array.cast(wide))
-    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
-        return _feed_text(add, array)
-    if pa.types.is_struct(kind):
-        for field, part in zip(kind, array.flatten(), strict=True):
-            _feed(streams, f"{place}/{field.name}", part)
-    elif (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
+    add("valid", _bytes(array.is_valid().cast(pa.uint8())))
+    if pa.types.is_list(kind):
         add("lengths", _bytes(pc.list_value_length(array).cast(pa.int64()).fill_null(0)))
         _feed(streams, f"{place}/item", array.flatten())
+    elif pa.types.is_string(kind):
+        whole = array.cast(pa.large_string()).fill_null("")
+        add("lengths", _bytes(pc.binary_length(whole)))
+        _, ends, data = whole.buffers()
+        offsets = np.frombuffer(ends, np.int64)[whole.offset : whole.offset + len(whole) + 1]
+        if data is not None and len(whole):
+            add("values", memoryview(data)[offsets[0] : offsets[-1]])
+    elif pa.types.is_boolean(kind):
+        add("values", _bytes(array.cast(pa.uint8()).fill_null(0)))
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        add("values", _bytes(array.fill_null(0)))
     else:
-        add("values", _bytes(_plain(array)))
-    return None
-
-
-def _plain(array: pa.Array) -> pa.Array:
-    """Return the values of fixed width as numbers, with zeros where there is none."""
-    kind = array.type
-    if pa.types.is_boolean(kind):
-        array = array.cast(pa.uint8())
-    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_date64(kind):
-        array = array.cast(pa.int64())
-    elif pa.types.is_null(kind):
-        array = array.cast(pa.uint8())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise TypeError(f"no content hash for columns of type {kind}")
-    return array.fill_null(0)
 
 
 def _bytes(array: pa.Array) -> bytes:
@@ -139,15 +117,6 @@ def _bytes(array: pa.Array) -> bytes:
         values = np.where(np.isnan(values), values.dtype.type(np.nan), values)
     little: bytes = values.astype(values.dtype.newbyteorder("<"), copy=False).tobytes()
     return little
-
-
-def _feed_text(add: Callable[[str, Any], None], array: pa.Array) -> None:
-    whole = array.fill_null("" if pa.types.is_large_string(array.type) else b"")
-    add("lengths", _bytes(pc.binary_length(whole)))
-    _, ends, data = whole.buffers()
-    offsets = np.frombuffer(ends, np.int64)[whole.offset : whole.offset + len(whole) + 1]
-    if data is not None and len(whole):
-        add("values", memoryview(data)[offsets[0] : offsets[-1]])
 
 
 # ---- what was read ----
@@ -255,11 +224,6 @@ def watch_gpu(device: str) -> None:
             _watches[name] = GpuWatch(name)
 
 
-def gpus_used() -> list[dict[str, object]]:
-    """Return what was used of the GPUs that are watched; nothing on a CPU."""
-    return [watch.used() for watch in _watches.values()]
-
-
 # ---- the run record ----
 
 LONGEST_OPTIONS = 100_000  # characters of JSON; of longer options the record has the hash alone
@@ -322,15 +286,11 @@ def run_record(
     device: str = "cpu",
     checkpoint: str | Path | None = None,
 ) -> dict[str, object]:
-    """Start the run record of a step.
+    """Start the run record of a step, JSON-serializable; `finished` adds the end.
 
-    `script`: the script that runs, e.g. ``"scripts/generate.py"``; `options`: every option that
-    determines the result; JSON-serializable. Its hash is ``config_hash``. Kept in the record up to
-    `LONGEST_OPTIONS`; `seed`: the seed of the random streams, for steps that draw; `device`: the
-    device it runs on; `checkpoint`: the model file whose SHA-256 is recorded, for steps that use a
-    model.
-
-    Returns JSON-serializable; `finished` adds the end.
+    `script` is the one that runs, e.g. ``"scripts/generate.py"``; `options` are all that determine
+    the result, of which the record has the hash and, up to `LONGEST_OPTIONS`, themselves; `seed` is
+    that of the random streams, `checkpoint` the model file whose SHA-256 is recorded.
     """
     checkpoint_hash = content_hash(checkpoint) if checkpoint else None
     if checkpoint:
@@ -359,17 +319,16 @@ def run_record(
 
 def finished(record: dict[str, object]) -> dict[str, object]:
     """Return the run record with its end, and with what was used of GPUs (``gpus``) if any was."""
-    gpus = gpus_used()
+    gpus = [watch.used() for watch in _watches.values()]
     return {**record, "end": _now(), **({"gpus": gpus} if gpus else {})}
 
 
 def sealed(
     record: dict[str, object], output: str | Path, content: dict[str, object]
 ) -> dict[str, object]:
-    """Return the run record as it goes into an output.
+    """Return the run record as it goes into an output, with its end, the file's name and inputs.
 
-    That is with its end, the file's name, the hash of every file that was read (``inputs``), and
-    what is known of its content (``content_hash`` at least).
+    `content` is what is known of the rows, ``content_hash`` at least.
     """
     named = {"output": str(output), "inputs": inputs_of(output), **content}
     return {**finished(record), **named}

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.schemas.corpora import DOCUMENTS, TEXT_SAMPLES
 from beyond_perplexity.storage.inputs import (
     DamagedError,
@@ -65,30 +65,25 @@ class ParquetInput(pq.ParquetFile):
 
     def iter_batches(self, *arguments: Any, **keywords: Any) -> Iterator[pa.RecordBatch]:
         """Stream batches of rows; the arguments are those of pyarrow."""
-        row = 0
-        for batch in self.raw_batches(*arguments, **keywords):
-            self._check(batch, row)
-            yield batch
-            row += batch.num_rows
+        return self._checked(self.raw_batches(*arguments, **keywords))
 
     def read(self, *arguments: Any, **keywords: Any) -> pa.Table:
         """Read all rows; the arguments are those of pyarrow."""
         with _explained(self.path):
             table = super().read(*arguments, **keywords)
-        row = 0
-        for batch in table.to_batches():
-            self._check(batch, row)
-            row += batch.num_rows
-        return table
+        return pa.Table.from_batches(self._checked(table.to_batches()), table.schema)
 
-    def _check(self, batch: pa.RecordBatch, first: int) -> None:
-        wrong = wrong_row(batch)
-        if wrong:
-            row, name = wrong
-            raise InputError(
-                f"{self.path}: row {first + row + 1}: column '{name}' is no {batch[name].type} "
-                "(not UTF-8, or damaged); make the file again"
-            )
+    def _checked(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = 1
+        for batch in batches:
+            if wrong := wrong_row(batch):
+                row, name = wrong
+                raise InputError(
+                    f"{self.path}: row {first + row}: column '{name}' is no {batch[name].type} "
+                    "(not UTF-8, or damaged); make the file again"
+                )
+            yield batch
+            first += batch.num_rows
 
 
 def wrong_row(batch: pa.RecordBatch) -> tuple[int, str] | None:
@@ -119,11 +114,8 @@ class ShardWriter:
     """Stream record batches of one schema into one Parquet file that appears only when complete.
 
     Used as a context manager: leaving it without an exception finishes the file (footer, fsync,
-    rename); an exception removes what was written.
-
-    `path`: the Parquet file; `schema`: of the columns; see `schemas`; `record`: the run record for
-    the footer (see `provenance.run_record`); on close it is given its ``end``, the hash of the
-    content (see `contents`) and those of the files that were read.
+    rename); an exception removes what was written. The `record`, of `provenance.run_record`, is
+    given its ``end``, the hash of the content and those of the files that were read.
     """
 
     def __init__(
@@ -243,8 +235,7 @@ def read_rows(
 ) -> Iterator[pa.RecordBatch]:
     """Stream columns of documents or samples, told apart by their columns.
 
-    Only those of a split, which samples have not; only the `first` so many; in batches of at least
-    one.
+    Only those of a split, which samples have not; only the `first` so many.
     """
     left = first
     for path in paths:
@@ -268,15 +259,7 @@ def read_rows(
 
 def count_documents(paths: Sequence[str | os.PathLike[str]], split: str | None) -> int:
     """Count the documents that `read_texts` gives, without reading their texts."""
-    if split is None:
-        counts = []
-        for path in paths:
-            with _open(path) as file:
-                counts.append(int(file.metadata.num_rows))
-        return sum(counts)
-    splits = read_batches(paths, DOCUMENTS, ["split"])
-    found = (pc.sum(pc.equal(batch.column("split"), split), min_count=0) for batch in splits)
-    return sum(int(count.as_py()) for count in found)
+    return sum(batch.num_rows for batch in read_rows(paths, ["doc_id"], split))
 
 
 def read_record(path: str | os.PathLike[str]) -> dict[str, object]:

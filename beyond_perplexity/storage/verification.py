@@ -30,15 +30,13 @@ def find_record(path: Path) -> dict[str, Any] | None:
         raise InputError(f"{path}: no such file")
     if path.suffix == ".parquet":
         return read_record(path)
-    value: Any = None
     if path.suffix == ".json":
         try:
             value = parse_json(path.read_bytes())
         except JSONTextError:
             raise InputError(f"{path}: is no JSON; it was cut short or edited") from None
-    if isinstance(value, dict) and isinstance(value.get("record"), dict):
-        held: dict[str, Any] = value["record"]
-        return held
+        if isinstance(value, dict) and isinstance(value.get("record"), dict):
+            return dict(value["record"])
     beside = path.with_name(TRAINING_CURVE)
     if path.suffix in (".json", WEIGHTS_SUFFIX) and beside.is_file():
         return {**read_record(beside), "content_hash": content_hash(path), "rows": None}
@@ -59,22 +57,26 @@ def describe_origin(path: Path) -> str:
     return "\n".join([*_lines(path, record), *_ancestors(path, record, "  ", {path.resolve()})])
 
 
-def _lines(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
-    def text(key: str) -> str:
-        return _shown(record.get(key))
+_LINES = {
+    "written": "as {output}",
+    "by": "{script}, code {code_fingerprint}",
+    "version": "{package_version}, commit {git_commit}",
+    "seed": "{seed}",
+    "options": "{options} (hash {config_hash:.16})",
+    "machine": "{host}, {device}",
+    "GPU": "{gpus}",
+    "time": "{start} to {end}",
+}
 
+
+def _lines(path: Path, record: Mapping[str, Any]) -> Iterator[str]:
+    shown = defaultdict(lambda: "null", {key: _shown(value) for key, value in record.items()})
     rows = f" ({record['rows']:,} rows)" if isinstance(record.get("rows"), int) else ""
     yield _shown(str(path))
-    yield f"  content   {text('content_hash')}{rows}"
-    yield f"  written   as {text('output')}"
-    yield f"  by        {text('script')}, code {text('code_fingerprint')}"
-    yield f"  version   {text('package_version')}, commit {text('git_commit')}"
-    yield f"  seed      {text('seed')}"
-    yield f"  options   {text('options')} (hash {text('config_hash')[:16]})"
-    yield f"  machine   {text('host')}, {text('device')}"
-    if record.get("gpus"):
-        yield f"  GPU       {text('gpus')}"
-    yield f"  time      {text('start')} to {text('end')}"
+    yield f"  content   {shown['content_hash']}{rows}"
+    for title, form in _LINES.items():
+        if title != "GPU" or record.get("gpus"):
+            yield f"  {title:<10}{form.format_map(shown)}"
 
 
 def _ancestors(
@@ -99,15 +101,15 @@ def _ancestor(path: Path, written: str | None, indent: str, seen: set[Path]) -> 
     except InputError:
         record = {}
     if not path.exists():
-        state = ", which is gone"
+        state = "which is gone"
     elif written is None:
-        state = ", of another program"
+        state = "of another program"
     elif record.get("content_hash") != written:
-        state = ", which has changed since"
+        state = "which has changed since"
     else:
-        state = f", by {_shown(record.get('script'))}, seed {_shown(record.get('seed'))}"
+        state = f"by {_shown(record.get('script'))}, seed {_shown(record.get('seed'))}"
     shown = _shown(str(path.parent.resolve() / path.name))
-    yield f"{indent}made of   {shown} {_shown(written)[:16]}{state}"
+    yield f"{indent}made of   {shown} {_shown(written)[:16]}, {state}"
     if place not in seen:
         seen.add(place)
         yield from _ancestors(path, record, f"{indent}  ", seen)
@@ -308,29 +310,23 @@ def _compare_model(folder: Path, description: Mapping[str, Any]) -> Iterator[str
 
 def _of_other_runs(records: Mapping[Path, Mapping[str, Any]]) -> Iterator[Mismatch]:
     """Name the shards that share less with those beside them than most of these do."""
-    folders: dict[Path, dict[Path, Mapping[str, Any]]] = defaultdict(dict)
+    folders: dict[Path, dict[Path, dict[str, str]]] = defaultdict(dict)
     for path, record in records.items():
         if re.fullmatch(r"[0-9]+", path.stem):
-            folders[path.parent][path] = record
+            held = {title: record.get(name) for name, title in _SHARED.items()}
+            options = (record["options"] or {}).items()
+            held |= {f"option {name}": value for name, value in options if name not in _OF_A_SHARD}
+            texts = {title: json.dumps(value, sort_keys=True) for title, value in held.items()}
+            folders[path.parent][path] = texts
     for shards in folders.values():
-        for name, title in _SHARED.items():
-            yield from _odd_ones({p: json.dumps(r.get(name)) for p, r in shards.items()}, title)
-        for name in {key for record in shards.values() for key in record["options"] or {}}:
-            if name not in _OF_A_SHARD:
-                options = {p: (r["options"] or {}).get(name) for p, r in shards.items()}
-                values = {p: json.dumps(held, sort_keys=True) for p, held in options.items()}
-                # What names files each shard has of its own.
-                values = {p: "" if ".parquet" in text else text for p, text in values.items()}
-                yield from _odd_ones(values, f"option {name}")
-
-
-def _odd_ones(values: Mapping[Path, str], title: str) -> Iterator[Mismatch]:
-    (usual, _), *others = Counter(values.values()).most_common()
-    if others:
-        for path, value in values.items():
-            if value != usual:
+        for title in {title: None for texts in shards.values() for title in texts}:
+            values = {path: texts.get(title, "null") for path, texts in shards.items()}
+            # What names files each shard has of its own.
+            values = {path: "" if ".parquet" in text else text for path, text in values.items()}
+            usual = Counter(values.values()).most_common(1)[0][0]
+            for path in (path for path, value in values.items() if value != usual):
                 yield Mismatch(
                     path,
-                    f"is of another run: {title} {value}, where other shards of its folder have "
-                    f"{usual}; {_REMAKE}",
+                    f"is of another run: {title} {values[path]}, where other shards of its folder "
+                    f"have {usual}; {_REMAKE}",
                 )

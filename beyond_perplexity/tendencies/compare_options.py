@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,9 @@ class CompareOptions:
         _TEXTS,
         more="One document each. A str is a path (text, JSONL, Parquet); tables have a column "
         "``text``. An iterator is read once and never held.",
-        positional=True,
     )
-    samples: Any = option(
-        MISSING, "generated text, or what to compare", _TEXTS, more="As before.", positional=True
-    )
+    samples: Any = option(MISSING, "generated text, or what to compare", _TEXTS, more="As before.")
+    _: KW_ONLY
     groups: Any = option(
         None,
         "which documents of the reference belong together (pages, authors, prompts)",

@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from beyond_perplexity import schemas
 from beyond_perplexity.library.results_folder import ResultsFolder, load_results
-from beyond_perplexity.schemas.columns import schema_name
+from beyond_perplexity.schemas import schema_name
 from beyond_perplexity.storage.shards import read_record
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -20,9 +20,7 @@ import torch
 
 from beyond_perplexity.importance.bidirectional_gaps import shown_lack
 from beyond_perplexity.importance.particle_runs import FilterSetting, numbers_needed, smc_log_prob
-from beyond_perplexity.importance.two_sided_bounds import PooledTail, doubts, enclose
-from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
-from beyond_perplexity.inference.weight_diagnostics import NOT_OF_SAMPLES, Diagnostics
+from beyond_perplexity.inference.log_space import log_mean_exp
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.rnng_discriminative import DiscriminativeRNNG
 from beyond_perplexity.models.latents.rnng_span_crf import SpanCRF
@@ -197,29 +195,13 @@ def test_claims_on_tiny_models(name, k):
 # ---- runs of sequential Monte Carlo ----
 
 
-def claim_of_runs(log_runs: np.ndarray, effective: np.ndarray, truth: float) -> Claim:
-    """Enclose Σ log p of documents by their runs (N, F) with the fewest effective samples (N,)."""
-    n = len(log_runs)
-    halves = np.stack([log_half_means(one) for one in log_runs], 1)
-    n_tokens, log_p = np.full(n, 10), log_mean_exp(log_runs, 1)
-    tail = PooledTail(log_runs.size)
-    for one in log_runs:
-        tail.add(one)
-    found = [Diagnostics(ess, math.nan, math.nan, math.nan, NOT_OF_SAMPLES) for ess in effective]
-    ends, plain = enclose(log_p, halves, n_tokens, tail.upper_end()), enclose(log_p, halves)
-    between = log_runs.var(1, ddof=1)
-    said = doubts(ends, halves, found, n_tokens, np.full(n, 50), between, log_runs.shape[1])
-    missed, without = (not one.low <= truth <= one.high for one in (ends, plain))
-    return Claim(not said, missed, ends, without)
-
-
 @pytest.mark.parametrize("name", [*LIGHT, "Gaussian, k = 0.64", "Pareto, k = 0.8"])
 def test_claims_of_runs_with_a_known_mean(name):
     for n in (3, 14, 40):
         for runs in (2, 4, 10):
             random = np.random.default_rng([n, runs])
             drawn = [(LIGHT | HEAVY)[name](random, (n, runs)) for _ in range(SETS)]
-            found = [claim_of_runs(one, np.full(n, 50.0), 0.0) for one in drawn]
+            found = [claim(one, 0.0, np.full(n, 50.0)) for one in drawn]
             row(f"runs: {name}, N = {n}, F = {runs}", found, VISIBLE)
 
 
@@ -238,5 +220,5 @@ def test_claims_of_runs_on_tiny_models(name):
     random, claims = np.random.default_rng(6), []
     for _ in range(SETS):
         chosen = random.integers(0, len(held), (8, 4))
-        claims.append(claim_of_runs(held[chosen], ess[chosen].min(1), 8 * truth))
+        claims.append(claim(held[chosen], 8 * truth, ess[chosen].min(1)))
     row(f"runs: tiny {name}, N = 8, F = 4", claims, NOMINAL)

@@ -20,9 +20,12 @@ PER_NGRAM = 90  # bytes: two tries while they are merged, or one and the model m
 PROGRAM = """
 import json, resource, sys, time
 import numpy as np
-from beyond_perplexity.ngrams.kneser_ney import score_tokens
-from beyond_perplexity.ngrams.counts import count_parts, extend_words
-from beyond_perplexity.ngrams.kneser_ney import estimate_backoff
+from beyond_perplexity.ngrams.kneser_ney import (
+    count_parts,
+    estimate_backoff,
+    extend_words,
+    score_tokens,
+)
 
 tokens, repeats, order = map(int, sys.argv[1:])
 WORDS, LENGTH, PART = 50_000, 25, 2_000_000

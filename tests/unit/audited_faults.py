@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -42,9 +43,11 @@ class Wrapped(LanguageModel):
 
 
 class Changed(Wrapped):
-    """A model whose logits are changed; with `steps` those of single steps as well."""
+    """A model whose logits a function changes; with `steps` those of single steps as well."""
 
-    steps = False
+    def __init__(self, model, change, steps=False):
+        super().__init__(model)
+        self.change, self.steps = change, steps
 
     def forward(self, tokens):
         return self.change(self.model(tokens), tokens)
@@ -54,35 +57,55 @@ class Changed(Wrapped):
         return (self.change(logits, tokens) if self.steps else logits), state
 
 
-class Endless(Changed):
-    """An end that cannot be: its logit is masked, as it is to force long texts."""
-
-    steps = True
-
-    def change(self, logits, tokens):
-        return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
+def endless(logits, tokens):
+    """Mask the end, which then cannot be, as it is done to force long texts."""
+    return logits.index_fill(-1, torch.tensor([EOS]), -torch.inf)
 
 
-class Unshifted(Changed):
+def unshifted(logits, tokens):
     """cross_entropy(logits, input_ids) without the shift by one."""
-
-    def change(self, logits, tokens):
-        return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
+    return torch.cat([logits[:, 1:], logits[:, -1:]], 1)
 
 
-class Late(Changed):
+def late(logits, tokens):
     """Shifted twice: once by the model, once by the caller."""
-
-    def change(self, logits, tokens):
-        return torch.cat([logits[:, :1], logits[:, :-1]], 1)
+    return torch.cat([logits[:, :1], logits[:, :-1]], 1)
 
 
-class Bidirectional(Changed):
-    """A causal mask that is missing: every place sees a summary of all."""
+def bidirectional(logits, tokens):
+    """Leave the causal mask out: every place sees a summary of all."""
+    seen = torch.cos(tokens.double()).mean(1).float()[:, None, None]
+    return logits + 0.5 * seen * ramp(logits)
 
-    def change(self, logits, tokens):
-        seen = torch.cos(tokens.double()).mean(1).float()[:, None, None]
-        return logits + 0.5 * seen * ramp(logits)
+
+def leaking(logits, tokens, strength=0.3, beyond=0):
+    """Positions that are counted from the padded end, as after padding at the left without ids."""
+    return logits + strength * math.sin(max(0, tokens.shape[1] - beyond)) * ramp(logits)
+
+
+def batch_normalized(logits, tokens, strength=0.2, beyond=0):
+    """Normalize by the batch, in training mode still."""
+    mean = logits[..., 3:].mean(0, keepdim=True)  # (1, T, V − 3)
+    mean[:, :beyond] = 0
+    return torch.cat([logits[..., :3], logits[..., 3:] - strength * mean], -1)
+
+
+def drops_out(logits, tokens):
+    """functional.dropout(…), whose default is training=True."""
+    dropped = functional.dropout(logits.nan_to_num(neginf=0))
+    return torch.where(logits > -torch.inf, dropped, logits)
+
+
+def overflows(logits, tokens):
+    """Half precision that overflows where texts are long."""
+    logits = logits.clone()
+    logits[:, 30:] *= math.nan
+    return logits
+
+
+def padded(logits, tokens):
+    """Fill the vocabulary up to a multiple of 64, with a softmax over all of it."""
+    return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
 
 
 class WrongAxis(Wrapped):
@@ -93,65 +116,14 @@ class WrongAxis(Wrapped):
         yield log_probs.gather(-1, targets[..., None])[..., 0].double().flatten()
 
 
-class Leaking(Changed):
-    """Positions that are counted from the padded end, as after padding at the left without ids."""
-
-    strength, beyond = 0.3, 0
-
-    def change(self, logits, tokens):
-        return logits + self.strength * math.sin(max(0, tokens.shape[1] - self.beyond)) * ramp(
-            logits
-        )
-
-
-class LeakingLittle(Leaking):
-    """So little that rounding in bfloat16 hides it."""
-
-    strength = 0.02
-
-
-class LeakingLate(Leaking):
-    """Rows of up to 32 places are sound."""
-
-    beyond = 32
-
-
-class BatchNormalized(Changed):
-    """A batch normalization that is still in training mode."""
-
-    strength, beyond = 0.2, 0
-
-    def change(self, logits, tokens):
-        mean = logits[..., 3:].mean(0, keepdim=True)  # (1, T, V − 3)
-        mean[:, : self.beyond] = 0
-        return torch.cat([logits[..., :3], logits[..., 3:] - self.strength * mean], -1)
-
-
-class BatchNormalizedLittle(BatchNormalized):
-    """So little that rounding in bfloat16 hides it."""
-
-    strength = 0.02
-
-
-class BatchNormalizedLate(BatchNormalized):
-    """The first 32 places are sound."""
-
-    beyond = 32
-
-
-class DropsOut(Changed):
-    """functional.dropout(…), whose default is training=True."""
-
-    def change(self, logits, tokens):
-        return torch.where(
-            logits > -torch.inf, functional.dropout(logits.nan_to_num(neginf=0)), logits
-        )
-
-
 class Remembers(Wrapped):
     """A recurrent state that is not put back between texts."""
 
-    carried, beyond = 0.0, 0
+    carried = 0.0
+
+    def __init__(self, model, beyond=0):
+        super().__init__(model)
+        self.beyond = beyond
 
     def forward(self, tokens):
         if tokens.shape[1] <= self.beyond:
@@ -159,30 +131,6 @@ class Remembers(Wrapped):
         logits = self.model(tokens) + self.carried * ramp(self.model(tokens[:, :1]))
         self.carried = 0.5 * self.carried + 0.1 * float(tokens.double().mean() % 3)
         return logits
-
-
-class RemembersLate(Remembers):
-    """Rows of up to 32 places neither see nor change the state."""
-
-    beyond = 32
-
-
-class Overflows(Changed):
-    """Half precision that overflows where texts are long."""
-
-    def change(self, logits, tokens):
-        logits = logits.clone()
-        logits[:, 30:] *= math.nan
-        return logits
-
-
-class Padded(Changed):
-    """A vocabulary that is filled up to a multiple of 64, and a softmax over all of it."""
-
-    steps = True
-
-    def change(self, logits, tokens):
-        return functional.pad(logits, (0, 64 - logits.shape[-1] % 64), value=1.0)
 
 
 class WrongPositions(Wrapped):
@@ -338,8 +286,12 @@ def without_end(whole, context, stride):
         yield last._replace(tokens=last.tokens[:-1], counted=last.counted - 1)
 
 
-def with_model(kind):
-    return lambda subject: replace(subject, model=kind(subject.model).eval())
+def with_model(kind, **options):
+    return lambda subject: replace(subject, model=kind(subject.model, **options).eval())
+
+
+def with_logits(change, *, steps=False, **options):
+    return with_model(Changed, change=partial(change, **options), steps=steps)
 
 
 def with_scorer(score):
@@ -356,16 +308,16 @@ def with_vocabulary(kind):
 
 # By the check that names it: what is done to a sound subject with a BPE vocabulary.
 FAULTS = {
-    "unshifted logits": ("alignment", with_model(Unshifted)),
-    "logits shifted twice": ("alignment", with_model(Late)),
-    "no causal mask": ("future", with_model(Bidirectional)),
+    "unshifted logits": ("alignment", with_logits(unshifted)),
+    "logits shifted twice": ("alignment", with_logits(late)),
+    "no causal mask": ("future", with_logits(bidirectional)),
     "softmax over the wrong axis": ("normalization", with_model(WrongAxis)),
-    "padding that leaks": ("padding", with_model(Leaking)),
-    "batch statistics": ("batch", with_model(BatchNormalized)),
-    "dropout in evaluation": ("repetition", with_model(DropsOut)),
+    "padding that leaks": ("padding", with_logits(leaking)),
+    "batch statistics": ("batch", with_logits(batch_normalized)),
+    "dropout in evaluation": ("repetition", with_logits(drops_out)),
     "state carried from text to text": ("repetition", with_model(Remembers)),
-    "overflow in long texts": ("numbers", with_model(Overflows)),
-    "probability for filling rows": ("reserved", with_model(Padded)),
+    "overflow in long texts": ("numbers", with_logits(overflows)),
+    "probability for filling rows": ("reserved", with_logits(padded, steps=True)),
     "wrong positions in the cache": ("steps", with_model(WrongPositions)),
     "length penalty": ("normalization", with_model(Penalized)),
     "characters counted as bytes": ("denominators", with_scorer(characters_for_bytes)),
@@ -377,21 +329,21 @@ FAULTS = {
     "last window dropped": ("windows", with_scorer(by_windows(dropping))),
     "beginning of text twice": ("beginning", with_vocabulary(AddsBeginning)),
     "special tokens read in texts": ("special tokens", with_vocabulary(ReadsSpecial)),
-    "an end that cannot be": ("possible", with_model(Endless)),
+    "an end that cannot be": ("possible", with_logits(endless, steps=True)),
     "lower-casing tokenizer": ("round trip", with_vocabulary(LowerCasing)),
 }
 
 # Those that show late only, likewise; the context must hold more than 64 tokens.
 LATE_FAULTS = {
-    "padding that leaks beyond 32": ("padding", with_model(LeakingLate)),
-    "batch statistics beyond 32": ("batch", with_model(BatchNormalizedLate)),
-    "state carried by long texts": ("repetition", with_model(RemembersLate)),
+    "padding that leaks beyond 32": ("padding", with_logits(leaking, beyond=32)),
+    "batch statistics beyond 32": ("batch", with_logits(batch_normalized, beyond=32)),
+    "state carried by long texts": ("repetition", with_model(Remembers, beyond=32)),
     "cache emptied after 64": ("steps", with_model(WrongPositionsLate)),
     "penalty beyond 64": ("likelihood", with_model(PenalizedLate)),
     "results exchanged beyond 32": ("order", with_scorer(exchanged_late)),
 }
 # Those that are within the rounding of bfloat16.
 LITTLE_FAULTS = {
-    "padding that leaks little": ("padding", with_model(LeakingLittle)),
-    "batch statistics, a little": ("batch", with_model(BatchNormalizedLittle)),
+    "padding that leaks little": ("padding", with_logits(leaking, strength=0.02)),
+    "batch statistics, a little": ("batch", with_logits(batch_normalized, strength=0.02)),
 }

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import (
     BEAMS,
     LOG_WEIGHTS,

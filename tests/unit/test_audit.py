@@ -26,6 +26,7 @@ from tokenizers import normalizers, processors
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import beyond_perplexity
+from beyond_perplexity.auditing import probabilities, scores
 from beyond_perplexity.auditing.audit import (
     CUT_AT,
     audit_subject,
@@ -34,11 +35,7 @@ from beyond_perplexity.auditing.audit import (
     tolerance_of,
 )
 from beyond_perplexity.auditing.checks import CHECKS, PROGRAMS, translate
-from beyond_perplexity.auditing.probabilities import _ALL as ALL
-from beyond_perplexity.auditing.probabilities import _DRAWN as DRAWN
-from beyond_perplexity.auditing.probabilities import _LIKELIEST as LIKELIEST
 from beyond_perplexity.auditing.rosetta import Speech
-from beyond_perplexity.auditing.scores import _WINDOWS as WINDOWS
 from beyond_perplexity.auditing.scores import count_scored
 from beyond_perplexity.auditing.subject import Subject
 from beyond_perplexity.commands.library_functions import run_function
@@ -53,6 +50,7 @@ from beyond_perplexity.perplexities.brought import read_special
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.vocabulary import BOS, EOS, UNK, BPEVocabulary, ClosedVocabulary
 from tests.unit import audited_faults
+from tests.unit.evaluator_oracles import check_refusals
 from tests.unit.huggingface_models import CONTEXT, make_gpt2, make_llama
 
 TEXTS = [
@@ -132,13 +130,13 @@ def test_a_planted_fault_is_found_by_the_check_that_names_it(name):
 
 @pytest.mark.parametrize("name", ["numbers", "normalization", "reserved"])
 def test_what_the_evidence_names_is_there(name):
-    kind = {
-        "numbers": audited_faults.Overflows,
-        "normalization": audited_faults.Penalized,
-        "reserved": audited_faults.Padded,
+    fault = {
+        "numbers": "overflow in long texts",
+        "normalization": "length penalty",
+        "reserved": "probability for filling rows",
     }[name]
     subject = bpe_subject(train=30)
-    broken = replace(subject, model=kind(subject.model))
+    broken = audited_faults.FAULTS[fault][1](subject)
     (found,) = audit_subject(broken, [name])
     logits = broken.logits(subject.pieces)
     if name == "reserved":
@@ -236,12 +234,10 @@ def test_a_check_is_named_alone_and_a_context_of_one_has_few_numbers():
 
 
 def test_a_mask_that_fails_beyond_a_window_is_found():
-    class Late(audited_faults.Bidirectional):
-        def forward(self, tokens):
-            return super().forward(tokens) if tokens.shape[1] > 40 else self.model(tokens)
+    def late(logits, tokens):
+        return audited_faults.bidirectional(logits, tokens) if tokens.shape[1] > 40 else logits
 
-    subject = bpe_subject(train=30)
-    assert "future" in alarms(replace(subject, model=Late(subject.model).eval()))
+    assert "future" in alarms(audited_faults.with_logits(late)(bpe_subject(train=30)))
 
 
 class AddsItsOwn(HuggingFaceVocabulary):
@@ -290,31 +286,25 @@ def test_a_sample_without_probability_is_no_model_without_one():
     (found,) = audit_subject(Subject(model, vocabulary, ["mat on the"]), ["possible"])
     assert found.sound
     assert "what the model writes ends after" in found.detail
-    endless = audited_faults.Endless(model).eval()
-    (found,) = audit_subject(Subject(endless, vocabulary, ["mat on the"]), ["possible"])
+    endless = audited_faults.with_logits(audited_faults.endless, steps=True)
+    (found,) = audit_subject(endless(Subject(model, vocabulary, ["mat on the"])), ["possible"])
     assert not found.sound
     assert "P = 0 of all 1 texts" in found.detail
 
 
-def test_texts_without_a_token_are_refused():
+def test_texts_without_a_token_and_a_check_that_is_none_are_refused():
     with pytest.raises(InputError, match="no token to audit with"):
         replace(bpe_subject(), texts=["", ""])
     with pytest.raises(InputError, match="no document to audit with"):
         sample_texts(["", "  "], 4, 1)
-
-
-def test_a_check_that_is_none_is_refused():
     with pytest.raises(InputError, match="there is no 'colour'; the checks are: numbers, norm"):
         audit_subject(bpe_subject(), ["colour"])
 
 
-@pytest.mark.parametrize(("context", "stride"), [(None, None), (8, 3), (4, 4), (5, 1)])
-def test_a_witness_counts_what_is_scored(context, stride):
-    counts = count_scored(bpe_subject(), 23, context, stride).counts
-    assert counts == pytest.approx(np.ones(24), abs=1e-9)
-
-
-def test_a_witness_tells_twice_from_never():
+def test_a_witness_counts_what_is_scored_and_tells_twice_from_never():
+    for context, stride in ((None, None), (8, 3), (4, 4), (5, 1)):
+        counts = count_scored(bpe_subject(), 23, context, stride).counts
+        assert counts == pytest.approx(np.ones(24), abs=1e-9)
     plant = audited_faults.FAULTS["overlaps scored twice"][1]
     counts = count_scored(plant(bpe_subject()), 11, 4, 2).counts
     # windows of 4 predictions begin at 0, 2, 4, 6, 8 of 12 predictions
@@ -337,13 +327,11 @@ def test_the_page_names_every_check_with_its_tolerance():
     lines = re.findall(r"^\| `([a-z ]+)` \|.*\| (\S+) \|$", page, re.MULTILINE)
     assert [name for name, _ in lines] == list(CHECKS)
     assert [float(tolerance) for _, tolerance in lines] == [c.tolerance for c in CHECKS.values()]
-    assert len(WINDOWS) == 8
-    assert f"{ALL:,} ids" in page
-    assert f"{LIKELIEST} of the likeliest ids and {DRAWN} at random" in page
-
-
-def test_what_an_alarm_implies_are_checks():
-    for name, row in CHECKS.items():
+    assert len(scores._WINDOWS) == 8
+    assert f"{probabilities._ALL:,} ids" in page
+    drawn = f"{probabilities._LIKELIEST} of the likeliest ids and {probabilities._DRAWN} at random"
+    assert drawn in page
+    for name, row in CHECKS.items():  # what an alarm implies are checks
         assert set(row.implies) <= set(CHECKS) - {name}
 
 
@@ -391,11 +379,9 @@ def test_a_sound_model_ends_well(counted, text, capsys):
 
 
 def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
+    flags = ["--text", text, "--json", "--check", "round trip", "end"]
     with pytest.raises(SystemExit) as ended:
-        run_function(
-            "audit",
-            ["--model", str(uncased), "--text", text, "--json", "--check", "round trip", "end"],
-        )
+        run_function("audit", ["--model", str(uncased), *flags])
     assert ended.value.code == 1
     found = json.loads(capsys.readouterr().out)
     assert found["summary"]["alarms"] == ["round trip"]
@@ -407,45 +393,29 @@ def test_an_alarm_ends_with_status_1_and_its_evidence(uncased, text, capsys):
 
 
 def test_the_numbers_of_other_programs_stand_beside_ours(counted, text, capsys):
-    run_function(
-        "audit", ["--model", str(counted), "--text", text, "--check", "numbers", "--rosetta"]
-    )
+    flags = ["--text", text, "--check", "numbers", "--rosetta"]
+    run_function("audit", ["--model", str(counted), *flags])
     out = capsys.readouterr().out
     assert all(f"\n{name}: " in out for name in PROGRAMS)
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--model", "/nowhere"], "/nowhere: no such folder; give a model"),
-        (["--check", "colour"], "there is no 'colour'; the checks are: numbers"),
-        (["--documents", "0"], "--documents: is 0, expected at least 1"),
-        (["--text", "/nowhere"], "/nowhere: "),
-    ],
-)
-def test_what_cannot_be_used_is_said_in_a_line(flags, message, counted, text):
-    with pytest.raises(InputError, match=r"colour|nowhere|documents") as raised:
-        run_function("audit", ["--model", str(counted), "--text", text, *flags])
-    assert message in str(raised.value)
-    assert "\n" not in str(raised.value)
-
-
-def test_an_empty_text_is_refused(counted, tmp_path):
-    path = tmp_path / "text.txt"
-    path.write_text("\n \n")
-    with pytest.raises(InputError, match="has no document to audit with"):
-        run_function("audit", ["--model", str(counted), "--text", str(path)])
+def test_what_cannot_be_used_is_said_in_a_line(counted, text, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    cases = {
+        "/nowhere: no such folder; give a model": ["--model", "/nowhere"],
+        "there is no 'colour'; the checks are: numbers": ["--check", "colour"],
+        "--documents: is 0, expected at least 1": ["--documents", "0"],
+        "/nowhere: ": ["--text", "/nowhere"],
+        "has no document to audit with": ["--text", str(tmp_path / "empty.txt")],
+    }
+    given = ["--model", str(counted), "--text", text]
+    given = {words: ("audit", [*given, *flags]) for words, flags in cases.items()}
+    check_refusals(run_function, given)
 
 
 def test_the_function_takes_texts_in_any_form(counted, text):
     names = ["normalization", "likelihood"]
-    forms = [
-        text,
-        ASKED,
-        iter(ASKED),
-        pd.DataFrame({"text": ASKED}),
-        pa.table({"text": ASKED}),
-    ]
+    forms = [text, ASKED, iter(ASKED), pd.DataFrame({"text": ASKED}), pa.table({"text": ASKED})]
     found = [beyond_perplexity.audit(counted, form, check=names, rosetta=True) for form in forms]
     assert all(one.sound for one in found)
     assert len({one.to_json().replace(str(text), "texts") for one in found}) == 1
@@ -455,27 +425,22 @@ def test_the_function_takes_texts_in_any_form(counted, text):
     assert first.figures == ("deviations",)
     ticks = [tick.get_text() for tick in first.figure("deviations").axes[0].get_yticklabels()]
     assert ticks == names
+    frame = pd.DataFrame({"body": ASKED})  # the field that is named
+    found, alone = (
+        beyond_perplexity.audit(counted, form, field=field, check=["numbers"])
+        for form, field in ((frame, "body"), (ASKED, None))
+    )
+    assert found.table.equals(alone.table)
 
 
-def test_the_function_takes_a_model_in_memory(counted):
+def test_the_function_takes_a_model_in_memory_and_depends_on_nothing_drawn_before(counted, text):
     vocabulary = ClosedVocabulary.build([ASKED])
     model = KneserNey.fit([vocabulary.encode(ASKED)], vocabulary.size)
     assert beyond_perplexity.audit(model, ASKED, vocabulary=vocabulary).sound
     with pytest.raises(InputError, match="vocabulary: is missing"):
         beyond_perplexity.audit(model, ASKED)
-
-
-def test_an_audit_does_not_depend_on_what_was_drawn_before(counted, text):
     one, two = (beyond_perplexity.audit(counted, text, seed=3).to_json() for _ in range(2))
     assert one == two
-
-
-def test_the_field_of_texts_in_memory_is_the_one_that_is_named(counted):
-    """Oracle: the same texts as a list."""
-    frame = pd.DataFrame({"body": ASKED})
-    found = beyond_perplexity.audit(counted, frame, field="body", check=["numbers"])
-    alone = beyond_perplexity.audit(counted, ASKED, check=["numbers"])
-    assert found.table.equals(alone.table)
 
 
 LONG_TEXTS = [
@@ -663,16 +628,8 @@ def brought(request, tmp_path_factory):
     return folder, theirs, AutoTokenizer.from_pretrained(folder), texts
 
 
-@torch.no_grad()
 def nats(theirs, ids):
-    """Return −ln P of all ids but the first, over every row of the library's own output."""
-    row = torch.tensor([ids])
-    scores = theirs(row[:, :-1]).logits[0].double().log_softmax(-1)
-    return -float(scores.gather(1, row[0, 1:, None]).sum())
-
-
-def said_by(tokenizer, text):
-    return any(token in text for token in tokenizer.all_special_tokens)
+    return -float(log_probs(theirs, ids).sum())
 
 
 def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(brought):
@@ -699,7 +656,8 @@ def test_with_the_flag_a_text_is_scored_as_lm_eval_scores_it(brought):
 
 def test_without_it_the_difference_is_said(brought, capsys):
     folder, theirs, tokenizer, path = brought
-    saying = [text for text in SAYING_TEXTS if said_by(tokenizer, text)]
+    special = tokenizer.all_special_tokens
+    saying = [text for text in SAYING_TEXTS if any(token in text for token in special)]
     score(["--model", str(folder), "--text", str(path)])
     out, err = capsys.readouterr()
     found = json.loads(out)["special_tokens"]
@@ -724,16 +682,12 @@ def test_without_it_the_difference_is_said(brought, capsys):
     assert max(times, key=times.get) in line
 
 
-def test_a_text_that_says_none_is_told_nothing(brought, tmp_path, capsys):
+def test_a_text_that_says_none_and_a_model_of_this_package_have_none(brought, tmp_path, capsys):
     folder, *_ = brought
     path = tmp_path / "plain.txt"
     path.write_text("a rose is a rose\n")
-    plain = beyond_perplexity.perplexity(folder, path)
-    assert plain.summary["special_tokens"] is None
+    assert beyond_perplexity.perplexity(folder, path).summary["special_tokens"] is None
     assert "special" not in capsys.readouterr().err
-
-
-def test_a_model_of_this_package_has_none(tmp_path):
     vocabulary = ClosedVocabulary.build([SAYING_TEXTS])
     model = KneserNey.fit([vocabulary.encode(SAYING_TEXTS)], vocabulary.size, {"order": 2})
     save_model(tmp_path, model, vocabulary, {"preprocessing": {}})

@@ -30,10 +30,11 @@ from beyond_perplexity.corpus.penn import leaves
 from beyond_perplexity.corpus.readers import Problems, Span, outermost
 from beyond_perplexity.errors import InputError
 from tests.unit.small_corpora import put
-from tests.unit.test_linked import run_options
+from tests.unit.test_extract_corpus import run
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 WIDE = "bc/x 0 {n} {word} NN {parse} - - - sp * {column}"
+LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
 
 
 def read(path, *, skip=False, **options):
@@ -61,6 +62,7 @@ def spans(document):
         ("-", []),
         ("_", []),
         ("(8)", [("single", "8")]),
+        ("(1", [("begin", "1")]),
         ("(23|5)", [("begin", "23"), ("end", "5")]),
         ("(3(4)", [("begin", "3"), ("single", "4")]),
         ("1)2)", [("end", "1"), ("end", "2")]),
@@ -74,12 +76,11 @@ def test_marks_of_a_field(column, expected):
     assert parse_marks(column) == expected
 
 
-@pytest.mark.parametrize(
-    "column",
-    ["23", "(a)", "(", ")", "()", "1))", "(1) (2)", "((1)", "(a-)", "(a-b)", "(a-1-)", "a-1"],
-)
+NO_MARKS = ("23", "(a)", "(", ")", "()", "1))", "(1) (2)", "((1)", "(a-)", "(a-b)", "(a-1-)", "a-1")
+
+
+@pytest.mark.parametrize("column", NO_MARKS)
 def test_marks_are_numbers_in_brackets(column):
-    assert parse_marks("(1") == [("begin", "1")]
     with pytest.raises(ValueError, match="is no list of"):
         parse_marks(column)
 
@@ -112,29 +113,29 @@ def random_spans(draw, n_tokens, count):
     return found
 
 
-def format_column(n_tokens, spans):
-    """Write mentions [start, end) as a coreference column: the inverse of reading it."""
+def write_marks(n_tokens, spans, begin, end):
+    """Write mentions [start, end) as marks of each token: the inverse of reading them."""
     fields: list[list[str]] = [[] for _ in range(n_tokens)]
-    ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
-    for start, end, entity in ordered:
-        fields[start].append(f"({entity})" if end == start + 1 else f"({entity}")
-    for start, end, entity in sorted(ordered, key=lambda span: -span[0]):
-        if end > start + 1:
+    for start, stop, entity in ordered(spans):
+        fields[start].append(f"{begin(entity)})" if stop == start + 1 else begin(entity))
+    for start, stop, entity in sorted(ordered(spans), key=lambda span: -span[0]):
+        if stop > start + 1:
             # before what begins here, so that a mention never seems to end where it begins
-            fields[end - 1].insert(0, f"{entity})")
+            fields[stop - 1].insert(0, end(entity))
+    return fields
+
+
+def ordered(spans):
+    return sorted(spans, key=lambda span: (span[0], -span[1]))
+
+
+def format_column(n_tokens, spans):
+    fields = write_marks(n_tokens, spans, "({}".format, "{})".format)
     return ["|".join(marks) or "-" for marks in fields]
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_mentions_to_columns_and_back(tmp_path, seed):
-    draw = random.Random(seed)
-    expected = random_spans(draw, 20, 12)
-    column = format_column(20, expected)
-    path = put(tmp_path / "d.conll", narrow(*((f"w{n}", field) for n, field in enumerate(column))))
-    (found,), problems = read(path, mentions="all")
-    assert not problems.skips.counts
-    ordered = sorted(expected, key=lambda span: (span[0], -span[1]))
-    assert [mention[:3] for mention in found.mentions] == renumber(ordered)
+def words(column):
+    return [(f"w{n}", field) for n, field in enumerate(column)]
 
 
 # ---- entities ----
@@ -172,13 +173,13 @@ def test_entities_are_numbered_by_first_mention():
 def test_outermost_mentions_are_those_inside_no_other(seed):
     draw = random.Random(seed)
     places = {(s, s + draw.randint(1, 4)) for s in (draw.randrange(30) for _ in range(20))}
-    ordered = sorted(((s, e, "x") for s, e in places), key=lambda span: (span[0], -span[1]))
+    given_spans = ordered((s, e, "x") for s, e in places)
     counts: Counter[str] = Counter()
-    kept = outermost(ordered, str, "first", Problems(False), counts)
+    kept = outermost(given_spans, str, "first", Problems(False), counts)
     assert all(a[1] <= b[0] for a, b in itertools.pairwise(kept))
-    assert len(kept) + counts.total() == len(ordered)
+    assert len(kept) + counts.total() == len(given_spans)
     # what is left out overlaps something that is kept and begins no later
-    for start, end, _ in set(ordered) - set(kept):
+    for start, end, _ in set(given_spans) - set(kept):
         assert any(a <= start < b and (a, b) != (start, end) for a, b, _ in kept)
     crossing = [(0, 3, "x"), (2, 5, "y")]
     with pytest.raises(InputError, match="2: crossing mentions"):
@@ -212,14 +213,9 @@ def test_the_wide_layout_with_parts_and_parses(tmp_path):
 
 
 def test_the_layout_of_litbank(tmp_path):
-    line = "1023_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
-    lines = [
-        line.format(0, "Lord", "(2"),
-        line.format(1, "Jim", "2)"),
-        "",
-        line.format(0, "#", "_"),
-    ]
-    text = "\n".join(["#begin document (1023_x); part 0", *lines, "#end document"])
+    rows = [(0, "Lord", "(2"), (1, "Jim", "2)"), None, (0, "#", "_")]
+    lines = [LITBANK.format(*row) if row else "" for row in rows]
+    text = "\n".join(["#begin document (1_x); part 0", *lines, "#end document"])
     (found,), _ = read(put(tmp_path / "x.conll", text))
     assert (found.tokens, spans(found)) == (["Lord", "Jim", "#"], {(0, 2, "0")})
 
@@ -250,19 +246,19 @@ def test_nested_mentions_and_shared_spans(tmp_path):
     assert found.mentions == [(*span, "gold") for span in expected]
 
 
+ONE_WORD = narrow(("a", "-"))
+OPEN_END = ONE_WORD.replace("#end document", "")
+CROSSING = narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)"))
 MALFORMED = [
     (narrow(("a", "(1"), ("b", "-")), "line 2: mention without end ('(1' is never closed)"),
     (narrow(("a", "-"), ("b", "1)")), "line 3: mention without beginning"),
-    (narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)")), "line 3: crossing mentions"),
+    (CROSSING, "line 3: crossing mentions"),
     (narrow(("a", "(x)")), "line 2: malformed coreference"),
     (narrow(("a", "-"), ("", "(1)")), "line 3: empty word"),
-    (narrow(("a", "-")).replace("0\ta\t-", "0\ta"), "line 2: too few columns"),
-    (narrow(("a", "-")) + "1\tb\t-\n", "line 4: line outside a document"),
-    (narrow(("a", "-")).replace("#end document", ""), "line 3: document without end"),
-    (
-        narrow(("a", "-")).replace("#end document", "") + narrow(("b", "-")),
-        "line 4: document without end",
-    ),
+    (ONE_WORD.replace("0\ta\t-", "0\ta"), "line 2: too few columns"),
+    (ONE_WORD + "1\tb\t-\n", "line 4: line outside a document"),
+    (OPEN_END, "line 3: document without end"),
+    (OPEN_END + narrow(("b", "-")), "line 4: document without end"),
 ]
 
 
@@ -285,7 +281,7 @@ def test_malformed_input_names_file_and_line_or_is_counted(tmp_path, text, messa
 def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
     draw = random.Random(seed)
     column = format_column(30, random_spans(draw, 30, 15))
-    text = narrow(*((f"w{n}", field) for n, field in enumerate(column)))
+    text = narrow(*words(column))
     characters = list(text)
     for _ in range(8):
         characters[draw.randrange(len(characters))] = draw.choice("()|\t\n #1-")
@@ -303,8 +299,8 @@ def test_damaged_files_give_spans_inside_the_text(tmp_path, seed):
 
 def test_coreference_becomes_documents_and_mentions(tmp_path):
     rows = [("Ann", "(1)"), ("ran", "-"), (".", "-"), None, ("She", "(1)"), ("sat", "-")]
-    source = {"format": "conll", "paths": {"train": [str(put(tmp_path / "x", narrow(*rows)))]}}
-    found = run_options(tmp_path / "out", {"source": source, "trees": {"kind": "shallow"}})
+    paths = {"train": [str(put(tmp_path / "x", narrow(*rows)))]}
+    found = run(tmp_path / "out", paths, "conll", trees={"kind": "shallow"})
     assert [d["text"] for d in found["documents"]] == ["ann ran . she sat"]
     assert found["mentions"] == [
         {"doc_id": 0, "start": start, "end": start + 1, "entity": "0", "source": "gold"}
@@ -332,7 +328,6 @@ def wide(*rows, name="d1"):
 CUT = "d1 0 2 sits VBZ -"
 LOST_COLUMN = "d1 0 2 sits VBZ * - - - sp -"
 TWO_WORDS = "d1 0 2 sits down VBZ * - - - sp * -"
-LITBANK = "1_x\t0\t{}\t{}" + "\t_" * 8 + "\t{}"
 
 
 @pytest.mark.parametrize("word_column", [None, 3])
@@ -363,18 +358,14 @@ def test_a_damaged_row_of_conll_2012_is_no_row_of_another_layout(
 def test_rows_cut_anywhere_never_give_another_word(tmp_path, seed, separator):
     # oracle: the words that were written; each is different and no other column holds one
     draw = random.Random(seed)
-    words = [f"w{n}" for n in range(30)]
-    lines = wide(*(f"{word} -" for word in words)).split("\n")
+    written = [f"w{n}" for n in range(30)]
+    lines = wide(*(f"{word} -" for word in written)).split("\n")
     for n in draw.sample(range(1, 31), 10):
         lines[n] = " ".join(lines[n].split()[: draw.randint(1, 11)])
-    path = tmp_path / "x.conll"
-    head, *rows = lines
-    path.write_text(
-        "\n".join([head, *(row.replace(" ", separator) for row in rows[:30]), *rows[30:]])
-    )
-    (found,), problems = read(path, skip=True)
-    assert set(found.tokens) <= set(words)
-    assert found.tokens == sorted(found.tokens, key=words.index)
+    lines[1:31] = (row.replace(" ", separator) for row in lines[1:31])
+    (found,), problems = read(put(tmp_path / "x.conll", "\n".join(lines)), skip=True)
+    assert set(found.tokens) <= set(written)
+    assert found.tokens == sorted(found.tokens, key=written.index)
     assert len(found.tokens) == 30 - problems.skips.counts["too few columns"] >= 20
 
 
@@ -426,11 +417,9 @@ def test_a_comment_may_hold_a_tab_where_rows_begin_with_a_number(tmp_path):
 
 @pytest.mark.parametrize("separator", [" ", "\t"])
 def test_the_name_of_a_document_may_begin_with_a_number_sign(tmp_path, separator):
-    path = tmp_path / "x.conll"
-    text = wide("She (1)", "sat -", name="#x")
-    head, *rows, tail = text.rstrip().split("\n")
-    path.write_text("\n".join([head, *(row.replace(" ", separator) for row in rows), tail]))
-    (found,), _ = read(path)
+    head, *rows, tail = wide("She (1)", "sat -", name="#x").rstrip().split("\n")
+    lines = [head, *(row.replace(" ", separator) for row in rows), tail]
+    (found,), _ = read(put(tmp_path / "x.conll", "\n".join(lines)))
     assert (found.tokens, spans(found)) == (["She", "sat"], {(0, 1, "0")})
 
 
@@ -446,8 +435,8 @@ CONLLU = [
 ]
 
 
-def conllu(*rows, before=""):
-    return "\n".join([f"{before}#begin document (u)", *rows, "#end document", ""])
+def conllu(*rows):
+    return "\n".join(["#begin document (u)", *rows, "#end document", ""])
 
 
 def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
@@ -458,12 +447,8 @@ def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
     path.write_text(conllu(*CONLLU).format("(7)"))
     (found,), problems = read(path, word_column=1)
     assert (found.tokens, spans(found)) == (["She", "did", "n't", "1984"], {(0, 1, "0")})
-    assert problems.skips.to_json() == {
-        "row of several words or of none": {
-            "count": 2,
-            "first": [f"{path}: line 3", f"{path}: line 6"],
-        }
-    }
+    places = {"count": 2, "first": [f"{path}: line 3", f"{path}: line 6"]}
+    assert problems.skips.to_json() == {"row of several words or of none": places}
     path.write_text(conllu(*CONLLU[:-1], CONLLU[-1].removesuffix("\t_")).format("_"))
     with pytest.raises(InputError, match=r"line 7: too few columns \(9 .* at least 10"):
         read(path, word_column=1)
@@ -473,10 +458,9 @@ def test_conllu_is_an_error_until_the_column_is_given(tmp_path):
 
 
 def test_names_of_columns_say_where_the_word_is(tmp_path):
-    path = tmp_path / "x.conllu"
     for names, column in (("ID LEMMA FORM COREF", 2), ("ID FORM", 1), ("a b", 1)):
-        path.write_text(narrow(("a", "-"), begin="x"))
-        path.write_text(f"# global.columns = {names}\n" + path.read_text())
+        text = f"# global.columns = {names}\n" + narrow(("a", "-"), begin="x")
+        path = put(tmp_path / "x.conllu", text)
         with pytest.raises(InputError, match=rf"line 1: this is CoNLL-U .* {column}, if"):
             read(path)
         assert read(path, word_column=1)[0][0].tokens == ["a"]
@@ -495,19 +479,12 @@ def test_ten_columns_of_conll_2012_are_no_conllu(tmp_path):
 
 def entity_attributes(n_tokens, spans, parts):
     """Write mentions as the attribute of CoNLL-U, closing with the entity alone."""
-    order = parts.split("-")
-    fields: list[list[str]] = [[] for _ in range(n_tokens)]
 
-    def body(entity):
+    def begin(entity):
         known = {"eid": f"e{entity}", "GRP": f"e{entity}", "etype": "place", "head": "1"}
-        return "-".join(known[part] for part in order)
+        return "(" + "-".join(known[part] for part in parts.split("-"))
 
-    for start, end, entity in sorted(spans, key=lambda span: (span[0], -span[1])):
-        fields[start].append(f"({body(entity)})" if end == start + 1 else f"({body(entity)}")
-    for start, end, entity in sorted(spans, key=lambda span: -span[0]):
-        if end > start + 1:
-            fields[end - 1].insert(0, f"e{entity})")
-    return ["".join(marks) for marks in fields]
+    return ["".join(marks) for marks in write_marks(n_tokens, spans, begin, "e{})".format)]
 
 
 def conllu_document(attributes, name, parts):
@@ -523,74 +500,78 @@ def conllu_document(attributes, name, parts):
     return "\n".join([*lines, "", ""])
 
 
-@pytest.mark.parametrize("parts", ["eid-etype-head", "GRP", "etype-GRP-head"])
-@pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_conllu_and_back(tmp_path, seed, parts):
+def columns_document(spans, name, draw):
+    return narrow(*words(format_column(20, spans)), begin=name)
+
+
+def gum_document(spans, name, draw):
+    kinds = {str(n): draw.choice([f"time-{n}", f"place-{n}-X_%2D{n}"]) for n in range(6)}
+    column = format_column(20, spans)
+    named = [re.sub(r"\d+", lambda found: kinds[found[0]], field) for field in column]
+    return narrow(*words(field.replace("|", "") for field in named), begin=name)
+
+
+def documents_of(parts):
+    return lambda spans, name, _: conllu_document(entity_attributes(20, spans, parts), name, parts)
+
+
+CONLLU_PARTS = ("eid-etype-head", "GRP", "etype-GRP-head")
+SCHEMES = {"columns": columns_document, "GUM": gum_document}
+SCHEMES |= {parts: documents_of(parts) for parts in CONLLU_PARTS}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("seed", range(20))
+def test_mentions_are_written_and_read_back(tmp_path, seed, scheme):
     draw = random.Random(seed)
     written = [random_spans(draw, 20, 12) for _ in range(2)]
-    path = put(
-        tmp_path / "x.conllu",
-        "".join(
-            conllu_document(entity_attributes(20, spans, parts), f"d{n}", parts)
-            for n, spans in enumerate(written)
-        ),
-    )
-    found, problems = read(path, mentions="all")
-    assert set(problems.skips.counts) == {"row of several words or of none"}
+    texts = (SCHEMES[scheme](spans, f"d{n}", draw) for n, spans in enumerate(written))
+    found, problems = read(put(tmp_path / "x.conllu", "".join(texts)), mentions="all")
+    several = {"row of several words or of none"} if scheme in CONLLU_PARTS else set()
+    assert set(problems.skips.counts) == several
     assert [document.title for document in found] == ["d0", "d1"]
     for document, spans in zip(found, written, strict=True):
         assert document.tokens == [f"w{n}" for n in range(20)]
-        ordered = sorted(spans, key=lambda span: (span[0], -span[1]))
-        assert [mention[:3] for mention in document.mentions] == renumber(ordered)
+        assert [mention[:3] for mention in document.mentions] == renumber(ordered(spans))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_mentions_to_the_scheme_of_gum_and_back(tmp_path, seed):
-    # oracle: the same mentions in numbers alone
-    draw = random.Random(seed)
-    column = format_column(20, random_spans(draw, 20, 12))
-    names = {str(n): draw.choice([f"time-{n}", f"place-{n}-X_%2D{n}"]) for n in range(6)}
-    named = [
-        re.sub(r"\d+", lambda found: names[found[0]], field).replace("|", "") for field in column
-    ]
-    path = tmp_path / "x.conll"
-    documents = []
-    for fields in (column, named):
-        path.write_text(narrow(*((f"w{n}", field) for n, field in enumerate(fields))))
-        (document,), problems = read(path, mentions="all")
-        assert not problems.skips.counts
-        documents.append((document.tokens, document.mentions))
-    assert documents[0] == documents[1]
+def row(number, form, misc="_"):
+    return f"{number}\t{form}" + "\t_" * 7 + f"\t{misc}"
 
 
-def rows_of_conllu(*rows):
-    return "".join(f"{a}\t{b}" + "\t_" * 7 + f"\t{c}\n" for a, b, c in rows)
+def odd_conllu(rows, head="# newdoc id = d"):
+    """Write rows, number/form/entity between blanks; ``-`` ends a sentence, ``:`` is a slash."""
+    lines = []
+    for field in rows.split(" "):
+        number, form, entity = (*field.split("/"), "", "")[:3]
+        misc = f"Entity={entity.replace(':', '/')}" if entity else "_"
+        lines.append("" if number == "-" else row(number, form, misc))
+    return "\n".join([head, *lines, ""])
 
 
 @pytest.mark.parametrize(
-    ("rows", "message"),
+    ("line", "message"),
     [
-        ("1\ta\t_\n", "too few columns (3 columns between tabs, expected 10)"),
-        (rows_of_conllu(("1", "a", "_\t_")), "too many columns"),
-        (rows_of_conllu(("1", "", "_")), "empty word"),
-        (rows_of_conllu(("x", "a", "_")), "malformed number of a word"),
-        (rows_of_conllu(("1", "a", "Entity=(e1")), "mention without end"),
-        (rows_of_conllu(("1", "a", "Entity=e1)")), "mention without beginning"),
-        (rows_of_conllu(("1", "a", "Entity=e1")), "malformed coreference"),
-        (rows_of_conllu(("1", "a", "Entity=(-x)")), "malformed coreference"),
+        ("1\ta\t_", "too few columns (3 columns between tabs, expected 10)"),
+        (row(1, "a", "_\t_"), "too many columns"),
+        (row(1, ""), "empty word"),
+        (row("x", "a"), "malformed number of a word"),
+        (row(1, "a", "Entity=(e1"), "mention without end"),
+        (row(1, "a", "Entity=e1)"), "mention without beginning"),
+        (row(1, "a", "Entity=e1"), "malformed coreference"),
+        (row(1, "a", "Entity=(-x)"), "malformed coreference"),
     ],
 )
-def test_malformed_conllu_names_file_and_line_or_is_counted(tmp_path, rows, message):
-    text = "# newdoc id = d\n" + rows + rows_of_conllu(*[("2", "b", "_")] * 3)
+def test_malformed_conllu_names_file_and_line_or_is_counted(tmp_path, line, message):
+    text = "\n".join(["# newdoc id = d", line, *[row(2, "b")] * 3, ""])
     check_malformed(put(tmp_path / "x.conllu", text), f"line 2: {message}")
 
 
 def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
     path = tmp_path / "x.conllu"
     for misc, expected in (("_", 1), ("Entity=(e1)", 0)):
-        path.write_text(rows_of_conllu(("1", "a", misc), ("2", "b", "_")))
-        source = {"format": "conll", "paths": {"train": [str(path)]}}
-        report = run_options(tmp_path / misc, {"source": source})["report"]
+        path.write_text("\n".join([row(1, "a", misc), row(2, "b"), ""]))
+        report = run(tmp_path / misc, {"train": [str(path)]}, "conll")["report"]
         assert len(report["warnings"]) == expected
         said = capsys.readouterr().err
         assert said.count("0 mentions were found") == expected
@@ -598,11 +579,10 @@ def test_a_corpus_without_mentions_says_so(tmp_path, capsys):
 
 
 def test_a_corpus_without_trees_says_so(tmp_path):
-    path = put(tmp_path / "x.txt", "a b c d\n")
-    config = {"source": {"format": "text", "paths": {"train": [str(path)]}}}
-    assert run_options(tmp_path / "plain", config)["report"]["warnings"] == []
+    paths = {"train": [str(put(tmp_path / "x.txt", "a b c d\n"))]}
+    assert run(tmp_path / "plain", paths, "text")["report"]["warnings"] == []
     trees = {"kind": "shallow", "maximum_tokens": 2}
-    (warning,) = run_options(tmp_path / "trees", {**config, "trees": trees})["report"]["warnings"]
+    (warning,) = run(tmp_path / "trees", paths, "text", trees=trees)["report"]["warnings"]
     assert warning.startswith("0 trees were found")
 
 
@@ -630,9 +610,8 @@ def test_real_coreference_has_as_many_mentions_as_brackets(folder, column, docum
         merged = len(entities) - len({mention[2] for mention in found.mentions})
         assert 0 <= merged <= shared
         (outer,), _ = read(path, skip=True, crossing="first")
-        assert outer.counts["nested mentions"] + outer.counts["crossing mentions"] == len(
-            found.mentions
-        ) - len(outer.mentions)
+        left_out = outer.counts["nested mentions"] + outer.counts["crossing mentions"]
+        assert left_out == len(found.mentions) - len(outer.mentions)
 
 
 @pytest.mark.parametrize("name", ["GUM_bio_byron", "GUM_news_crane"])
@@ -655,121 +634,65 @@ def test_real_documents_are_the_same_in_every_scheme(name):
     assert len({mention[2] for mention in gum.mentions}) == len(entities)
 
 
-def row(number, form, misc="_"):
-    return f"{number}\t{form}" + "\t_" * 7 + f"\t{misc}"
-
-
-def odd_conllu(*rows, head="# newdoc id = d"):
-    return "\n".join([head, *rows, ""])
-
-
 ONE = {(0, 2, "0")}
-WHOLE = (row(1, "a", "Entity=(e1"), row(2, "b", "Entity=e1)"))
+FIRST = {(0, 1, "0")}
+WHOLE = odd_conllu("1/a/(e1 2/b/e1)")
+LONG_PARTS = "# global.Entity = eid-etype-head-minspan-infstat-link-identity"
+BRIDGED = row(1, "a", "Bridge=e1<e2|Entity=(e2-person-1-1,2-new-coref-B_O|SpaceAfter=No")
 
 ODD_CONLLU = {
-    "plain": (odd_conllu(*WHOLE), "a b", ONE),
-    "no newdoc": ("\n".join(WHOLE) + "\n", "a b", ONE),
-    "no line feed at the end": (odd_conllu(*WHOLE).rstrip("\n"), "a b", ONE),
-    "carriage returns": (odd_conllu(*WHOLE).replace("\n", "\r\n"), "a b", ONE),
-    "mark of the byte order": ("\ufeff" + odd_conllu(*WHOLE), "a b", ONE),
-    "over two sentences": (
-        odd_conllu(WHOLE[0], "", row(1, "b", "Entity=e1)")),
-        "a b",
-        ONE,
-    ),
-    "begun at several words": (
-        odd_conllu(row("1-2", "ab", "Entity=(e1"), row(1, "a"), WHOLE[1]),
-        "a b",
-        ONE,
-    ),
-    "over an empty node": (
-        odd_conllu(WHOLE[0], row("1.1", "_", "Entity=(e2)"), WHOLE[1]),
-        "a b",
-        ONE,
-    ),
-    "begun before the first word": (
-        odd_conllu(row("0.1", "_", "Entity=(e1"), row(1, "a"), WHOLE[1]),
-        "a b",
-        ONE,
-    ),
-    "word of an underscore": (
-        odd_conllu(row(1, "_", "Entity=(e1)")),
-        "_",
-        {(0, 1, "0")},
-    ),
-    "words of number signs": (
-        odd_conllu(row(1, "a"), row(2, "#"), row(3, "#b", "Entity=(e1)")),
-        "a # #b",
-        {(2, 3, "0")},
-    ),
-    "words of numbers": (
-        odd_conllu(row(1, "10", "Entity=(e1)"), row(2, "20"), head=""),
-        "10 20",
-        {(0, 1, "0")},
-    ),
+    "plain": (WHOLE, "a b", ONE),
+    "no newdoc": (WHOLE.split("\n", 1)[1], "a b", ONE),
+    "no line feed at the end": (WHOLE.rstrip("\n"), "a b", ONE),
+    "carriage returns": (WHOLE.replace("\n", "\r\n"), "a b", ONE),
+    "mark of the byte order": ("\ufeff" + WHOLE, "a b", ONE),
+    "over two sentences": (odd_conllu("1/a/(e1 - 1/b/e1)"), "a b", ONE),
+    "begun at several words": (odd_conllu("1-2/ab/(e1 1/a 2/b/e1)"), "a b", ONE),
+    "over an empty node": (odd_conllu("1/a/(e1 1.1/_/(e2) 2/b/e1)"), "a b", ONE),
+    "begun before the first word": (odd_conllu("0.1/_/(e1 1/a 2/b/e1)"), "a b", ONE),
+    "word of an underscore": (odd_conllu("1/_/(e1)"), "_", FIRST),
+    "words of number signs": (odd_conllu("1/a 2/# 3/#b/(e1)"), "a # #b", {(2, 3, "0")}),
+    "words of numbers": (odd_conllu("1/10/(e1) 2/20", head=""), "10 20", FIRST),
     "blanks in words": (
-        odd_conllu(row(1, "10\u00a0000"), row(2, "New York", "Entity=(e1)")),
+        odd_conllu("1/10\u00a0000 2/New~York/(e1)").replace("~", " "),
         "10_000 New_York",
         {(1, 2, "0")},
     ),
-    "other keys": (
-        odd_conllu(
-            row(1, "a", "Bridge=e1<e2|Entity=(e2-person-1-1,2-new-coref-B_O|SpaceAfter=No"),
-            row(2, "b", "Entity=e2)"),
-            head="# global.Entity = eid-etype-head-minspan-infstat-link-identity",
-        ),
-        "a b",
-        ONE,
-    ),
+    "other keys": ("\n".join([LONG_PARTS, BRIDGED, row(2, "b", "Entity=e2)")]), "a b", ONE),
     "kind before the entity": (
-        odd_conllu(
-            row(1, "a", "Entity=(person-e2"),
-            row(2, "b", "Entity=person-e2)"),
-            head="# global.Entity = etype-eid",
-        ),
+        odd_conllu("1/a/(person-e2 2/b/person-e2)", head="# global.Entity = etype-eid"),
         "a b",
         ONE,
     ),
     "end and begin in one": (
-        odd_conllu(WHOLE[0], row(2, "b", "Entity=e1)(e2"), row(3, "c", "Entity=e2)")),
+        odd_conllu("1/a/(e1 2/b/e1)(e2 3/c/e2)"),
         "a b c",
         {(0, 2, "0"), (1, 3, "1")},
     ),
     "pieces": (
-        odd_conllu(
-            *(row(1, "a", "Entity=(e1[1/2]-x"), row(2, "b", "Entity=e1[1/2])"), row(3, "c")),
-            *(row(4, "d", "Entity=(e1[2/2]-x)"), row(5, "e", "Entity=(e1-x)")),
-        ),
+        odd_conllu("1/a/(e1[1:2]-x 2/b/e1[1:2]) 3/c 4/d/(e1[2:2]-x) 5/e/(e1-x)"),
         "a b c d e",
         {(0, 2, "0"), (4, 5, "0")},
         {"further pieces of mentions": 1},
     ),
     "words that are not there": (
-        odd_conllu(
-            *(row("0.1", "_", "Entity=(e1-x(e2-y)"), row(1, "a", "Entity=(e3-x")),
-            *(row(2, "b", "Entity=e1)"), row("2.1", "_", "Entity=e3)")),
-        ),
+        odd_conllu("0.1/_/(e1-x(e2-y) 1/a/(e3-x 2/b/e1) 2.1/_/e3)"),
         "a b",
         ONE,
         {"mentions of no word": 1, "mentions that shared a span": 1},
     ),
-    "no mention": (odd_conllu(row(1, "a")), "a", set()),
+    "no mention": (odd_conllu("1/a"), "a", set()),
 }
-
-
+A_B = narrow(("a", "(1"), ("b", "1)"))
 COLUMNS = {
-    "one word": (narrow(("a", "(1)")), "a", {(0, 1, "0")}),
+    "one word": (narrow(("a", "(1)")), "a", FIRST),
     "over two sentences": (narrow(("a", "(1"), None, ("b", "1)")), "a b", ONE),
     "one entity in itself": (
         narrow(("a", "(1(1"), ("b", "1)"), ("c", "1)")),
         "a b c",
         {(0, 3, "0"), (0, 2, "0")},
     ),
-    "crossing": (
-        narrow(("a", "(1"), ("b", "(2"), ("c", "1)"), ("d", "2)")),
-        "a b c d",
-        {(0, 3, "0"), (1, 4, "1")},
-    ),
+    "crossing": (CROSSING, "a b c d", {(0, 3, "0"), (1, 4, "1")}),
     "one kind, two names": (
         narrow(("a", "(abstract-1(person-2-X)"), ("b", "abstract-1)")),
         "a b",
@@ -780,26 +703,24 @@ COLUMNS = {
         "a b",
         {(0, 1, "0"), (1, 2, "0")},
     ),
-    "carriage returns": (narrow(("a", "(1"), ("b", "1)")).replace("\n", "\r\n"), "a b", ONE),
-    "mark of the byte order": ("\ufeff" + narrow(("a", "(1"), ("b", "1)")), "a b", ONE),
+    "carriage returns": (A_B.replace("\n", "\r\n"), "a b", ONE),
+    "mark of the byte order": ("\ufeff" + A_B, "a b", ONE),
     "blanks in words": (narrow(("a\u00a0b", "(1"), ("c", "1)")), "a_b c", ONE),
 }
 
 
 @pytest.mark.parametrize(
-    ("text", "words", "expected", "counts"),
+    ("text", "tokens", "expected", "counts"),
     [
         pytest.param(*case, *([{}] * (4 - len(case))), id=f"{kind}: {name}")
         for kind, cases in (("CoNLL-U", ODD_CONLLU), ("columns", COLUMNS))
         for name, case in cases.items()
     ],
 )
-def test_coreference_as_it_comes(tmp_path, text, words, expected, counts):
+def test_coreference_as_it_comes(tmp_path, text, tokens, expected, counts):
     (found,), problems = read(put(tmp_path / "x.conll", text), mentions="all", skip=False)
-    assert (found.title, found.tokens) == (
-        "d" if "# newdoc" in text or "#begin" in text else "x",
-        words.split(" "),
-    )
+    assert found.title == ("d" if "# newdoc" in text or "#begin" in text else "x")
+    assert found.tokens == tokens.split(" ")
     assert problems.skips.counts.total() == len(re.findall(r"^\d+[-.]\d+\t", text, re.MULTILINE))
     assert spans(found) == expected
     assert {reason: found.counts[reason] for reason in counts} == counts
@@ -822,15 +743,9 @@ BLANKS = "1 a _ _ _ _ _ _ _ Entity=(e1)\n2 b _ _ _ _ _ _ _ _\n"
         (narrow(("a", "(\u00b2)")), "line 2: malformed coreference"),
         (narrow(("a", "(1)"), ("\u2028", "-")), "line 3: empty word"),
         (narrow(("a", "(1)"), ("b", "1)")), "line 3: mention without beginning"),
-        (
-            odd_conllu(row(1, "a", "Entity=(e1"), "# newdoc id = e", row(1, "b", "Entity=e1)")),
-            "line 2: mention without end",
-        ),
-        (odd_conllu(row(1, "a", "Entity=()")), "line 2: malformed coreference"),
-        (
-            odd_conllu(row(1, "a", "Entity=(e1-X_(y))"), head="# global.Entity = eid-identity"),
-            "line 2: malformed",
-        ),
+        (odd_conllu("1/a/(e1") + odd_conllu("1/b/e1)"), "line 2: mention without end"),
+        (odd_conllu("1/a/()"), "line 2: malformed coreference"),
+        (odd_conllu("1/a/(e1-X_(y))", "# global.Entity = eid-identity"), "line 2: malformed"),
         (narrow(("a", "(1)")).encode("utf-16"), "line 1: not UTF-8"),
     ],
 )
@@ -845,14 +760,9 @@ def test_what_is_no_coreference_is_one_line(tmp_path, text, message):
 
 def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
     rows = [("-LRB-", "(S*", "-"), ("Ann", "(NP*)", "(1)"), ("-RRB-", "*)", "-")]
-    lines = [
-        f"d 0 {n} {word} NN {tree} - - - - * {mark}" for n, (word, tree, mark) in enumerate(rows)
-    ]
-    path = put(
-        tmp_path / "x.v4_gold_conll",
-        "\n".join(["#begin document (d); part 000", *lines, "", "#end document", ""]),
-    )
-    (found,), _ = read(path)
+    keys = ("word", "parse", "column")
+    lines = [WIDE.format(n=n, **dict(zip(keys, row, strict=True))) for n, row in enumerate(rows)]
+    (found,), _ = read(put(tmp_path / "x.v4_gold_conll", wide(*lines)))
     ((_, tree),) = found.trees
     assert found.tokens == ["(", "Ann", ")"] == leaves(tree)
 
@@ -869,7 +779,7 @@ def test_the_words_of_a_tree_in_columns_are_those_of_the_text(tmp_path):
 def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, expected):
     path = put(tmp_path / "x.txt", "".join(f"a b {n}\n" for n in range(documents)))
     named = json.loads(json.dumps(paths).replace("{0}", str(path)))
-    report = run_options(tmp_path / "out", {"source": {"format": "text", "paths": named}})["report"]
+    report = run(tmp_path / "out", named, "text")["report"]
     empty = [split for split, numbers in report["splits"].items() if not numbers["documents"]]
     said = capsys.readouterr().err
     assert len(report["warnings"]) == expected
@@ -881,28 +791,6 @@ def test_a_split_without_documents_is_said(tmp_path, capsys, paths, documents, e
 
 
 # ---- texts ----
-
-
-@pytest.mark.parametrize(
-    ("line", "field", "message"),
-    [
-        ('{"text": "a", "text": "b"}', None, "field 'text' is there twice"),
-        ('{"t": "a", "text": "b", "t": "c"}', "t", "field 't' is there twice"),
-        ('{"text": null}', None, "field 'text' is null"),
-        ('{"text": 3}', None, "field 'text' is no string"),
-        ('{"text": ["a"]}', None, "field 'text' is no string"),
-        ('{"a": {"b": "x"}}', "a.b", "field 'a.b' is missing; there are 'a'"),
-        ("{", None, "it begins an object: write each object on one line"),
-        ("[", None, "it begins an array: write each text on a line"),
-    ],
-)
-def test_a_line_without_one_text_is_told(tmp_path, line, field, message):
-    path = tmp_path / "x.jsonl"
-    good = json.dumps({field or "text": "good"})
-    path.write_text(f"{good}\n{line}\n")
-    with pytest.raises(InputError, match=re.escape(f"{path}: line 2: ")) as error:
-        list(read_cleaned(path, None, field=field))
-    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(

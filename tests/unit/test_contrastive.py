@@ -25,7 +25,12 @@ from beyond_perplexity.commands.estimate_ngram import main as estimate_ngram
 from beyond_perplexity.commands.library_functions import run_function
 from beyond_perplexity.contrastive import scores as scoring
 from beyond_perplexity.contrastive.differences import ContrastTests, compare_contrasts, read_table_1
-from beyond_perplexity.contrastive.entropy import ContrastSums, LevelSums, contrast_rows, read_sums
+from beyond_perplexity.contrastive.entropy import (
+    ContrastSums,
+    LevelSums,
+    measure_contrasts,
+    read_sums,
+)
 from beyond_perplexity.contrastive.pairs import (
     SentencePair,
     contrast_pairs,
@@ -106,7 +111,7 @@ def write_scores(folder, scorer, units, *, blocks=1, draws=100, options=HALVES, 
 
 
 def rows_of(sums, base=0.1):
-    rows = contrast_rows(sums, "model", base)
+    rows = measure_contrasts(sums, "model", base).to_pylist()
     return {(row["unit"], row["measure"], row["level"]): row for row in rows}
 
 

@@ -28,7 +28,7 @@ from beyond_perplexity.decoding.options import Decoding, DecodingOptions, parse_
 from beyond_perplexity.decoding.sampling import SamplingEngine, draw_tokens, load_kind
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
-from beyond_perplexity.models import registry, trigram
+from beyond_perplexity.models import registry
 from beyond_perplexity.models.trigram import Trigram
 from beyond_perplexity.random_streams import stream
 from beyond_perplexity.storage.provenance import fingerprint
@@ -78,13 +78,18 @@ def truncate(p, options):
     return q / q.sum()
 
 
+def following(model, text):
+    """Return p of every token after a text, float64."""
+    place = min(len(text), len(model.table) - 1)
+    return model.table[place, text[-1] if text else 0].double().exp().numpy()
+
+
 def enumerate_documents(model, options):
     """Give every document with its log probability under the model and under the decoding."""
     waiting = [((), 0.0, 0.0)]
     while waiting:
         text, log_p, log_q = waiting.pop()
-        place = min(len(text), len(model.table) - 1)
-        p = model.table[place, text[-1] if text else 0].double().exp().numpy()
+        p = following(model, text)
         q = truncate(p, options)
         for token in np.flatnonzero(q):
             item = (log_p + np.log(p[token]), log_q + np.log(q[token]))
@@ -122,10 +127,8 @@ def test_samples_follow_the_exact_distribution(values):
     documents = generate(model, values, count, batch=2048)
     assert [document.doc_id for document in documents] == list(range(count))
     for document in documents[:2000]:
-        log_p, log_q = exact[tuple(document.tokens.tolist())]
-        assert np.allclose(
-            [document.log_prob, document.log_prob_decoding], [log_p, log_q], atol=1e-5
-        )
+        found = document.log_prob, document.log_prob_decoding
+        assert np.allclose(found, exact[tuple(document.tokens.tolist())], atol=1e-5)
     observed = Counter(tuple(document.tokens.tolist()) for document in documents)
     expected = {text: count * np.exp(log_q) for text, (_, log_q) in exact.items()}
     assert_frequencies(observed, expected)
@@ -175,10 +178,10 @@ def test_few_candidates_give_the_result_of_the_full_sort(kind, monkeypatch):
     options = DecodingOptions(kind)  # type: ignore[arg-type]
     whole = draw_tokens(logits.clone(), uniform, options)
 
-    def candidates(weight, score, limit, uniform, nucleus):  # what runs on a GPU
+    def candidates(weight, score, limit, uniform, whole=None):  # what runs on a GPU
         return kernels._draw_ranked(weight, score, limit, uniform, (64, 512))
 
-    monkeypatch.setattr(kernels, "_in_parts", candidates)
+    monkeypatch.setattr(kernels, "draw_to_mass", candidates)
     few = draw_tokens(logits.clone(), uniform, options)
     if kind == "top_k":  # it has one path only
         ids = torch.argsort(logits, dim=1, descending=True, stable=True)[:, :50]
@@ -260,18 +263,17 @@ def test_maximum_length_cuts_and_flags():
 def test_document_draws_from_its_own_stream():
     model = TableModel.random(seed=5)
     document = generate(model, {"kind": "ancestral"}, 9)[8]
-    numbers, text = stream(7, "test", 8).random(10), []
-    for place, number in enumerate(numbers):
-        p = model.table[min(place, 2), text[-1] if text else 0].double().exp().cumsum(0)
-        text.append(int(np.searchsorted(p.numpy(), number * float(p[-1]))))
+    text = []
+    for number in stream(7, "test", 8).random(10):
+        p = following(model, text).cumsum()
+        text.append(int(np.searchsorted(p, number * p[-1])))
         if text[-1] == 1:
             break
     assert document.tokens.tolist() == text[:-1]
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
+def test_wrong_options_and_too_long_documents_are_named():
+    for values, message in (
         ({"kind": "nucleus", "k": 3}, "k: is not an option of nucleus"),
         ({"kind": "nucleus", "mass": 0}, "mass: is 0"),
         ({"kind": "top_k", "k": 0}, "k: is 0"),
@@ -279,11 +281,11 @@ def test_document_draws_from_its_own_stream():
         ({"kind": "greedy"}, "decoding.kind: is 'greedy'"),
         ({"kind": "nucleus", "top_p": 0.9}, "decoding.top_p: unknown key"),
         ({}, "decoding"),
-    ],
-)
-def test_wrong_options_are_named(values, message):
-    with pytest.raises(InputError, match=message):
-        parse_decoding(values)
+    ):
+        with pytest.raises(InputError, match=message):
+            parse_decoding(values)
+    with pytest.raises(InputError, match="maximum length: is 513"):
+        generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
 
 
 class ToyKind:
@@ -358,11 +360,6 @@ def test_a_row_enters_no_fingerprint_but_that_of_its_own_jobs():
     assert fingerprint("scripts/generate.py") not in code.values()
 
 
-def test_too_long_documents_are_refused():
-    with pytest.raises(InputError, match="maximum length: is 513"):
-        generate(make("transformer"), {"kind": "ancestral"}, 1, maximum_length=513)
-
-
 # ---- beam sampling ----
 
 
@@ -389,7 +386,7 @@ def enumerate_beam(model, k, temperature, maximum_length):
     states: dict[tuple[Beams, int, tuple[tuple[int, ...], float] | None], float]
     states = {((((), 0.0),), 0, None): 1.0}
     for length in range(maximum_length + 1):
-        following: dict[tuple, float] = defaultdict(float)
+        later: dict[tuple, float] = defaultdict(float)
         for (beams, finished, best), probability in states.items():
             if not beams or length == maximum_length:
                 text = best[0] if best else beams[0][0]
@@ -397,15 +394,11 @@ def enumerate_beam(model, k, temperature, maximum_length):
                 continue
             options = []
             for text, log_p in beams:
-                place = min(len(text), len(model.table) - 1)
-                p = model.table[place, text[-1] if text else 0].double().exp().numpy()
+                p = following(model, text)
                 q = p ** (1 / temperature) / (p ** (1 / temperature)).sum()
-                options.append(
-                    [
-                        ([((*text, w), log_p + np.log(p[w])) for w in tokens], chance)
-                        for tokens, chance in distinct_draws(q, k).items()
-                    ]
-                )
+                own = {w: ((*text, w), log_p + np.log(p[w])) for w in np.flatnonzero(p).tolist()}
+                draws = distinct_draws(q, k).items()
+                options.append([([own[w] for w in tokens], chance) for tokens, chance in draws])
             for choice in itertools.product(*options):
                 chance = probability * np.prod([c for _, c in choice])
                 drawn = sorted((x for xs, _ in choice for x in xs), key=lambda x: -x[1])
@@ -413,8 +406,8 @@ def enumerate_beam(model, k, temperature, maximum_length):
                 ended = [(text[:-1], log_p) for text, log_p in kept if text[-1] == EOS]
                 live = tuple(x for x in kept if x[0][-1] != EOS)
                 top = max([*ended, *([best] if best else [])], key=lambda x: x[1], default=None)
-                following[live, finished + len(ended), top] += chance
-        states = following
+                later[live, finished + len(ended), top] += chance
+        states = later
     assert np.isclose(sum(result.values()), 1)
     return result
 
@@ -445,7 +438,7 @@ def test_draws_without_replacement_follow_the_enumeration():
     assert_frequencies(observed, {key: 20_000 * value for key, value in exact.items()})
 
 
-def test_draws_end_where_nothing_is_left():
+def test_draws_end_where_nothing_is_left_and_equals_are_equal_on_the_grid():
     logits = torch.full((1, 300), -torch.inf)
     logits[0, [7, 290]] = torch.tensor([0.0, -1.0])
     numbers = torch.full((1, 4), 0.5, dtype=torch.float64)
@@ -453,9 +446,6 @@ def test_draws_end_where_nothing_is_left():
     assert tokens[0, :2].tolist() == [7, 290]
     total = np.log1p(np.exp(-1))
     assert np.allclose(log_probs[0], [-total, -1 - total, -np.inf, -np.inf])
-
-
-def test_equal_probabilities_are_equal_on_the_grid():
     parts = torch.tensor([0.1, 0.2, 0.7]).log().double()
     assert on_grid(parts.sum()) == on_grid(torch.tensor(0.014, dtype=torch.float64).log())
 
@@ -483,13 +473,11 @@ def batched(documents, size):
 
 
 def counted(documents):
-    trigrams: Counter = Counter()
+    texts = [[0, 0, *document.tolist(), 1] for document in documents]
+    trigrams = Counter(tuple(text[i - 2 : i + 1]) for text in texts for i in range(2, len(text)))
     bigrams: Counter = Counter()
-    for document in documents:
-        padded = [0, 0, *document.tolist(), 1]
-        for i in range(2, len(padded)):
-            trigrams[tuple(padded[i - 2 : i + 1])] += 1
-            bigrams[tuple(padded[i - 2 : i])] += 1
+    for gram, count in trigrams.items():
+        bigrams[gram[:2]] += count
     return trigrams, bigrams
 
 
@@ -504,21 +492,13 @@ def test_counts_equal_a_dictionary(size):
     fitted = Trigram.fit(batched(documents, size), V)
     trigrams, bigrams = counted(documents)
     owner = fitted.contexts.repeat_interleave(fitted.offsets.diff())
-    found = {
-        (c // V, c % V, w): n
-        for c, w, n in zip(
-            owner.tolist(), fitted.successors.tolist(), fitted.counts.tolist(), strict=True
-        )
-    }
-    assert found == dict(trigrams)
+    held = zip(*(one.tolist() for one in (owner, fitted.successors, fitted.counts)), strict=True)
+    assert {(c // V, c % V, w): n for c, w, n in held} == dict(trigrams)
     totals = zip(fitted.contexts.tolist(), fitted.context_counts.tolist(), strict=True)
     assert {(c // V, c % V): n for c, n in totals} == dict(bigrams)
     assert fitted.parameter_count() == len(trigrams)
-
-
-def test_merging_often_changes_nothing():
-    texts = ([corpus()], batched(corpus(), 3))
-    whole, parts = (trigram.Trigram.fit(text, V).state_dict() for text in texts)
+    texts = ([documents], batched(documents, 3))
+    whole, parts = (Trigram.fit(text, V).state_dict() for text in texts)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
 
 
@@ -526,10 +506,8 @@ def test_scores_equal_the_counts(model):
     trigrams, bigrams = counted(corpus())
     documents = corpus(40, seed=0)[:20] + corpus(20, seed=9)  # seen ones, and others
     longest = max(map(len, documents))
-    tokens = torch.full((len(documents), longest + 2), 1)
-    tokens[:, 0] = 0
-    for row, document in enumerate(documents):
-        tokens[row, 1 : len(document) + 1] = torch.from_numpy(document)
+    rows = [[0, *one.tolist(), *[1] * (longest + 1 - len(one))] for one in documents]
+    tokens = torch.tensor(rows)
     dense = model(tokens)
     state = model.initial_state(len(documents), 100)
     infinite = 0
@@ -561,13 +539,10 @@ def test_looked_up_scores_are_those_of_the_distributions(model):
     torch.testing.assert_close(found.float(), expected)
 
 
-def test_distributions_sum_to_one(model):
+def test_distributions_sum_to_one_and_the_model_survives_its_tensors(model):
     rows, seen = torch.arange(len(model.contexts)), torch.ones(len(model.contexts)).bool()
     total = model._dense(rows, seen).double().exp().sum(-1)
     assert torch.allclose(total, torch.ones_like(total), atol=1e-6)
-
-
-def test_model_survives_its_tensors(model):
     again = registry.find("trigram").from_tensors(model.config, model.state_dict())
     tokens = torch.tensor([[0, *corpus()[0].tolist(), 1]])
     assert torch.equal(again(tokens), model(tokens))
@@ -607,9 +582,10 @@ def test_sparse_engine_is_chosen_and_batches_do_not_matter(model, monkeypatch):
 
 
 def test_bad_input_is_named():
-    with pytest.raises(InputError, match="has no document"):
-        Trigram.fit([], V)
-    with pytest.raises(InputError, match=r"architecture\.layers"):
-        Trigram(V, {"layers": 2})
-    with pytest.raises(InputError, match="vocabulary: has 3000000"):
-        Trigram(3_000_000)
+    for make_one, words in (
+        (lambda: Trigram.fit([], V), "has no document"),
+        (lambda: Trigram(V, {"layers": 2}), r"architecture\.layers"),
+        (lambda: Trigram(3_000_000), "vocabulary: has 3000000"),
+    ):
+        with pytest.raises(InputError, match=words):
+            make_one()

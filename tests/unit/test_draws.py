@@ -24,9 +24,15 @@ from beyond_perplexity.importance import bidirectional_gaps as gaps
 from beyond_perplexity.importance import model_pair as pair_module
 from beyond_perplexity.importance.bidirectional_gaps import SimulatedRuns, gap_rows
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.model_pair import Pair, hash_latents, take_instances
+from beyond_perplexity.importance.model_pair import (
+    Pair,
+    hash_latents,
+    score_temperatures,
+    search,
+    take_instances,
+    weigh,
+)
 from beyond_perplexity.importance.reduction import estimates_table, gaps_table, reduce_weights
-from beyond_perplexity.importance.sample_draws import score_temperatures, search, weigh
 from beyond_perplexity.importance.simulated_documents import (
     estimate_simulated,
     generate_known,
@@ -47,7 +53,7 @@ from beyond_perplexity.models.latent import FILLING, Simulated
 from beyond_perplexity.models.latents.kglm import KGLM
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import (
     BIDIRECTIONAL,
     LOG_Q,
@@ -81,20 +87,28 @@ def pair() -> Pair:
 def estimated(
     pair: Pair, documents: list[Simulated], options=OPTIONS, runs: int = 0
 ) -> dict[str, np.ndarray]:
-    blocks = list(estimate_simulated(pair, documents, options, range(runs)))
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+    return gather(list(estimate_simulated(pair, documents, options, range(runs))))
+
+
+def gather(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def all_bits(length: int) -> torch.Tensor:
     return torch.tensor(list(product(range(2), repeat=length)))
 
 
+def log_joint(pair: Pair, instance: Instance, rows: Sequence) -> torch.Tensor:
+    """Return log p of an instance with every z."""
+    held = torch.as_tensor(rows)
+    with torch.no_grad():
+        owner = torch.zeros(len(held), dtype=torch.int64)
+        return pair.model.log_joint(InstanceBatch.of([instance]), owner, held)
+
+
 def enumerated(pair: Pair, document: Simulated, rows: Sequence) -> torch.Tensor:
     """Return log p of a simulated document with every z, as it was simulated."""
-    held, batch = torch.as_tensor(rows), InstanceBatch.of([document.instance])
-    owner = torch.zeros(len(held), dtype=torch.int64)
-    with torch.no_grad():
-        return pair.as_simulated().model.log_joint(batch, owner, held)
+    return log_joint(pair.as_simulated(), document.instance, rows)
 
 
 def estimable(documents: list[Simulated]) -> list[Simulated]:
@@ -191,39 +205,44 @@ def simulated_of(name: str, count: int) -> tuple[Pair, list[Simulated], float]:
     return pair, documents, float(log_p.logsumexp(0))
 
 
+def assert_enclosed(found: dict[str, np.ndarray], truth: float | list[float], runs: int) -> None:
+    """Of either way and side, p̂ / p or p / p̂ has the mean 1; the runs of a document share its z."""
+    for method, count in (("importance_sampling", 1), ("smc", runs)):
+        of_method = found["method"] == method
+        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
+            ratios = np.exp(sign * (found[column][of_method] - truth)).reshape(-1, count).mean(1)
+            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+
+
 @pytest.mark.parametrize("name", ["entitynlm", "kglm"])
 def test_particles_enclose_the_truth(name):
     """Oracle: the sum over all z of the text; 4 standard errors."""
     pair, documents, truth = simulated_of(name, 120)
     options = BidirectionalOptions(9, (1.0,), (3,), particles=4, threshold=0.9)
     found = estimated(pair, documents, options, 2)
-    for method in ("importance_sampling", "smc"):
-        of_method = found["method"] == method
-        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
-            ratios = np.exp(sign * (found[column][of_method] - truth))
-            if method == "smc":
-                ratios = ratios.reshape(-1, 2).mean(1)  # the runs of a document share its z
-            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios))
+    assert_enclosed(found, truth, 2)
     assert (found["run"][found["method"] == "smc"].reshape(-1, 2) == [0, 1]).all()
 
 
 Simulating = tuple[Pair, ClosedVocabulary, Callable[[int], Sequence]]
 
 
-def binary() -> Simulating:
-    kind = FAMILIES["binary"]
-    model, proposal = kind.pair(vocabulary=4)
+def trees(name: str, **options: object) -> Simulating:
+    kind = FAMILIES[name]
+    model, proposal = kind.pair(vocabulary=4, **options)
     words = ClosedVocabulary(["a"], 1)
     return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
+
+
+def binary() -> Simulating:
+    return trees("binary")
 
 
 def labelled() -> Simulating:
-    kind = FAMILIES["labelled"]
-    model, proposal = kind.pair(vocabulary=4, labels=("A",), maximum_open=2)
+    made = trees("labelled", labels=("A",), maximum_open=2)
     with torch.no_grad():
-        model.choice.bias[1], model.choice.bias[2] = 2.0, -1.0
-    words = ClosedVocabulary(["a"], 1)
-    return Pair(model, proposal, 3, "a/b"), words, lambda n: rows_of(kind.codes(model, n))
+        made[0].model.choice.bias[1], made[0].model.choice.bias[2] = 2.0, -1.0
+    return made
 
 
 def entities() -> Simulating:
@@ -234,10 +253,8 @@ def entities() -> Simulating:
 
 def links() -> Simulating:
     words = ClosedVocabulary(["w3", "w4"], 3)
-    model, proposal = (
-        test_kglm.make(kind, seed=seed, size=5).double()
-        for kind, seed in ((KGLM, 1), (KGLMTagger, 3))
-    )
+    model = test_kglm.make(KGLM, seed=1, size=5).double()
+    proposal = test_kglm.make(KGLMTagger, seed=3, size=5).double()
     ids = [i if i < 5 else UNK for i in range(test_kglm.ALIAS_WORDS)]
     model.word_ids[:] = torch.tensor(ids)
     with torch.no_grad():
@@ -257,11 +274,7 @@ def test_every_family_is_enclosed_on_what_it_simulates(make):
     ]
     found = estimated(pair, documents, options, 1)
     assert np.isfinite(found["log_q"]).all()
-    for method in ("importance_sampling", "smc"):
-        of_method = found["method"] == method
-        for column, sign in (("log_forward", 1), ("log_reverse", -1)):
-            ratios = np.exp(sign * (found[column][of_method] - truth))
-            assert abs(ratios.mean() - 1) < 4 * ratios.std() / math.sqrt(len(ratios)) + 1e-9
+    assert_enclosed(found, truth, 1)
 
 
 def test_simulated_unknown_words_have_latents_of_the_models_posterior():
@@ -410,17 +423,6 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, reader):
         list(SimulatedRuns([tmp_path / "a", tmp_path / "a"], reader))
 
 
-def test_the_reduction_has_a_table_of_gaps(tmp_path, reader):
-    options = ReductionOptions(subsets=0, bootstrap=0)
-    assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
-    write(tmp_path / "a", made_up(1))
-    draws = {"bidirectional": SimulatedRuns([tmp_path / "a"], reader)}
-    (row,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
-    named = ("tiny", "table", "importance_sampling")
-    assert (row["model"], row["proposal"], row["method"]) == named
-    assert row["gap"] == pytest.approx(row["forward"] - row["reverse"])
-
-
 def test_what_simulated_latents_show_to_be_missing():
     """Oracles: nothing, by independent sides; all that 20 zeros leave open; a mode of mass 0.5."""
     random = np.random.default_rng(8)
@@ -464,8 +466,12 @@ def test_a_setting_that_simulated_documents_refute_claims_nothing(tmp_path, miss
         assert [row["bound"] for row in rows] == [expected] * 2  # penalized or not
         said = "on 30 simulated documents the bracket of this setting is"
         assert all(row["note"].startswith(said) == expected.endswith("?") for row in rows)
+    assert gaps_table(reduce_weights(reader, options=options)).num_rows == 0
     (gap,) = gaps_table(reduce_weights(reader, draws, options)).to_pylist()
     assert (gap["at_most"] < gap["bracket_low"]) == bool(missing)
+    named = ("tiny", "table", "importance_sampling")
+    assert (gap["model"], gap["proposal"], gap["method"]) == named
+    assert gap["gap"] == pytest.approx(gap["forward"] - gap["reverse"])
 
 
 def importance(**changed: object) -> dict[str, object]:
@@ -501,10 +507,6 @@ def instances(*lengths: int) -> list[Instance]:
     ]
 
 
-def gather(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
 def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
     # Oracle: the same samples drawn in one block.
     data = instances(5, 3, 8)
@@ -524,10 +526,7 @@ def test_a_weight_does_not_depend_on_blocks_or_shards(pair, monkeypatch):
 def test_the_mean_weight_is_the_likelihood(pair: Pair) -> None:
     # Oracle: p(x) by enumeration; 4 standard errors.
     (instance,) = instances(4)
-    batch = InstanceBatch.of([instance])
-    every = torch.cartesian_prod(*[torch.arange(2)] * 4)  # (16, 4)
-    owner = torch.zeros(16, dtype=torch.int64)
-    exact = float(pair.model.log_joint(batch, owner, every).logsumexp(0).exp())
+    exact = float(log_joint(pair, instance, all_bits(4)).logsumexp(0).exp())
     for temperature in GRID:
         columns = gather(list(weigh(pair, [instance], WeightOptions(temperature), range(4000))))
         ratio = np.exp(columns["log_p"] - columns["log_q"])
@@ -538,9 +537,7 @@ def test_the_mean_weight_is_the_likelihood(pair: Pair) -> None:
 def test_beams_at_full_support_give_the_likelihood(pair: Pair) -> None:
     # Oracle: p(x) by enumeration; a beam of fewer latents gives less.
     (instance,) = instances(4)
-    batch = InstanceBatch.of([instance])
-    every = torch.cartesian_prod(*[torch.arange(2)] * 4)  # (16, 4)
-    exact = pair.model.log_joint(batch, torch.zeros(16, dtype=torch.int64), every).logsumexp(0)
+    exact = log_joint(pair, instance, all_bits(4)).logsumexp(0)
     found = list(search(pair, [instance], BeamOptions((1, 5, 100))))
     sums = [np.logaddexp.reduce(columns["log_p"]) for columns in found]
     assert [len(columns["rank"]) for columns in found] == [1, 5, 16]
@@ -635,14 +632,10 @@ def test_a_reader_joins_weights_and_their_log_q(pair: Pair, tmp_path: Path) -> N
 
 def test_log_q_of_other_samples_is_refused(pair: Pair, tmp_path: Path) -> None:
     weights, log_q = write_both(pair, tmp_path)
-    with pytest.raises(
-        InputError, match=r"instance 12, sample 0 at temperature 0\.5 is not in both"
-    ):
-        list(WeightReader(weights, log_q=log_q[:2]))
-    with pytest.raises(
-        InputError, match=r"instance 10, sample 0 at temperature 0\.5 is not in both"
-    ):
-        list(WeightReader(weights, log_q=[*log_q, log_q[0]]))
+    for instance, files in ((12, log_q[:2]), (10, [*log_q, log_q[0]])):
+        words = rf"instance {instance}, sample 0 at temperature 0\.5 is not in both"
+        with pytest.raises(InputError, match=words):
+            list(WeightReader(weights, log_q=files))
     (tmp_path / "other").mkdir()
     other = Pair(pair.model, pair.proposal, 6, pair.purpose)
     with pytest.raises(InputError, match="is another latent than was weighed"):

@@ -31,6 +31,7 @@ from beyond_perplexity.storage.shards import check_schema, read_record
 from beyond_perplexity.vocabulary import ClosedVocabulary
 from scripts import generate as script
 from tests.unit.small_models import TINY, TableModel, make, same
+from tests.unit.text_pairs import run_script
 from tests.unit.threads import set_threads
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -214,18 +215,15 @@ def test_want_of_memory_costs_no_text(family, kind, where, calls, device, caplog
     assert machine._batch_slots * machine.beams < 128
 
 
-def test_want_of_memory_at_the_smallest_batch_is_an_error(monkeypatch):
-    machine = engine(small_model("lstm"), "ancestral", 64)
-    monkeypatch.setattr(machine, "_extend", fail_at(machine._extend, set(range(1, 99)), "cpu"))
-    with pytest.raises(InputError, match="out of memory with the smallest batch, 16 rows"):
-        list(machine.documents(0, 100))
-
-
-def test_other_errors_are_not_taken_for_want_of_memory(monkeypatch):
-    machine = engine(small_model("lstm"), "ancestral", 64)
-    monkeypatch.setattr(machine, "_extend", refuse("shapes do not fit"))
-    with pytest.raises(RuntimeError, match="shapes do not fit"):
-        list(machine.documents(0, 100))
+def test_want_of_memory_at_the_smallest_batch_and_other_errors_are_errors(monkeypatch):
+    for failure, kind, words in (
+        (fail_at(None, range(1, 99), "cpu"), InputError, "with the smallest batch, 16 rows"),
+        (refuse("shapes do not fit"), RuntimeError, "shapes do not fit"),
+    ):
+        machine = engine(small_model("lstm"), "ancestral", 64)
+        monkeypatch.setattr(machine, "_extend", failure)
+        with pytest.raises(kind, match=words):
+            list(machine.documents(0, 100))
 
 
 def test_rows_follow_the_free_memory(monkeypatch):
@@ -254,6 +252,7 @@ def test_free_memory_is_no_more_than_the_job_may_hold():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_bfloat16_is_near_the_float32_model(family):
     exact, model = small_model(family), small_model(family)
+    assert set(generation.PRECISIONS) == {"float32", "bfloat16"}
     assert set_precision(exact) == "float32"
     assert set_precision(model, "bfloat16") == "bfloat16"
     tokens = torch.randint(3, 30, (16, 9), generator=torch.Generator().manual_seed(0))  # (B, T)
@@ -268,16 +267,8 @@ def test_bfloat16_is_near_the_float32_model(family):
             difference = found.softmax(-1) - wanted.softmax(-1)  # (B, V)
             assert float(difference.abs().sum(-1).max()) < 0.05
     options = parse_decoding({"kind": "ancestral"})
-    one, other = (
-        list(make_engine(model, options, 1, "x", 20, batch).documents(0, 20)) for batch in (16, 64)
-    )
-    assert same(one, other)
-
-
-def test_unknown_precision_is_named():
-    with pytest.raises(InputError, match="precision: is 'half'"):
-        set_precision(small_model("lstm"), "half")
-    assert set(generation.PRECISIONS) == {"float32", "bfloat16"}
+    engines = (make_engine(model, options, 1, "x", 20, batch) for batch in (16, 64))
+    assert same(*(list(machine.documents(0, 20)) for machine in engines))
 
 
 WORDS = [f"w{index}" for index in range(20)]
@@ -297,7 +288,7 @@ def folder(request, tmp_path_factory):
     return path
 
 
-def run(monkeypatch, folder, output, **options):
+def run(folder, output, **options):
     flags = {
         "model": folder,
         "decoding": json.dumps({"kind": "nucleus"}),
@@ -309,28 +300,26 @@ def run(monkeypatch, folder, output, **options):
         "output": output,
         **{key.replace("_", "-"): value for key, value in options.items()},
     }
-    arguments = [str(part) for key, value in flags.items() for part in (f"--{key}", value)]
-    monkeypatch.setattr("sys.argv", ["generate", *arguments])
     with set_threads(torch.get_num_threads()):  # the command sets its own
-        script.main()
+        run_script(script, *(part for key, value in flags.items() for part in (f"--{key}", value)))
 
 
-def test_shards_join_to_the_whole(folder, tmp_path, monkeypatch):
-    run(monkeypatch, folder, tmp_path / "whole.parquet")
+def test_shards_join_to_the_whole(folder, tmp_path):
+    run(folder, tmp_path / "whole.parquet")
     whole = pq.read_table(tmp_path / "whole.parquet")
     assert whole["doc_id"].to_pylist() == list(range(50))
     rows = []
     for index, (first, number) in enumerate([(0, 13), (13, 30), (43, 7)]):
         output = tmp_path / f"{index}.parquet"
-        run(monkeypatch, folder, output, first=first, count=number, batch_size=index + 1)
+        run(folder, output, first=first, count=number, batch_size=index + 1)
         rows += pq.read_table(output).to_pylist()
     assert rows == whole.to_pylist()
 
 
-def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path, monkeypatch):
+def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_path):
     output = tmp_path / "shard.parquet"
     values = {"kind": "beam", "size": 2}
-    run(monkeypatch, folder, output, decoding=json.dumps(values), first=5, count=9)
+    run(folder, output, decoding=json.dumps(values), first=5, count=9)
     check_schema(output, TEXT_SAMPLES)
     record = read_record(output)
     assert record["checkpoint_hash"] == content_hash(folder / "model.safetensors")
@@ -348,17 +337,16 @@ def test_shard_has_schema_record_and_the_documents_of_the_engine(folder, tmp_pat
         assert row["finished"] == document.finished
 
 
-def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path, monkeypatch):
-    run(monkeypatch, folder, tmp_path / "a.parquet", precision="bfloat16")
-    run(monkeypatch, folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
+def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path):
+    run(folder, tmp_path / "a.parquet", precision="bfloat16")
+    run(folder, tmp_path / "b.parquet", precision="bfloat16", memory_mb=1)
     first, second = (tmp_path / f"{name}.parquet" for name in "ab")
     assert read_record(first)["precision"] == "bfloat16"
     assert pq.read_table(first).equals(pq.read_table(second))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_wrong_flags_are_named_and_nothing_is_written(folder, tmp_path):
+    for options, message in (
         ({"decoding": "{"}, "is no JSON"),
         ({"decoding": '{"kind": "nucleus", "n": 1}'}, r"--decoding\.n: unknown key"),
         ({"batch_size": "many"}, "batch size: is 'many'"),
@@ -366,26 +354,16 @@ def test_precision_is_recorded_and_memory_changes_nothing(folder, tmp_path, monk
         ({"precision": "half"}, "precision: is 'half'"),
         ({"first": -1}, "--first: is -1, expected at least 0"),
         ({"first": 2**63 - 1}, "--first: is 9223372036854775807, expected at most"),
-    ],
-)
-def test_wrong_flags_are_named_and_nothing_is_written(
-    folder, tmp_path, monkeypatch, options, message
-):
-    with pytest.raises(InputError, match=message):
-        run(monkeypatch, folder, tmp_path / "x.parquet", **options)
+    ):
+        with pytest.raises(InputError, match=message):
+            run(folder, tmp_path / "x.parquet", **options)
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
+    model, ancestral = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
+    for changed, message in (  # a caller of the library is told the same
         ({"first": -1}, "first, count: are -1 and 2"),
         ({"count": -1}, "first, count: are 0 and -1"),
         ({"maximum_length": 0}, "maximum length: is 0"),
-    ],
-)
-def test_a_caller_of_the_library_is_told_the_same(folder, changed, message):
-    numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
-    model, options = load_model(folder)[0], parse_decoding({"kind": "ancestral"}, "decoding")
-    with pytest.raises(InputError, match=message):
-        list(generate(model, options, purpose="x", **numbers))
+    ):
+        numbers = {"seed": 1, "first": 0, "count": 2, "maximum_length": 3} | changed
+        with pytest.raises(InputError, match=message):
+            list(generate(model, ancestral, purpose="x", **numbers))

@@ -29,15 +29,14 @@ from beyond_perplexity.storage.shards import read_batches
 from tests.unit.latent_tables import model, rewritten, sample_columns, write_beams, write_weights
 
 P = model(3, 4)
-K = 30
+K, NAN = 30, np.nan
 ALL = sample_columns(P, 1.0, K)
 MINIMAL = {name: ALL[name] for name in ("instance_id", "sample_id", "n_tokens", "log_p", "log_q")}
 FAST = ["--options", '{"subsets": 10, "bootstrap": 10}']
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *flags: object) -> None:
-    monkeypatch.setattr("sys.argv", ["estimate", *map(str, flags), *FAST])
-    run_function("estimate")
+def run(*flags: object) -> None:
+    run_function("estimate", [*map(str, flags), *FAST])
 
 
 def changed(name: str, row: int, value: object) -> dict[str, np.ndarray]:
@@ -59,9 +58,9 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
+def test_the_table_and_a_line_for_every_number(weights, capsys):
     output = weights.with_name("estimates.csv")
-    run(monkeypatch, "--weights", weights, "--output", output)
+    run("--weights", weights, "--output", output)
     said = capsys.readouterr().out
     log_w = (ALL["log_p"] - ALL["log_q"]).reshape(3, K)
     value = np.exp(-(logsumexp(log_w, 1) - np.log(K)).sum() / 9)
@@ -75,63 +74,59 @@ def test_the_table_and_a_line_for_every_number(weights, monkeypatch, capsys):
     assert float(rows[0]["value"]) == pytest.approx(value, rel=1e-13)
 
 
-def test_the_error_that_is_shown_and_its_source():
+def test_the_error_that_is_shown_and_its_source_and_a_k_hat_that_is_undefined():
     nothing = dict.fromkeys(ERRORS)
     assert sampling_error(nothing) == (None, "")
     assert sampling_error({**nothing, "standard_deviation": 3.0}) == (3.0, "pairings")
     both = {**nothing, "standard_error": float("nan"), "standard_error_samples": 2.0}
     assert sampling_error(both) == (2.0, "bootstrap")
     assert sampling_error({**both, "standard_error": 1.0}) == (1.0, "delta method")
-
-
-def test_an_undefined_k_hat_does_not_read_as_good():
     assert k_hat_cell(0, 20, 20) == "– (20 undefined)"
     assert k_hat_cell(26, 10, 40) == "26/30 (10 undefined)"
     assert k_hat_cell(0, 0, 20) == "0/20"
     assert k_hat_cell(None, None, 20) == "–"
 
 
-def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, monkeypatch, capsys):
+def test_few_or_impossible_samples_are_said_to_have_no_k_hat(weights, capsys):
     few = {name: column[MINIMAL["sample_id"] < 2] for name, column in MINIMAL.items()}
     pq.write_table(pa.table(few), weights)
-    run(monkeypatch, "--weights", weights)
+    run("--weights", weights)
     said = capsys.readouterr().out
     assert "– (3 undefined)" in said.splitlines()[1]
     assert "k̂ is undefined for 3 of 3 instances (3, 10, 17; short tail 3)" in said
     assert "0/3" not in said
 
 
-def test_the_diagnostics_of_every_instance_are_written(weights, monkeypatch, capsys):
+def test_the_diagnostics_of_every_instance_are_written(weights, capsys):
     table, text = weights.with_name("d.parquet"), weights.with_name("d.csv")
-    run(monkeypatch, "--weights", weights, "--diagnostics", table)
-    run(monkeypatch, "--weights", weights, "--diagnostics", text)
+    run("--weights", weights, "--diagnostics", table)
+    run("--weights", weights, "--diagnostics", text)
     (batch,) = read_batches(table, IMPORTANCE_DIAGNOSTICS, ["instance_id", "ess"])
     assert batch.column("instance_id").to_pylist() == [3, 10, 17]
     with open(text, newline="") as file:
         rows = list(csv.DictReader(file))
     assert [float(row["ess"]) for row in rows] == pytest.approx(batch.column("ess").to_pylist())
     with pytest.raises(InputError, match=r"diagnostics d\.txt: expected a name that ends"):
-        run(monkeypatch, "--weights", weights, "--diagnostics", "d.txt")
+        run("--weights", weights, "--diagnostics", "d.txt")
 
 
-def test_csv_is_read_as_parquet_is(weights, monkeypatch, capsys):
+def test_csv_is_read_as_parquet_is(weights, capsys):
     text = weights.with_suffix(".csv")
     columns = {**MINIMAL, "log_p": MINIMAL["log_p"].copy(), "comment": np.full(3 * K, "a, b")}
     columns["log_p"][4] = -np.inf
     pyarrow.csv.write_csv(pa.table(columns), text)
     pq.write_table(pa.table(columns), weights)
-    run(monkeypatch, "--weights", weights)
+    run("--weights", weights)
     expected = capsys.readouterr().out
-    run(monkeypatch, "--weights", text)
+    run("--weights", text)
     assert capsys.readouterr().out == expected
 
 
-def test_unknown_words_and_beams_are_used_when_given(tmp_path, monkeypatch, capsys):
+def test_unknown_words_and_beams_are_used_when_given(tmp_path, capsys):
     (path,) = write_weights(tmp_path, ALL, 1.0)
     beams = write_beams(tmp_path / "beams.parquet", P, (2,))
     output = tmp_path / "estimates.parquet"
     run(
-        monkeypatch,
         *("--weights", path, "--beams", beams, "--unknown-types", 7, "--output", output),
         *("--t-definition", "letters"),
     )
@@ -162,7 +157,8 @@ def test_integer_columns_of_other_widths_and_single_precision_are_read(weights):
     assert reader.has_grid is False
 
 
-HALVES = np.repeat([0.5, 2.0], 45)
+HALVES, UNEVEN = np.repeat([0.5, 2.0], 45), MINIMAL["sample_id"].astype(float)
+UNEVEN[64] += 0.5
 # By what is said of it, the column that is wrong: its values, or those of some rows.
 WRONG = {
     "row 4: log_p is nan, expected a number or -inf": ("log_p", {3: np.nan}),
@@ -174,34 +170,18 @@ WRONG = {
     "row 6: n_tokens is 9, expected 2 as in the earlier rows of": ("n_tokens", {5: 9}),
     "row 6: n_tokens is 0, expected at least 1": ("n_tokens", {5: 0}),
     "row 9: instance 3, sample 2 is there already": ("sample_id", {8: 2}),
-    "row 71: column 'instance_id' is string and has the invalid value 'x y', expected a whole "
-    "number": ("instance_id", {70: "x y"}),
-    "row 90: column 'log_q' is string and has the invalid value '', expected a number": (
-        "log_q",
-        {89: ""},
-    ),
-    "the n_tokens of all instances sum to more than 9,223,372,036,854,775,807": (
-        "n_tokens",
-        np.full(90, 2**62),
-    ),
+    "row 71: column 'instance_id' is string and has the inval": ("instance_id", {70: "x y"}),
+    "row 90: column 'log_q' is string and has the invalid value '', exp": ("log_q", {89: ""}),
+    "the n_tokens of all instances sum to more than 9,223,3": ("n_tokens", np.full(90, 2**62)),
     "column 'log_q' is missing; files of log weights have": ("log_q", None),
     "row 1: log_p is empty": ("log_p", pa.array([None] + [0.0] * 89)),
     "column 'instance_id' is string": ("instance_id", np.full(90, "a")),
-    "row 65: column 'sample_id' is double and has the invalid value": (
-        "sample_id",
-        MINIMAL["sample_id"] + np.where(np.arange(90) == 64, 0.5, 0),
-    ),
+    "row 65: column 'sample_id' is double and has the invalid value": ("sample_id", UNEVEN),
     "row 1: n_unknown is -1, expected 0 or more": ("n_unknown", np.full(90, -1)),
     "row 1: n_unknown is 3, expected at most n_tokens": ("n_unknown", np.full(90, 3)),
-    "row 46: temperature is 2.0, but 0.5 in the first row; give the samples of each": (
-        "temperature",
-        HALVES,
-    ),
+    "row 46: temperature is 2.0, but 0.5 in the first row; give the sa": ("temperature", HALVES),
     "row 46: proposal is 'b', but 'a' in the first row": ("proposal", np.repeat(["a", "b"], 45)),
-    "row 46: temperature is missing, but 0.5 in the first row": (
-        "temperature",
-        np.where(HALVES > 1, np.nan, HALVES),
-    ),
+    "row 46: temperature is missing, but 0.5 in the f": ("temperature", np.repeat([0.5, NAN], 45)),
     "temperature: is -1.0, expected above 0": ("temperature", np.full(90, -1.0)),
     "temperature cannot be read": ("temperature", np.full(90, "warm")),
     "there are no rows": (None, None),
@@ -222,21 +202,15 @@ def test_a_wrong_row_is_named(weights, message):
     assert str(weights) in str(error.value)
 
 
-def test_a_label_that_is_nan_in_every_row_is_missing(weights):
-    pq.write_table(rewritten({**MINIMAL, "temperature": np.full(90, np.nan)}), weights)
-    assert WeightReader([weights]).temperatures == (None,)
-
-
-def test_the_first_of_a_pair_of_rows_is_named_too(weights):
+def test_the_first_of_a_pair_of_rows_is_named_too_and_rows_count_from_the_start(weights):
     second = weights.with_name("v.parquet")
     pq.write_table(pa.table({name: column[40:41] for name, column in MINIMAL.items()}), second)
     with pytest.raises(InputError) as error:
         list(WeightReader([weights, second], block_rows=20))
     assert str(error.value).startswith(f"{second}: row 1: instance 10, sample 10 is there already")
     assert f"{weights}: row 41" in str(error.value)
-
-
-def test_a_row_of_a_later_group_is_counted_from_the_start_of_the_file(weights):
+    pq.write_table(rewritten({**MINIMAL, "temperature": np.full(90, np.nan)}), weights)
+    assert WeightReader([weights]).temperatures == (None,)
     pq.write_table(pa.table(changed("log_p", 77, np.nan)), weights, row_group_size=10)
     with pytest.raises(InputError, match="row 78: log_p"):
         list(WeightReader([weights], block_rows=30))
@@ -248,9 +222,6 @@ NAMES = "instance_id,sample_id,n_tokens,log_p,log_q"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (f"{NAMES}\n1,0,3,-1,-2\n1,1,3,nan,-2\n", "line 3: log_p"),
-        (f"{NAMES}\n1,0,3,,-2\n", "line 2: log_p is empty"),
-        (f"{NAMES}\n1,0,3,x,-2\n", "invalid value 'x'"),
         ("instance_id;sample_id\n1;2\n", "is missing"),
         (f"{NAMES},log_p\n1,0,3,-1,-2,-3\n", "has column 'log_p' more than once; leave one of"),
         ("", "not a readable"),
@@ -296,7 +267,7 @@ def test_line_and_column_of_a_wrong_value_are_named(tmp_path, suffix, line, colu
     assert "\n" not in str(error.value)
 
 
-def test_gzipped_csv_is_read_as_csv_is(tmp_path):
+def test_gzipped_csv_is_read_as_csv_is_and_other_names_are_refused(tmp_path):
     plain, packed = tmp_path / "w.csv", tmp_path / "W.CSV.GZ"
     text = "\n".join(csv_lines())
     plain.write_text(text)
@@ -310,6 +281,13 @@ def test_gzipped_csv_is_read_as_csv_is(tmp_path):
     packed.write_text(text)
     with pytest.raises(InputError, match="not a readable CSV file"):
         WeightReader([packed])
+    for name in ("w.tsv", "w.txt", "w.gz", "w.csv.bz2", "w.parquet.gz", "w"):
+        path = tmp_path / name
+        path.write_text(text)
+        with pytest.raises(InputError) as error:
+            WeightReader([path])
+        wanted = "expected a name that ends in .csv, .csv.gz, .parquet"
+        assert str(error.value) == f"{path}: {wanted}"
 
 
 @pytest.mark.parametrize("separator", [";", "\t", "|", " "])
@@ -322,16 +300,6 @@ def test_another_separator_is_named(tmp_path, separator, begin):
         WeightReader([path])
     assert f"{path}: line 1: there is one column {lines[0]!r}" in str(error.value)
     assert "the separator must be a comma" in str(error.value)
-
-
-@pytest.mark.parametrize("name", ["w.tsv", "w.txt", "w.gz", "w.csv.bz2", "w.parquet.gz", "w"])
-def test_a_name_that_says_nothing_is_refused(tmp_path, name):
-    path = tmp_path / name
-    path.write_text("\n".join(csv_lines()))
-    with pytest.raises(InputError) as error:
-        WeightReader([path])
-    wanted = "expected a name that ends in .csv, .csv.gz, .parquet"
-    assert str(error.value) == f"{path}: {wanted}"
 
 
 def test_files_of_two_models_or_temperatures_are_told_apart(tmp_path):
@@ -373,33 +341,21 @@ def test_columns_say_what_a_file_is(tmp_path, suffix):
             np.testing.assert_array_equal(one.log_weights, other.log_weights)
 
 
-def test_a_column_that_contradicts_the_footer_is_refused(tmp_path):
+def test_a_footer_that_contradicts_the_columns_is_refused(tmp_path):
     (path,) = write_weights(tmp_path, ALL, 1.0)
     table = pq.read_table(path).append_column("temperature", pa.array([2.0] * 3 * K))
     pq.write_table(table.replace_schema_metadata(pq.read_metadata(path).metadata), path)
     with pytest.raises(InputError, match=r"'temperature' says 2\.0, but the footer 1\.0"):
         WeightReader([path])
-
-
-def test_a_wrong_temperature_in_the_footer_is_noticed(tmp_path):
     paths = write_weights(tmp_path, ALL, 0.5)
     with pytest.raises(InputError, match=r"row 1: log_q_tau_0\.5 is .* expected log_q"):
         list(WeightReader(paths))
 
 
-def test_a_probability_above_one_is_named(weights, monkeypatch, capsys):
-    """Densities are allowed, so it is a note and no error."""
-    pq.write_table(pa.table(changed("log_p", 0, 50.0)), weights)
-    run(monkeypatch, "--weights", weights, "--no-bracket")
-    said = capsys.readouterr().out
-    assert "p̂ is above 1 for 1 instances" in said
-    assert f"({MINIMAL['instance_id'][0]})" in said
-
-
-def test_wrong_flags_are_refused(weights, monkeypatch):
+def test_wrong_flags_are_refused(weights):
     with pytest.raises(InputError, match=r"expected a name that ends in \.csv or \.parquet"):
-        run(monkeypatch, "--weights", weights, "--output", "table.txt")
+        run("--weights", weights, "--output", "table.txt")
     with pytest.raises(InputError, match="unknown-types: is -1"):
-        run(monkeypatch, "--weights", weights, "--unknown-types", -1)
+        run("--weights", weights, "--unknown-types", -1)
     with pytest.raises(InputError, match=r"none\.parquet: no such file"):
-        run(monkeypatch, "--weights", weights.with_name("none.parquet"))
+        run("--weights", weights.with_name("none.parquet"))

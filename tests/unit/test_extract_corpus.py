@@ -32,8 +32,6 @@ from beyond_perplexity.corpus.readers import resolve_path
 from beyond_perplexity.corpus.shallow_trees import sentences
 from beyond_perplexity.corpus.tables import EXTRACTED as TABLES
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.options import parse_options
-from beyond_perplexity.schemas import corpora
 from beyond_perplexity.storage.fingerprint import ROOT
 from beyond_perplexity.storage.provenance import run_record
 from beyond_perplexity.storage.shards import check_schema, read_record
@@ -48,16 +46,18 @@ def outputs(folder):
     return files | {"report": folder / "extraction.json"}
 
 
-def run(folder, paths, kind="mediawiki", *, workers=1, **sections):
+def run_options(folder, config, *, workers=1, seed=1):
     """Extract into a folder; return the report with each table's rows."""
-    source: dict[str, object] = {"format": kind, "paths": paths}
-    if "on_error" in sections:
-        source["on_error"] = sections.pop("on_error")
-    options = ExtractionOptions.from_config({"source": source, **sections})
-    report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
+    options = ExtractionOptions.from_config(config)
+    report = extract(options, outputs(folder), RECORD, seed=seed, workers=workers)
     assert json.loads((folder / "extraction.json").read_text()) == report
     tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
     return {"report": report, **tables}
+
+
+def run(folder, paths, kind="mediawiki", *, workers=1, on_error="error", **sections):
+    source = {"format": kind, "paths": paths, "on_error": on_error}
+    return run_options(folder, {"source": source, **sections}, workers=workers)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def excerpt(tmp_path_factory):
     folder = tmp_path_factory.mktemp("excerpt")
     result = run(folder, ["embedded:enwiki-excerpt"], documents={"minimum_tokens": 5})
     for name in TABLES:
-        check_schema(folder / f"{name}.parquet", getattr(corpora, name.upper()))
+        check_schema(folder / f"{name}.parquet", TABLES[name])
     return result
 
 
@@ -73,9 +73,8 @@ def excerpt(tmp_path_factory):
 
 
 def test_excerpt_counts_agree_with_a_plain_xml_parser(excerpt):
-    root = ElementTree.fromstring(
-        bz2.decompress(resolve_path("embedded:enwiki-excerpt").read_bytes())
-    )
+    content = resolve_path("embedded:enwiki-excerpt").read_bytes()
+    root = ElementTree.fromstring(bz2.decompress(content))
     space = "{http://www.mediawiki.org/xml/export-0.10/}"
     articles = [page for page in root.iter(f"{space}page") if page.findtext(f"{space}ns") == "0"]
     redirects = [page for page in articles if page.find(f"{space}redirect") is not None]
@@ -110,13 +109,9 @@ def test_excerpt_report_counts_its_tables(excerpt):
 def test_excerpt_documents_are_dealt_to_the_splits_and_texts_occur_once(excerpt):
     rows = excerpt["documents"]
     assert len({row["text"] for row in rows}) == len(rows)
-    assert excerpt["report"]["split"] == {
-        "unit": "document",
-        "also_in_train": {"valid": 0, "test": 0},
-    }
-    for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
-        held = sum(row["split"] == split for row in rows) / len(rows)
-        assert abs(held - share) < 4 * math.sqrt(share * (1 - share) / len(rows))
+    none = {"valid": 0, "test": 0}
+    assert excerpt["report"]["split"] == {"unit": "document", "also_in_train": none}
+    check_shares([row["split"] for row in rows])
     # a page with n paragraphs has all of them in one split with probability Σ share^n
     sizes = Counter(row["title"] for row in rows)
     splits = {title: {row["split"] for row in rows if row["title"] == title} for title in sizes}
@@ -180,13 +175,10 @@ def test_excerpt_mentions_are_inside_their_documents_without_overlap(excerpt):
 def test_excerpt_title_mentions_spell_the_title(excerpt):
     redirected = {row["entity"] for row in excerpt["aliases"]}
     tokens = [row["text"].split(" ") for row in excerpt["documents"]]
-    titles = [
-        row
-        for row in excerpt["mentions"]
-        if row["source"] == "title" and row["entity"] not in redirected and row["entity"].isascii()
-    ]
-    assert len(titles) > 1000
-    for row in titles:
+    titles = [row for row in excerpt["mentions"] if row["source"] == "title"]
+    known = [row for row in titles if row["entity"] not in redirected and row["entity"].isascii()]
+    assert len(known) > 1000
+    for row in known:
         spelled = "".join(tokens[row["doc_id"]][row["start"] : row["end"]])
         assert spelled == row["entity"].lower().replace(" ", "")
 
@@ -275,21 +267,16 @@ def test_workers_and_batches_change_no_byte(tmp_path, monkeypatch):
 def test_another_seed_is_another_order_of_the_same_documents(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(50))
     config = {"source": {"format": "mediawiki", "paths": [str(dump)]}}
-    orders = []
-    for seed in (1, 2):
-        folder = tmp_path / str(seed)
-        options = ExtractionOptions.from_config(config)
-        extract(options, outputs(folder), RECORD, seed=seed, workers=1)
-        orders.append(pq.read_table(folder / "documents.parquet").column("title").to_pylist())
+    found = [run_options(tmp_path / str(n), config, seed=n)["documents"] for n in (1, 2)]
+    orders = [[row["title"] for row in rows] for rows in found]
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1])
 
 
 def test_a_truncated_dump_is_an_error_or_keeps_what_was_read(tmp_path):
     dump = write_dump(tmp_path / "d.xml", *pages(5), end="<page><title>Half</title>")
-    packed = put(
-        tmp_path / "d.xml.bz2", bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30]
-    )
+    content = bz2.compress(dump.read_bytes()) + bz2.compress(b"lost" * 1000)[:30]
+    packed = put(tmp_path / "d.xml.bz2", content)
     with pytest.raises(InputError, match="truncated or damaged archive"):
         run(tmp_path / "error", [str(packed)])
     assert list((tmp_path / "error").iterdir()) == []
@@ -313,34 +300,31 @@ def lines(path, *texts):
     return str(path)
 
 
+def table_and_records(folder, texts):
+    """Write texts as a table and as objects, a line each."""
+    pq.write_table(pa.table({"text": texts}), folder / "c.parquet")
+    rows = (json.dumps({"text": text}) for text in texts)
+    return str(folder / "c.parquet"), lines(folder / "c.jsonl", *rows)
+
+
 def test_all_formats_of_the_same_text_give_the_same_documents(tmp_path):
     texts = [f"Document {n}, isn't it?" for n in range(30)]
-    table, records = tmp_path / "c.parquet", tmp_path / "c.jsonl"
-    pq.write_table(pa.table({"text": texts}), table)
-    records.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    found = [
-        run(tmp_path / "t", [lines(tmp_path / "c.txt", *texts)], "text"),
-        run(tmp_path / "j", [str(records)], "jsonl"),
-        run(tmp_path / "p", [str(table)], "parquet"),
-    ]
+    paths = (*table_and_records(tmp_path, texts), lines(tmp_path / "c.txt", *texts))
+    kinds = ("parquet", "jsonl", "text")
+    found = [run(tmp_path / k, [path], k) for path, k in zip(paths, kinds, strict=True)]
     assert found[0]["documents"] == found[1]["documents"] == found[2]["documents"]
     assert len(found[0]["documents"]) == 30
     assert found[0]["raw"] == found[1]["raw"] == found[2]["raw"]
     for name in ("mentions", "knowledge_graph", "aliases", "trees"):
         assert found[0][name] == []
-        assert pq.read_schema(tmp_path / "t" / f"{name}.parquet").equals(
-            getattr(corpora, name.upper())
-        )
+        assert pq.read_schema(tmp_path / "text" / f"{name}.parquet").equals(TABLES[name])
 
 
 def test_raw_text_has_the_blanks_and_line_feeds_of_the_file(tmp_path):
     texts = ["Two  blanks, \tHere", " A line.\n\nAnother\u00a0one. \n", "Ünïcode ‘quotes’…"]
-    table, records, plain = (tmp_path / f"c.{kind}" for kind in ("parquet", "jsonl", "txt"))
-    pq.write_table(pa.table({"text": texts}), table)
-    records.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
-    plain.write_bytes(b" Windows  ends \r\nUnix ends\n")
-    for path, kind in ((table, "parquet"), (records, "jsonl")):
-        result = run(tmp_path / kind, [str(path)], kind)
+    plain = put(tmp_path / "c.txt", b" Windows  ends \r\nUnix ends\n")
+    for path, kind in zip(table_and_records(tmp_path, texts), ("parquet", "jsonl"), strict=True):
+        result = run(tmp_path / kind, [path], kind)
         assert sorted(row["text"] for row in result["raw"]) == sorted(texts)
         assert "a line . another one ." in {row["text"] for row in result["documents"]}
     result = run(tmp_path / "text", [str(plain)], "text")
@@ -388,7 +372,11 @@ def test_wrong_encoding_and_empty_corpora_are_errors(tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-SOURCE = {"format": "text", "paths": ["x"]}
+SOURCE, PENN = ({"format": kind, "paths": ["x"]} for kind in ("text", "penn"))
+
+
+def split(**values):
+    return {"source": SOURCE, "split": values}
 
 
 @pytest.mark.parametrize(
@@ -407,16 +395,24 @@ SOURCE = {"format": "text", "paths": ["x"]}
             {"source": SOURCE, "documents": {"minimum_tokens": 5, "maximum_tokens": 4}},
             "maximum_tokens is 4",
         ),
-        ({"source": SOURCE, "split": {"dev": 1.0}}, r"split\.dev: unknown key"),
-        ({"source": SOURCE, "split": {"unit": "line"}}, r"split\.unit: is 'line'"),
-        ({"source": SOURCE, "split": {"train": 0.8}}, r"sum to 1\.1, not to 1"),
+        (split(dev=1.0), r"split\.dev: unknown key; allowed are unit, train, valid, test"),
+        (split(unit="line"), r"split\.unit: is 'line', expected one of 'document', 'page'"),
+        (split(train=0.8), r"sum to 1\.1, not to 1"),
+        (split(train=1.5, valid=-0.5, test=0.0), "train: is 1.5"),
+        (split(train="most", valid=0.1, test=0.0), r"split\.train"),
         ({"source": SOURCE, "preprocessing": []}, "preprocessing: is"),
         (
-            {
-                "source": {**SOURCE, "paths": {"train": ["x"]}},
-                "split": {"train": 1.0, "valid": 0.0, "test": 0.0},
-            },
+            {**split(train=1.0), "source": {**SOURCE, "paths": {"train": ["x"]}}},
             r"split: source\.paths already gives the splits",
+        ),
+        ({"source": PENN, "trees": {"kind": "shallow"}}, "a treebank has trees"),
+        (
+            {"source": PENN, "preprocessing": {"tokenizer": "moses"}},
+            r"preprocessing\.tokenizer: .* keeps the tok",
+        ),
+        (
+            {"source": PENN, "preprocessing": {"normalize_punctuation": True}},
+            "normalize_punctuation",
         ),
     ],
 )
@@ -462,22 +458,17 @@ def test_hash_is_blake2_as_a_fraction():
 
 def test_shares_are_met_within_four_standard_errors():
     # by document, of one page too; by page, whatever its text is; without titles
-    chosen = SplitOptions("document", 0.7, 0.1, 0.2).choose
-    by_page = SplitOptions("page", 0.7, 0.1, 0.2).choose
-    texts = TITLES
-    for splits in (
-        [chosen("Page", text) for text in texts],
-        [chosen(title, "text") for title in TITLES],
-        [by_page(title, "text") for title in TITLES],
-        [by_page("", text) for text in texts],
-    ):
-        check_shares(splits)
+    chosen, by_page = (SplitOptions(unit, 0.7, 0.1, 0.2).choose for unit in ("document", "page"))
+    check_shares([chosen("Page", text) for text in TITLES])
+    check_shares([chosen(title, "text") for title in TITLES])
+    check_shares([by_page(title, "text") for title in TITLES])
+    check_shares([by_page("", text) for text in TITLES])
 
 
 def check_shares(chosen):
     for split, share in (("train", 0.7), ("valid", 0.1), ("test", 0.2)):
-        error = math.sqrt(share * (1 - share) / len(TITLES))
-        assert abs(chosen.count(split) / len(TITLES) - share) < 4 * error
+        error = math.sqrt(share * (1 - share) / len(chosen))
+        assert abs(chosen.count(split) / len(chosen) - share) < 4 * error
 
 
 def test_a_page_is_in_one_split_by_title_alone():
@@ -511,21 +502,6 @@ def test_an_empty_share_gets_nothing():
     assert {shares.choose(title, "") for title in TITLES} == {"train", "valid"}
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"train": 0.5, "valid": 0.1, "test": 0.1}, "sum to 0.7"),
-        ({"train": 1.5, "valid": -0.5, "test": 0.0}, "train: is 1.5"),
-        ({"train": 0.9, "valid": 0.1, "tset": 0.0}, r"split\.tset: unknown key"),
-        ({"unit": "paragraph"}, r"split\.unit: is 'paragraph', expected one of 'document', 'page'"),
-        ({"train": "most", "valid": 0.1, "test": 0.0}, r"split\.train"),
-    ],
-)
-def test_wrong_shares_are_errors(values, message):
-    with pytest.raises(InputError, match=message):
-        parse_options(SplitOptions, values, "split")
-
-
 # ---- splits of whole corpora ----
 
 
@@ -548,10 +524,7 @@ def test_a_bigger_dump_keeps_splits_and_order(unit, tmp_path):
     again = [row for row in bigger if row["title"] in names]
     pages_and_splits = {(row["title"], row["split"]) for row in kept}
     assert (len(pages_and_splits) == len(names)) == (unit == "page")
-    drop = {"doc_id"}
-    assert [{k: v for k, v in row.items() if k not in drop} for row in again] == [
-        {k: v for k, v in row.items() if k not in drop} for row in kept
-    ]
+    assert [row | {"doc_id": 0} for row in again] == [row | {"doc_id": 0} for row in kept]
     assert {row["split"] for row in kept} == {"train", "valid", "test"}
 
 
@@ -613,16 +586,15 @@ def test_annotated_documents_are_split_by_either_unit(kind, unit, tmp_path):
     path = annotated_file(kind, tmp_path / "corpus")
     source = {"format": kind, "paths": [path]} | ({"document": "tree"} if kind == "penn" else {})
     config = {"source": source, "split": {"unit": unit, "train": 0.4, "valid": 0.3, "test": 0.3}}
-    options = ExtractionOptions.from_config(config)
-    report = extract(options, outputs(tmp_path / "out"), RECORD, seed=1, workers=1)
-    names = ("documents", "raw")
-    documents, raw = (pq.read_table(tmp_path / f"out/{name}.parquet").to_pylist() for name in names)
-    assert report["split"]["unit"] == unit
+    found = run_options(tmp_path / "out", config)
+    documents, raw = found["documents"], found["raw"]
+    choose = ExtractionOptions.from_config(config).split.choose
+    assert found["report"]["split"]["unit"] == unit
     assert {row["text"] for row in documents} == {f"zoe w{n}" for n in range(60)}
     for before, after in zip(raw, documents, strict=True):
         assert before["doc_id"] == after["doc_id"]
         assert before["text"] == after["text"].replace("zoe w", "Zoë W")
-        assert after["split"] == options.split.choose(after["title"], before["text"])
+        assert after["split"] == choose(after["title"], before["text"])
     titles = {row["title"] for row in documents}
     pairs = {(row["title"], row["split"]) for row in documents}
     assert {row["split"] for row in documents} == {"train", "valid", "test"}

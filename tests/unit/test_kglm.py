@@ -26,10 +26,9 @@ from beyond_perplexity.corpus.latent_instances import (
     WholeInstances,
 )
 from beyond_perplexity.importance.draw_files import WeightLabels
-from beyond_perplexity.importance.model_pair import Pair
+from beyond_perplexity.importance.model_pair import Pair, search, weigh
 from beyond_perplexity.importance.particle_runs import FilterSetting, run_smc, smc_log_prob
 from beyond_perplexity.importance.reduction import estimates_table, reduce_files
-from beyond_perplexity.importance.sample_draws import search, weigh
 from beyond_perplexity.importance.ways_to_draw import (
     BeamOptions,
     ReductionOptions,
@@ -52,7 +51,7 @@ from beyond_perplexity.models.latents.kglm_optimal import OptimalLinks
 from beyond_perplexity.models.latents.kglm_tagger import KGLMTagger
 from beyond_perplexity.models.latents.kglm_words import UNCOPIED
 from beyond_perplexity.models.recurrent_layers import AWDLSTM, AWDOptions
-from beyond_perplexity.schemas.columns import with_columns
+from beyond_perplexity.schemas import with_columns
 from beyond_perplexity.schemas.draws import BEAMS, LOG_WEIGHTS, SMC, penalized_columns
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.training.loop import repeatable_sums, train

@@ -14,10 +14,8 @@ import random
 import re
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 
-from beyond_perplexity.corpus.extraction import extract
 from beyond_perplexity.corpus.extraction_options import ExtractionOptions
 from beyond_perplexity.corpus.linked import RECENT_TOKENS, derive_kinds, load_pickle
 from beyond_perplexity.errors import InputError
@@ -25,14 +23,10 @@ from beyond_perplexity.planning.run import Run
 from beyond_perplexity.planning.validation import validate
 from tests.unit.small_corpora import put
 from tests.unit.test_configuration import load
-from tests.unit.test_extract_corpus import RECORD, TABLES, outputs
+from tests.unit.test_extract_corpus import TABLES, run_options
 
-ALIASES = {
-    "Q1": ["Super Mario Land", "SML"],
-    "Q2": {"Nintendo"},
-    "Q3": ("Game Boy", "Game Boy", " "),
-}
-ALIASES |= {"Q4": []}
+ALIASES = {"Q1": ["Super Mario Land", "SML"], "Q2": {"Nintendo"}}
+ALIASES |= {"Q3": ("Game Boy", "Game Boy", " "), "Q4": []}
 GRAPH = {"Q1": [("P178", "Q2"), ["P400", "Q3"], ("P577", "T::1989")], "Q2": []}
 GRAPH |= {"Q3": [("R:P400", "Q1")]}
 ANNOTATIONS = [
@@ -46,14 +40,6 @@ ANNOTATIONS = [
 TEXT = "Super Mario Land is made by Nintendo . \n It is old ."
 TOKENS = TEXT.split(" ")
 DOCUMENT = {"title": "Super Mario Land", "tokens": TOKENS, "annotations": ANNOTATIONS}
-
-
-def run_options(folder, config, *, workers=1):
-    """Extract into a folder; return the report with each table's rows."""
-    options = ExtractionOptions.from_config(config)
-    report = extract(options, outputs(folder), RECORD, seed=1, workers=workers)
-    tables = {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in TABLES}
-    return {"report": report, **tables}
 
 
 def write(folder, *documents, aliases=ALIASES, graph=GRAPH):
@@ -117,15 +103,16 @@ def test_the_corpus_is_the_same_with_other_workers(tmp_path):
 def test_text_without_the_pickles_is_documents_and_mentions(tmp_path):
     source = write(tmp_path, DOCUMENT)
     del source["aliases"], source["knowledge_graph"]
-    found = run_options(
-        tmp_path / "out", {"source": source, "preprocessing": {"lower_case": False}}
-    )
+    config = {"source": source, "preprocessing": {"lower_case": False}}
+    found = run_options(tmp_path / "out", config)
     assert (found["aliases"], found["knowledge_graph"]) == ([], [])
     assert found["documents"][0]["text"].startswith("Super Mario")
     assert found["report"]["relations"]["annotated_by_derived"]["related"]["new"] == 1
 
 
 # ---- malformed input ----
+
+UNUSABLE = "line 2: unusable annotation"
 
 
 def annotated(**changes):
@@ -143,25 +130,12 @@ def annotated(**changes):
         ({"tokens": [["a"], "b"]}, "line 2: unusable JSON line (field 'tokens' holds"),
         ({"tokens": ["\ud800"]}, "line 2: unusable JSON line (a token holds NUL"),
         ({"tokens": ["a"], "title": 3}, "line 2: unusable JSON line (field 'title'"),
-        (
-            {"tokens": ["a"], "annotations": {"a": 1}},
-            "line 2: unusable JSON line (field 'annotations'",
-        ),
-        (
-            annotated(span=[6, 99]),
-            "line 2: unusable annotation (the span of Q2 is [6, 99], outside",
-        ),
-        (annotated(span=[-1, 2]), "line 2: unusable annotation"),
-        (annotated(span=[3, 3]), "line 2: unusable annotation"),
-        (annotated(span=[3.0, 4]), "line 2: unusable annotation"),
-        (annotated(span=[True, 4]), "line 2: unusable annotation"),
-        (annotated(span=[3]), "line 2: unusable annotation"),
-        (annotated(id=None), "line 2: unusable annotation (field 'id'"),
-        (annotated(source=""), "line 2: unusable annotation (field 'source'"),
-        (
-            {**DOCUMENT, "annotations": [3]},
-            "line 2: unusable annotation (an annotation is no object",
-        ),
+        ({"tokens": ["a"], "annotations": {"a": 1}}, "line 2: unusable JSON line (field 'annot"),
+        (annotated(span=[6, 99]), f"{UNUSABLE} (the span of Q2 is [6, 99], outside"),
+        *((annotated(span=span), UNUSABLE) for span in ([-1, 2], [3, 3], [3.0, 4], [True, 4], [3])),
+        (annotated(id=None), f"{UNUSABLE} (field 'id'"),
+        (annotated(source=""), f"{UNUSABLE} (field 'source'"),
+        ({**DOCUMENT, "annotations": [3]}, f"{UNUSABLE} (an annotation is no object"),
         (annotated(span=[2, 5]), "line 2: crossing mentions"),
     ],
 )
@@ -246,11 +220,8 @@ class Evil:
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_containers_of_strings_and_numbers_are_read(tmp_path, protocol):
-    value = {
-        "Q1": [("a", "é" * 300), ["b", 3]],
-        "Q2": {"c"},
-        "n": [1.5, True, None, frozenset("x"), 2**70],
-    }
+    value = {"Q1": [("a", "é" * 300), ["b", 3]], "Q2": {"c"}}
+    value["n"] = [1.5, True, None, frozenset("x"), 2**70]
     path = put(tmp_path / "x.pkl", pickle.dumps(value, protocol))
     assert load_pickle(path) == value
 
@@ -339,11 +310,8 @@ ADDRESS = {"url": "https://x.org/alias.pkl", "sha256": "0" * 64}
 
 
 def configured(source, **sections):
-    config = load()
-    split = (
-        {} if isinstance(source["paths"], dict) else {"split": {"train": 1, "valid": 0, "test": 0}}
-    )
-    config["corpora"]["brought"] = {"source": source, **split, **sections}
+    config, split = load(), {"train": 1, "valid": 0, "test": 0}
+    config["corpora"]["brought"] = {"source": source, "split": split, **sections}
     return config
 
 

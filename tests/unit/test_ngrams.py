@@ -34,22 +34,8 @@ from beyond_perplexity.models.kneser_ney import KneserNey
 from beyond_perplexity.models.likelihoods import score_encoded
 from beyond_perplexity.models.registry import load_model, save_model
 from beyond_perplexity.ngrams import arpa as writing
-from beyond_perplexity.ngrams import counts as counting
+from beyond_perplexity.ngrams import kneser_ney as counting
 from beyond_perplexity.ngrams.arpa import read_arpa, summarize_arpa, write_arpa
-from beyond_perplexity.ngrams.counts import (
-    count_ngrams,
-    count_parts,
-    extend_words,
-    join_sentences,
-    last_words,
-    prefix_places,
-)
-from beyond_perplexity.ngrams.kneser_ney import (
-    check_pruning,
-    choose_discounts,
-    estimate_backoff,
-    score_tokens,
-)
 from beyond_perplexity.ngrams.sentence_files import (
     UnknownRule,
     WordIds,
@@ -83,34 +69,34 @@ def flat(sentences):
 
 
 def fit(sentences, order, prune=None):
-    counts = extend_words(count_ngrams(flat(sentences), order), V)
-    return estimate_backoff(counts, prune=prune or ()).model
+    counts = counting.extend_words(counting.count_ngrams(flat(sentences), order), V)
+    return counting.estimate_backoff(counts, prune=prune or ()).model
 
 
 def grams(levels, order):
     """Read the n-grams of an order off a trie."""
     rows, columns = np.arange(len(levels[order - 1].keys)), []
     for level in reversed(levels[:order]):
-        columns.append(last_words(level.keys[rows]))
-        rows = prefix_places(level.keys[rows])
+        columns.append(counting.last_words(level.keys[rows]))
+        rows = counting.prefix_places(level.keys[rows])
     return list(zip(*(column.tolist() for column in reversed(columns)), strict=True))
 
 
 def probabilities(model, context):
     """Score every word but ``<s>`` after a context that begins with ``<s>``."""
     rows = [np.array([*context, word]) for word in range(1, model.vocabulary_size)]
-    scores = score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
+    scores = counting.score_tokens(model, np.concatenate(rows)).reshape(len(rows), -1)
     return np.exp(scores[:, -1])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 def test_counts_equal_a_counter(order):
     sentences = draw_sentences()
-    held = count_ngrams(flat(sentences), order)
+    held = counting.count_ngrams(flat(sentences), order)
     plain = PlainKneserNey(sentences, order, V).plain
-    assert len(held.levels) == order
-    for n, level in enumerate(held.levels, start=1):
-        found = dict(zip(grams(held.levels, n), level.counts.tolist(), strict=True))
+    assert len(held) == order
+    for n, level in enumerate(held, start=1):
+        found = dict(zip(grams(held, n), level.counts.tolist(), strict=True))
         expected = {gram: count for gram, count in plain.items() if len(gram) == n}
         assert {gram: count for gram, count in found.items() if count} == expected
         assert (np.diff(level.keys) > 0).all()
@@ -123,14 +109,14 @@ def test_counts_equal_a_counter(order):
 )
 @settings(max_examples=25, deadline=None)
 def test_parts_do_not_change_counts(sentences, order, tokens):
-    whole = count_ngrams(flat(sentences), order)
+    whole = counting.count_ngrams(flat(sentences), order)
     documents = [np.array(sentence, dtype=np.int32) for sentence in sentences]
-    parts = list(join_sentences([documents[:3], [], documents[3:]], tokens))
+    parts = list(counting.join_sentences([documents[:3], [], documents[3:]], tokens))
     assert np.array_equal(np.concatenate(parts), flat(sentences))
     assert tokens > 1 or len(parts) == len(sentences)
-    merged = count_parts(parts, order)
+    merged = counting.count_parts(parts, order)
     assert merged is not None
-    for one, other in zip(whole.levels, merged.levels, strict=True):
+    for one, other in zip(whole, merged, strict=True):
         assert np.array_equal(one.keys, other.keys)
         assert np.array_equal(one.counts, other.counts)
         assert one.counts.dtype == other.counts.dtype == np.int64
@@ -142,7 +128,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch):
     merge = counting.merge_counts
 
     def spy(first, second):
-        moved.append(first.size + second.size)
+        moved.append(len(first[-1].keys) + len(second[-1].keys))
         return merge(first, second)
 
     monkeypatch.setattr(counting, "merge_counts", spy)
@@ -150,7 +136,7 @@ def test_few_parts_are_held_at_a_time(monkeypatch):
     parts = [np.append(0, generator.integers(2, 10_000, 1000)) for _ in range(64)]
     held = counting.count_parts(parts, 2)
     assert held is not None
-    assert sum(moved) < 8 * held.size
+    assert sum(moved) < 8 * len(held[-1].keys)
     assert counting.count_parts([], 2) is None
 
 
@@ -167,13 +153,13 @@ def test_searches_in_blocks_are_searches(monkeypatch):
 @pytest.mark.parametrize("prune", [[0], [0, 0, 1], [0, 1, 2]], ids=str)
 def test_probabilities_are_those_of_the_definition(order, prune):
     sentences = draw_sentences()
-    plain = PlainKneserNey(sentences, order, V, check_pruning(prune[:order], order))
+    plain = PlainKneserNey(sentences, order, V, counting.check_pruning(prune[:order], order))
     model = fit(sentences, order, prune[:order])
     assert model.order == order
     for n in range(2, order + 1):
         assert set(grams(model.levels, n)) == plain.kept(n)
     others = draw_sentences(20, seed=7)
-    scores = score_tokens(model, flat(others))
+    scores = counting.score_tokens(model, flat(others))
     expected = []
     for sentence in others:
         words = [0, *sentence, 1]
@@ -207,7 +193,9 @@ def test_words_without_a_count_share_the_uniform_distribution():
     assert probs[2] == probs[19]
     possible = np.arange(V) > 2
     possible[1] = True
-    without = estimate_backoff(extend_words(count_ngrams(flat(sentences), 3), V), possible).model
+    without = counting.estimate_backoff(
+        counting.extend_words(counting.count_ngrams(flat(sentences), 3), V), possible
+    ).model
     assert without.levels[0].log_probs[2] == -np.inf
     assert probabilities(without, (0, 4, 5)).sum() == pytest.approx(1, rel=1e-12)
     assert without.n_counts[0] == V - 1
@@ -228,31 +216,28 @@ def test_short_sentences_lower_the_order(caplog):
 
 def test_missing_counts_of_counts_fall_back_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
-        assert choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
+        assert counting.choose_discounts(np.array([1, 1, 3, 4, 0]), 2) == (0.5, 1.0, 1.5)
     assert "order 2: none has the adjusted count 2" in caplog.text
     caplog.clear()
     with caplog.at_level(logging.WARNING):  # D2 = 2 − 3 · 1/3 · 9/1
-        assert choose_discounts(np.repeat([1, 2, 3], [1, 1, 9]), 1) == (0.5, 1.0, 1.5)
+        assert counting.choose_discounts(np.repeat([1, 2, 3], [1, 1, 9]), 1) == (0.5, 1.0, 1.5)
     assert "negative" in caplog.text
     caplog.clear()
-    found = choose_discounts(np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1]), 1)
+    found = counting.choose_discounts(np.repeat([1, 2, 3, 4, 9], [10, 5, 3, 2, 1]), 1)
     assert np.allclose(found, (1 - 2 / 2 * 5 / 10, 2 - 3 / 2 * 3 / 5, 3 - 4 / 2 * 2 / 3))
     assert not caplog.records
 
 
-@pytest.mark.parametrize(
-    ("prune", "words"),
-    [
+def test_wrong_thresholds_are_named():
+    for prune, words in (
         ([1, 1], "begin with 0 and never fall"),
         ([0, 2, 1], "prune: is 0 2 1"),
         ([0, 0, 1, 1], "has 4 thresholds for 3 orders"),
         ([-1], "begin with 0"),
-    ],
-)
-def test_wrong_thresholds_are_named(prune, words):
-    with pytest.raises(InputError, match=words):
-        check_pruning(prune, 3)
-    assert check_pruning([0, 1], 4) == [0, 1, 1, 1]
+    ):
+        with pytest.raises(InputError, match=words):
+            counting.check_pruning(prune, 3)
+    assert counting.check_pruning([0, 1], 4) == [0, 1, 1, 1]
 
 
 def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
@@ -261,9 +246,11 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
     found = []
     for size in (1, 100, 1 << 24):
         ids = WordIds([], UnknownRule(), grows=True)
-        counts = count_parts(read_sentences([path], ids, size), 4)
+        counts = counting.count_parts(read_sentences([path], ids, size), 4)
         assert counts is not None
-        found.append((ids.words, estimate_backoff(extend_words(counts, ids.size)).model))
+        found.append(
+            (ids.words, counting.estimate_backoff(counting.extend_words(counts, ids.size)).model)
+        )
     for words, model in found[1:]:
         assert words == found[0][0]
         for one, other in zip(model.levels, found[0][1].levels, strict=True):
@@ -273,9 +260,8 @@ def test_estimation_does_not_depend_on_the_size_of_parts(tmp_path):
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_sentences_are_lines_and_words_stand_between_blanks(tmp_path, pack):
     text = "a  b\n\n \t\r\nc\ta é b\u00a0c \nA"  # a no-break space is part of a word
-    path = put(
-        tmp_path / ("text.txt.gz" if pack is gzip.compress else "text.txt"), pack(text.encode())
-    )
+    name = "text.txt.gz" if pack is gzip.compress else "text.txt"
+    path = put(tmp_path / name, pack(text.encode()))
     for size in (1, 1000):
         ids = WordIds([], UnknownRule(), grows=True)
         parts = list(read_sentences([path], ids, size))
@@ -336,9 +322,9 @@ def test_unreadable_texts_are_named(tmp_path):
 def test_wikitext_is_that_of_lmplz():
     """Figures of `lmplz` in ../shared/data/kneser-ney-reference, order 5."""
     ids = WordIds([], UnknownRule("<UNK>"), grows=True)
-    counts = count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
+    counts = counting.count_parts(read_sentences([SHARED / "wikitext-2" / "train.txt"], ids), 5)
     assert counts is not None
-    found = estimate_backoff(extend_words(counts, ids.size))
+    found = counting.estimate_backoff(counting.extend_words(counts, ids.size))
     assert found.model.n_counts == [33280, 619591, 1398959, 1794725, 1914265]
     expected = [
         (0.182087, 1.01364, 2.53778),
@@ -352,7 +338,7 @@ def test_wikitext_is_that_of_lmplz():
     tokens = np.concatenate(list(read_sentences([SHARED / "wikitext-2" / "valid.txt"], ids)))
     predicted = np.count_nonzero(tokens)
     assert predicted == 216_347
-    scores = score_tokens(found.model, tokens)
+    scores = counting.score_tokens(found.model, tokens)
     assert np.exp(-scores.sum() / predicted) == pytest.approx(239.98394435644792, rel=1e-6)
     check_histories(found.model, tokens)
 
@@ -401,10 +387,6 @@ what follows is of no concern
 """
 
 
-def text(tmp_path, content, name="text.txt"):
-    return put(tmp_path / name, content)
-
-
 @pytest.mark.parametrize("name", ["m.arpa", "m.arpa.gz"])
 @pytest.mark.parametrize("order", [1, 4])
 def test_what_is_written_is_read(tmp_path, name, order, monkeypatch):
@@ -437,17 +419,17 @@ def test_lines_may_come_in_any_order_with_any_blanks(tmp_path):
         generator.shuffle(section)
         mixed += [*section, line]
         section = []
-    found = read_arpa(text(tmp_path, "\n".join(mixed)), 100)
+    found = read_arpa(put(tmp_path / "text.txt", "\n".join(mixed)), 100)
     assert found.words != expected.words
     sentences = draw_sentences(20, seed=5)
     where = {word: place for place, word in enumerate(found.words)}
     renamed = [[where[WORDS[word]] for word in sentence] for sentence in sentences]
-    one = score_tokens(expected.model, flat(sentences))
-    assert np.allclose(one, score_tokens(found.model, flat(renamed)), rtol=1e-12)
+    one = counting.score_tokens(expected.model, flat(sentences))
+    assert np.allclose(one, counting.score_tokens(found.model, flat(renamed)), rtol=1e-12)
 
 
 def test_scores_of_a_model_by_hand(tmp_path):
-    held = read_arpa(text(tmp_path, TEXT))
+    held = read_arpa(put(tmp_path / "text.txt", TEXT))
     assert held.words == ["<s>", "</s>", "<unk>", "a", "b"]
     assert held.n_counts == [5, 4, 2]
     lines = {
@@ -458,7 +440,7 @@ def test_scores_of_a_model_by_hand(tmp_path):
         "a z b": [-0.6, -0.125 - 0.2 - 1.5, 0.1 - 0.7, -0.8],
     }
     for line, expected in lines.items():
-        found = summarize_arpa(held, [text(tmp_path, f"\n{line}\n")], UnknownRule())
+        found = summarize_arpa(held, [put(tmp_path / "text.txt", f"\n{line}\n")], UnknownRule())
         assert found["log10_prob"] == pytest.approx(sum(expected), rel=1e-12)
         assert found["tokens"] == len(expected)
         assert found["perplexity"] == pytest.approx(10 ** (-sum(expected) / len(expected)))
@@ -470,16 +452,16 @@ def test_scores_of_a_model_by_hand(tmp_path):
 
 def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
     lacking = TEXT.replace("-1.5\t<unk>\t0.1\n", "").replace("1=5", "1=4")
-    held = read_arpa(text(tmp_path, lacking))
+    held = read_arpa(put(tmp_path / "text.txt", lacking))
     assert held.n_counts == [4, 4, 2]
-    found = summarize_arpa(held, [text(tmp_path, "a z\n")], UnknownRule())
+    found = summarize_arpa(held, [put(tmp_path / "text.txt", "a z\n")], UnknownRule())
     assert found["perplexity"] is None
     assert found["log10_prob"] is None
     assert found["perplexity_without_oov"] == pytest.approx(10 ** ((0.6 + 1.0) / 2))
-    assert summarize_arpa(held, [text(tmp_path, "a\n")], UnknownRule())["perplexity"]
-    other = read_arpa(text(tmp_path, TEXT.replace("<unk>", "<UNK>")))
+    assert summarize_arpa(held, [put(tmp_path / "text.txt", "a\n")], UnknownRule())["perplexity"]
+    other = read_arpa(put(tmp_path / "text.txt", TEXT.replace("<unk>", "<UNK>")))
     assert other.words[2] == "<unk>"
-    assert summarize_arpa(other, [text(tmp_path, "z\n")], UnknownRule())["oov"] == 1
+    assert summarize_arpa(other, [put(tmp_path / "text.txt", "z\n")], UnknownRule())["oov"] == 1
 
 
 @pytest.mark.parametrize(
@@ -509,7 +491,7 @@ def test_without_unk_unknown_words_have_no_perplexity(tmp_path):
 )
 def test_damage_is_named_with_its_line(tmp_path, old, new, line, words):
     assert old in TEXT
-    path = text(tmp_path, TEXT.replace(old, new))
+    path = put(tmp_path / "text.txt", TEXT.replace(old, new))
     for size in (1, 40, 1 << 20):
         with pytest.raises(InputError, match=rf"text\.txt: line {line}: .*{words}"):
             read_arpa(path, size)
@@ -543,8 +525,8 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
         return json.loads(capsys.readouterr().out)
 
     lines = [" ".join(WORDS[word] for word in sentence) for sentence in draw_sentences()]
-    train = text(tmp_path, "\n".join([*lines[:100], "w3é <unk> w4é"]), "train.txt")
-    test = text(tmp_path, "\n".join([*lines[100:], "<unk> w3é strange"]), "test.txt")
+    train = put(tmp_path / "train.txt", "\n".join([*lines[:100], "w3é <unk> w4é"]))
+    test = put(tmp_path / "test.txt", "\n".join([*lines[100:], "<unk> w3é strange"]))
     arpa, per, rare = tmp_path / "m.arpa.gz", tmp_path / "rows.parquet", ("--unk-as", "rare")
     told = run(estimate_ngram, "--order", 3, "--text", train, "--arpa", arpa, *rare)
     common = ["--arpa", arpa, "--text", test]
@@ -576,12 +558,9 @@ def test_the_commands_meet(tmp_path, capsys, monkeypatch):
     ],
 )
 def test_flags_and_texts_that_cannot_be_used_are_named(tmp_path, command, flags, words):
-    path, empty = text(tmp_path, "a <s>\n"), text(tmp_path, "\n \n", "empty.txt")
-    given = [
-        flag.replace("EMPTY", str(empty)).replace("\u00a0", " ")
-        for flag in flags.split(" ")
-        if flag
-    ]
+    path, empty = put(tmp_path / "empty.txt", "a <s>\n"), put(tmp_path / "text.txt", "\n \n")
+    given = [flag.replace("\u00a0", " ") for flag in flags.replace("EMPTY", str(empty)).split(" ")]
+    given = list(filter(None, given))
     output = ["--arpa", str(tmp_path / "o.arpa")] if command is estimate_ngram else []
     with pytest.raises(InputError, match=words):
         command.main(["--text", str(path), *output, *given])
@@ -595,17 +574,14 @@ def test_kenlm_gives_the_same_scores(tmp_path):
     other, held = kenlm.Model(str(path)), read_arpa(path)
     for sentence in draw_sentences(30, seed=3):
         line = " ".join([*(WORDS[word] for word in sentence), "strange"])
-        own = summarize_arpa(held, [text(tmp_path, line)], UnknownRule())
+        own = summarize_arpa(held, [put(tmp_path / "text.txt", line)], UnknownRule())
         assert own["log10_prob"] == pytest.approx(other.score(line), rel=1e-5)
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 KINDS = [{"kind": "ancestral"}, {"kind": "nucleus", "mass": 0.8}, {"kind": "top_k", "k": 3}]
-KINDS += [
-    {"kind": "typical", "mass": 0.7},
-    {"kind": "min_p", "p": 0.25},
-    {"kind": "beam", "size": 3},
-]
+KINDS += [{"kind": "typical", "mass": 0.7}, {"kind": "min_p", "p": 0.25}]
+KINDS += [{"kind": "beam", "size": 3}]
 
 
 def documents(seed=0, count=150):
@@ -650,10 +626,8 @@ def test_scores_are_those_without_torch_and_of_any_batch(prune):
     held, texts = model(4, prune=prune), documents(seed=2, count=80)
     scores = list(score_encoded(held, texts))
     library = fit(draw_sentences(), 4, prune)
-    from beyond_perplexity.ngrams.kneser_ney import score_tokens
-
     for ids, score in zip(texts, scores, strict=True):
-        expected = score_tokens(library, flat([ids.tolist()])).sum()
+        expected = counting.score_tokens(library, flat([ids.tolist()])).sum()
         assert score.log_prob == pytest.approx(float(expected), rel=1e-12)
     for size in (1, 30):
         assert list(score_encoded(held, texts, batch_tokens=size)) == scores
@@ -702,15 +676,13 @@ def test_states_follow_their_rows():
     longer, _ = held.step(tokens[:, 0] + 4, state)
     assert torch.equal(again, longer[[2, 0, 1, 1]])
     empty, _ = held.step(torch.zeros(4, dtype=torch.int64), held.initial_state(4, 9))
-    for fresh in (
-        state.reset(torch.tensor([1, 3])),
-        state.restart(torch.tensor([False, True, False, True])),
-    ):
+    restarted = state.restart(torch.tensor([False, True, False, True]))
+    for fresh in (state.reset(torch.tensor([1, 3])), restarted):
         logits, _ = held.step(torch.zeros(4, dtype=torch.int64), fresh)
         assert torch.equal(logits[[1, 3]], empty[[1, 3]])
 
 
-def test_a_folder_gives_the_same_model(tmp_path):
+def test_a_folder_gives_the_same_model_and_precision_does_not_round_it(tmp_path):
     held = model(4, prune=[0, 0, 1])
     vocabulary = ClosedVocabulary([f"w{n}" for n in range(3, V)], 2)
     save_model(tmp_path, held, vocabulary, {})
@@ -724,11 +696,7 @@ def test_a_folder_gives_the_same_model(tmp_path):
     assert list(score_encoded(again, texts)) == list(score_encoded(held, texts))
     assert again.config == held.config
     assert torch.equal(again(padded(texts)), held(padded(texts)))
-
-
-def test_precision_does_not_round_the_tables():
-    held = model()
-    before = held.get_buffer("log_probs_2").clone()
+    before = held.get_buffer("log_probs_2").clone()  # no precision rounds the tables
     set_precision(held, "bfloat16")
     assert torch.equal(held.get_buffer("log_probs_2"), before)
     assert held(torch.tensor([[0]])).dtype == torch.float32

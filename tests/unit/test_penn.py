@@ -33,7 +33,7 @@ from beyond_perplexity.corpus.readers import Problems
 from beyond_perplexity.corpus.shallow_trees import parse_document, parse_sentence, sentences
 from beyond_perplexity.errors import InputError
 from tests.unit.small_corpora import put
-from tests.unit.test_extract_corpus import run
+from tests.unit.test_extract_corpus import run, run_options
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 TREEBANK, COREFERENCE = DATA / "treebank-gum", DATA / "coreference-gum"
@@ -44,11 +44,6 @@ def read(path, *, skip=False, document="file"):
     problems = Problems(skip)
     source = SourceOptions("penn", [str(path)], document=document)
     return list(Reader(source, problems).read(path)), problems
-
-
-def write(path, text):
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def read_tree(line):
@@ -67,10 +62,7 @@ def write_tree(tree):
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (GOOD, GOOD),
-        (f"({GOOD})", GOOD),
-        (f"( {GOOD} )", GOOD),
-        (f"(ROOT {GOOD})", GOOD),
+        *((text.format(GOOD), GOOD) for text in ("{}", "({})", "( {} )", "(ROOT {})")),
         (f"(TOP\n  (S1 {GOOD})\n)", GOOD),
         (
             "((S (NP-SBJ-1 (PRP It)) (VP (VBZ is) (ADJP-PRD=2 (JJ so)))))",
@@ -99,10 +91,8 @@ def test_a_tree_in_the_form_of_the_table(text, expected):
     ("reason", "texts"),
     [
         ("unbalanced brackets", ["(S (NP (NN a))", "(S (NP (NN a))))", ")", ""]),
-        (
-            "several roots",
-            ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))", "(S (NN a)) b"],
-        ),
+        ("several roots", ["(S (NN a)) (S (NN b))", "(ROOT (S (NN a)) (S (NN b)))"]),
+        ("several roots", ["(S (NN a)) b"]),
         ("text outside the trees", ["word"]),
         ("tree without words", ["(S)", "()", "(S (NP) (NN a))", "(S (NP (-NONE- *)))"]),
         ("tree without words", ["(ROOT (-NONE- *))"]),
@@ -168,7 +158,7 @@ def test_any_text_is_a_tree_or_a_named_fault(text):
 
 
 def test_a_file_is_a_document_of_sentences(tmp_path):
-    path = write(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
+    path = put(tmp_path / "d.mrg", f"\n({GOOD})\n\n\n( (S (NP\n (NN b))\n))\n")
     (found,), _ = read(path)
     assert found.title == "d"
     assert found.tokens == ["the", "cat", "sits", "b"]
@@ -176,7 +166,7 @@ def test_a_file_is_a_document_of_sentences(tmp_path):
 
 
 def test_every_tree_may_be_a_document(tmp_path):
-    path = write(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
+    path = put(tmp_path / "d.mrg", f"{GOOD}\n(S (NN b))\n")
     found, _ = read(path, document="tree")
     assert [(d.title, d.tokens, d.trees, d.place) for d in found] == [
         ("d:1", ["the", "cat", "sits"], [(0, GOOD)], f"{path}: line 1"),
@@ -198,7 +188,7 @@ def test_every_tree_may_be_a_document(tmp_path):
     ],
 )
 def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, message):
-    path = write(tmp_path / "d.mrg", text)
+    path = put(tmp_path / "d.mrg", text)
     with pytest.raises(InputError, match=re.escape(f"{path}: {message}")):
         read(path)
     found, problems = read(path, skip=True)
@@ -209,7 +199,7 @@ def test_a_malformed_file_names_file_and_line_or_is_counted(tmp_path, text, mess
 def test_reading_goes_on_after_a_tree_without_end(tmp_path):
     trees = [f"(S\n  (NP (NN w{n})))" for n in range(20)]
     trees[5] = "(S\n  (NP (NN lost))"
-    found, problems = read(write(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
+    found, problems = read(put(tmp_path / "d.mrg", "\n".join(trees)), skip=True)
     assert found[0].tokens == [f"w{n}" for n in range(20) if n != 5]
     assert problems.skips.to_json() == {
         "unbalanced brackets": {"count": 1, "first": [f"{tmp_path / 'd.mrg'}: line 11"]}
@@ -218,7 +208,7 @@ def test_reading_goes_on_after_a_tree_without_end(tmp_path):
 
 def test_a_tree_without_end_does_not_take_the_whole_file(tmp_path, monkeypatch):
     monkeypatch.setattr("beyond_perplexity.corpus.penn.MAXIMUM_CHARACTERS", 100)
-    path = write(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
+    path = put(tmp_path / "d.mrg", "(S (NN lost)\n" + f"{GOOD}\n" * 50)
     with pytest.raises(InputError, match="line 1: unbalanced brackets"):
         read(path)
     found, problems = read(path, skip=True)
@@ -232,7 +222,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
     text = "\n".join(f"(S\n  (NP (DT the) (NN w{n})))" for n in range(15)) + "\n"
     position %= len(text)
     damaged = text[:position] + character * (not remove) + text[position + 1 :]
-    path = write(tmp_path_factory.mktemp("damaged") / "d.mrg", damaged)
+    path = put(tmp_path_factory.mktemp("damaged") / "d.mrg", damaged)
     found, _ = read(path, skip=True)
     assert len(found[0].trees) >= 13
     assert found[0].tokens == [word for _, tree in found[0].trees for word in leaves(tree)]
@@ -243,7 +233,7 @@ def test_a_damaged_file_loses_few_trees(tmp_path_factory, position, character, r
 
 def test_a_treebank_becomes_documents_and_trees(tmp_path):
     text = "(ROOT (S (NP-SBJ (NNP Zoë)) (VP (VBZ Runs))))\n(NP (-LRB- -LRB-))"
-    first, second = write(tmp_path / "a.mrg", text), write(tmp_path / "b.mrg", GOOD)
+    first, second = put(tmp_path / "a.mrg", text), put(tmp_path / "b.mrg", GOOD)
     paths = {"train": [str(first)], "test": [str(second)]}
     found = run(tmp_path / "out", paths, "penn", workers=2)
     assert {(d["split"], d["title"], d["text"]) for d in found["documents"]} == {
@@ -262,28 +252,13 @@ def test_a_treebank_becomes_documents_and_trees(tmp_path):
 
 
 def test_trees_as_documents_are_split_one_by_one(tmp_path):
-    path = write(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
+    path = put(tmp_path / "a.mrg", "".join(f"(S (NN w{n}) (NN x))\n" for n in range(200)))
     options = {"source": {"format": "penn", "paths": [str(path)], "document": "tree"}}
-    from tests.unit.test_linked import run_options
-
     found = run_options(tmp_path / "out", options)
     assert {document["split"] for document in found["documents"]} == {"train", "valid", "test"}
     words = {d["doc_id"]: d["text"].split(" ") for d in found["documents"]}
     assert len(words) == 200
     assert all(leaves(row["tree"]) == words[row["doc_id"]] for row in found["trees"])
-
-
-@pytest.mark.parametrize(
-    ("sections", "message"),
-    [
-        ({"preprocessing": {"tokenizer": "moses"}}, r"preprocessing\.tokenizer: .* keeps the tok"),
-        ({"preprocessing": {"normalize_punctuation": True}}, "normalize_punctuation"),
-        ({"trees": {"kind": "shallow"}}, "a treebank has trees"),
-    ],
-)
-def test_what_does_not_go_with_a_treebank_is_said(tmp_path, sections, message):
-    with pytest.raises(InputError, match=message):
-        run(tmp_path, ["x.mrg"], "penn", **sections)
 
 
 # ---- a real treebank ----

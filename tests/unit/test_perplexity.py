@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -43,6 +42,7 @@ from beyond_perplexity.storage.provenance import hash_bytes
 from beyond_perplexity.storage.shards import ShardWriter, check_schema, write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary
 from tests.unit.small_models import TINIEST, TINY, Fixed, make
+from tests.unit.text_pairs import run_script
 
 
 def random_documents(number, size, longest, seed=0):
@@ -56,8 +56,7 @@ def random_documents(number, size, longest, seed=0):
 @torch.no_grad()
 def stepwise(model, ids):
     """Score one document a token at a time."""
-    state = model.initial_state(1, len(ids) + 1)
-    total = 0.0
+    state, total = model.initial_state(1, len(ids) + 1), 0.0
     for before, after in zip([0, *ids], [*ids, 1], strict=True):
         logits, state = model.step(torch.tensor([before]), state)
         total += float(logits.double().log_softmax(1)[0, after])
@@ -69,19 +68,14 @@ def neural(family):
     return make(family, {**TINY[family], **short}, 30)
 
 
-@pytest.mark.parametrize(
-    ("rolls", "expected"),
-    [
+def test_the_tutorials_dice_and_n_of_its_example_is_16():
+    for rolls, expected in (
         ([1 / 6] * 6, 6.0),
         ([7 / 12] * 7 + [1 / 12] * 5, 3.857),
         ([0.99] * 99 + [1 / 500] * 1, 1.0748),
-    ],
-)
-def test_the_tutorials_dice(rolls, expected):
-    assert perplexity_of(sum(map(math.log, rolls)), len(rolls)) == pytest.approx(expected, rel=5e-4)
-
-
-def test_n_of_the_tutorials_example_is_16():
+    ):
+        found = perplexity_of(sum(map(math.log, rolls)), len(rolls))
+        assert found == pytest.approx(expected, rel=5e-4)
     words = ["This", "is", "the", "first", "sentence", "second", "one", "."]
     vocabulary = ClosedVocabulary(words, 0)
     texts = ["This is the first sentence .", "This is the second one ."]
@@ -111,22 +105,16 @@ def test_without_the_end_it_is_the_probability_of_all_texts_that_begin_so():
         )
 
 
-def test_an_impossible_end_does_not_count_where_it_is_left_out():
+def test_an_end_that_is_left_out_counts_in_no_window_and_is_not_impossible():
     model, texts = Fixed([0.0, 0.0, 0.5, 0.5]), [np.array([3, 2])]
     assert list(score_encoded(model, texts)) == [DocumentScore(-math.inf, 2, 1, 1)]
     (found,) = score_encoded(model, texts, count_eos=False)
     assert found == DocumentScore(pytest.approx(2 * math.log(0.5)), 2, 1, 0)
-
-
-def test_the_end_is_left_out_of_the_last_window_alone():
-    model = Fixed([0.0, 0.1, 0.2, 0.3, 0.4])
-    ids = np.array([3, 4, 2, 3, 3, 4, 4])
+    share, ids = [0.0, 0.1, 0.2, 0.3, 0.4], np.array([3, 4, 2, 3, 3, 4, 4])
     for context, stride in ((None, None), (4, 2), (3, 3), (4, 1)):
-        (found,) = score_encoded(
-            model, [ids], context_length=context, stride=stride, count_eos=False
-        )
-        expected = sum(math.log([0.0, 0.1, 0.2, 0.3, 0.4][one]) for one in ids)
-        assert found.log_prob == pytest.approx(expected)
+        window = {"context_length": context, "stride": stride}
+        (found,) = score_encoded(Fixed(share), [ids], count_eos=False, **window)
+        assert found.log_prob == pytest.approx(sum(math.log(share[one]) for one in ids))
 
 
 def test_every_unit_of_a_model_enumerated_by_hand():
@@ -165,9 +153,7 @@ def test_impossible_text_has_no_finite_perplexity():
     assert set(found["perplexity"].values()) == {None}
     assert (found["impossible_tokens"], found["impossible_documents"]) == (3, 2)
     assert "Infinity" not in json.dumps(found)
-
-
-def test_a_row_without_any_probability_is_impossible_and_no_nan():
+    # A row without any probability is impossible, and no NaN.
     scores = list(score_encoded(Fixed([0.0] * 5), [np.array([3], np.int32)]))
     assert scores == [DocumentScore(-math.inf, 1, 0, 2)]
 
@@ -288,14 +274,11 @@ def test_a_row_says_what_was_scored_and_what_the_model_says():
     assert (second.doc_id, second.group, second.unknown, second.impossible) == (1, None, 1, 0)
 
 
-def test_raw_text_is_counted_as_it_is():
+def test_raw_text_is_counted_as_it_is_and_hashes_are_the_same_on_every_machine():
     (row,) = rows_of(["é \tbb"], text="raw")
     assert (row.scored_text, row.words, row.characters, row.bytes) == ("raw", 2, 5, 6)
     assert row.text_hash == hash_bytes("é \tbb".encode()) != rows_of(["é bb"])[0].text_hash
     assert row.log_likelihood_spelled is None
-
-
-def test_hashes_are_the_same_on_every_machine():
     # printf 'the same text' | b2sum -l 64
     digest = bytes.fromhex("6342281f14c1a306")
     assert hash_bytes(b"the same text") == int.from_bytes(digest, "little", signed=True)
@@ -303,13 +286,9 @@ def test_hashes_are_the_same_on_every_machine():
 
 
 def test_rows_are_written_and_the_documents_of_a_page_are_a_group(tmp_path):
-    documents = {
-        "doc_id": [3, 5, 8, 9],
-        "split": ["test", "train", "test", "test"],
-        "title": ["A", "A", "A", ""],
-        "text": ["é", "bb", "bb bb", "é é"],
-        "n_tokens": [1, 1, 2, 2],
-    }
+    documents = {"doc_id": [3, 5, 8, 9], "split": ["test", "train", "test", "test"]}
+    documents |= {"title": ["A", "A", "A", ""], "text": ["é", "bb", "bb bb", "é é"]}
+    documents |= {"n_tokens": [1, 1, 2, 2]}
     write_shard(tmp_path / "documents.parquet", DOCUMENTS, documents, {})
     path = str(tmp_path / "documents.parquet")
     with ShardWriter(tmp_path / "rows.parquet", DOCUMENT_SCORES, {}) as writer:
@@ -343,6 +322,8 @@ def test_the_jackknife_leaves_out_a_group_at_a_time():
     half = stats.t.ppf(0.95, effective - 1) * error
     assert found.high - found.low == pytest.approx(2 * half)
     assert sum(sums) / sum(sizes) == pytest.approx(found.value)
+    (held,) = sum_groups(np.array([5, -1, 5, 2]), np.array([1.0, 2.0, 4.0, 8.0]))
+    assert held.tolist() == [2.0, 8.0, 5.0]
 
 
 def test_too_few_groups_have_no_interval():
@@ -352,11 +333,6 @@ def test_too_few_groups_have_no_interval():
     assert uneven.groups == 30
     assert uneven.effective < 2
     assert math.isnan(ratio_interval(np.ones(1), np.ones(1)).standard_error)
-
-
-def test_sums_of_groups_are_those_of_their_documents():
-    (found,) = sum_groups(np.array([5, -1, 5, 2]), np.array([1.0, 2.0, 4.0, 8.0]))
-    assert found.tolist() == [2.0, 8.0, 5.0]
 
 
 def test_a_summary_has_the_intervals_of_its_units_over_groups():
@@ -383,17 +359,16 @@ def test_a_summary_has_the_intervals_of_its_units_over_groups():
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, capsys):
     """Run the command on a file; return what it prints and the rows that it writes."""
     vocabulary = ClosedVocabulary(["a", "b"], 0)
     save_model(tmp_path / "model", make("lstm", TINIEST, vocabulary.size), vocabulary, {})
 
     def done(name, content, *more):
         (tmp_path / name).write_text(content, encoding="utf-8")
-        flags = ["--model", str(tmp_path / "model"), "--text", str(tmp_path / name)]
-        flags += ["--tokenized", "--device", "cpu", "--per-document", str(tmp_path / "a.parquet")]
-        monkeypatch.setattr(sys, "argv", ["perplexity", *flags, *more])
-        command.main()
+        flags = ["--model", tmp_path / "model", "--text", tmp_path / name, "--tokenized"]
+        flags += ["--device", "cpu", "--per-document", tmp_path / "a.parquet"]
+        run_script(command, *flags, *more)
         rows = pq.read_table(tmp_path / "a.parquet", schema=DOCUMENT_SCORES).to_pylist()
         return json.loads(capsys.readouterr().out), rows
 

@@ -20,16 +20,8 @@ from torch import Tensor
 from beyond_perplexity.corpus.latent_instances import Instance, InstanceBatch
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.labels import Labels
+from beyond_perplexity.importance import posterior_latents as latents
 from beyond_perplexity.importance.model_pair import Pair
-from beyond_perplexity.importance.posterior_latents import (
-    MOST_WORDS,
-    SpanCounts,
-    compare_latents,
-    count_spans,
-    describe,
-    entities_by_span,
-    tree_spans,
-)
 from beyond_perplexity.importance.ways_to_draw import PosteriorOptions
 from beyond_perplexity.models.latent import FILLING
 from beyond_perplexity.models.latents.entitynlm_dynamic_entities import RADIX
@@ -94,6 +86,11 @@ def make(model: type[ToyModel], proposal: type[ToyProposal]) -> Pair:
     return Pair(model(V, {}).eval(), proposal(V, {}).eval(), 1, "bits/q")
 
 
+def compared(pair: Pair, samples: int) -> list[dict[Any, Any]]:
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=samples))
+    return pd.DataFrame(columns).to_dict("records")
+
+
 def instance() -> Instance:
     tokens = np.array([3, 4, 5, 2, 5])
     return Instance(7, {"tokens": tokens, "bits": tokens % 2})
@@ -126,28 +123,26 @@ def expected(shares: np.ndarray, every: np.ndarray) -> list[float]:
 def test_means_over_weighted_latents_are_those_of_the_posterior(kinds):
     pair = make(*kinds)
     every, log_p = enumerated(pair)
-    rows = list(compare_latents(pair, [instance()], PosteriorOptions(samples=20_000)))
-    found = pd.DataFrame(rows[0])
+    found = compared(pair, 20_000)
     posterior = expected(log_p.softmax(0).numpy(), every.numpy())
     batch, owner = InstanceBatch.of([instance()]), torch.zeros(32, dtype=torch.int64)
     log_q = pair.proposal.log_prob(batch, owner, every, [1.0])[:, 0].detach()
     proposal = expected(log_q.exp().numpy(), every.numpy())
-    for source, oracle in (("posterior", posterior), ("proposal", proposal)):
-        row = found[found["source"] == source].iloc[0]
-        assert row["annotated"] == 3
+    for row, source, oracle in zip(
+        found, ("posterior", "proposal"), (posterior, proposal), strict=True
+    ):
+        assert (row["source"], row["annotated"]) == (source, 3)
         for name, value in zip(("found", "matched", "same_entity"), oracle, strict=True):
             assert row[name] == pytest.approx(value, abs=0.06)
     way = "smc" if kinds[0] is WalkedBits else "importance_sampling"
-    assert list(found["method"]) == [way, "samples"]
+    assert [row["method"] for row in found] == [way, "samples"]
 
 
 def test_latents_of_an_impossible_text_are_none():
     pair = make(Bits, ToyProposal)
     with torch.no_grad():
         pair.model.words[:, 5] = -math.inf
-    believed, drawn = pd.DataFrame(
-        next(compare_latents(pair, [instance()], PosteriorOptions(samples=8)))
-    ).to_dict("records")
+    believed, drawn = compared(pair, 8)
     assert math.isnan(believed["found"])
     assert drawn["annotated"] == 3
 
@@ -163,9 +158,7 @@ def test_what_words_add_is_the_forward_probability_of_each():
         logs.append(math.log(held.sum().item()))
         forward = torch.tensor([*held.tolist(), 0.0], dtype=torch.float64)
     added = np.diff(logs)
-    (row, _) = pd.DataFrame(
-        next(compare_latents(pair, [instance()], PosteriorOptions(samples=20_000)))
-    ).to_dict("records")
+    row, _ = compared(pair, 20_000)
     assert row["log_likelihood"] == pytest.approx(logs[-1] + math.log(STOP), abs=0.03)
     assert row["log_likelihood_inside"] == pytest.approx(added[gold == 1].sum(), abs=0.03)
     assert row["log_likelihood_end"] == pytest.approx(math.log(STOP), abs=1e-9)
@@ -174,7 +167,7 @@ def test_what_words_add_is_the_forward_probability_of_each():
 
 def test_the_parts_add_up_to_the_estimate_of_the_run(tmp_path):
     pair = make(WalkedBits, WalkedProposal)
-    (columns,) = compare_latents(pair, [instance()], PosteriorOptions(samples=8))
+    (columns,) = latents.compare_latents(pair, [instance()], PosteriorOptions(samples=8))
     (row, other) = pd.DataFrame(columns).to_dict("records")
     outside = instance().arrays["bits"] == 0
     assert outside.sum() == row["n_words"] - row["n_inside"]
@@ -191,24 +184,20 @@ def mentions(*spans: tuple[int, int, Any]) -> dict[str, Any]:
 def test_entities_with_names_are_their_names_and_numbered_ones_what_they_refer_back_to():
     gold = mentions((0, 1, 0), (2, 4, 1), (5, 6, 0), (7, 8, 1))
     other = mentions((0, 1, 5), (2, 4, 5), (5, 6, 5), (7, 9, 2))
-    counts = count_spans(entities_by_span(gold), entities_by_span(other))
+    counts = latents.count_spans(latents.entities_by_span(gold), latents.entities_by_span(other))
     # (0, 1) is new in both; (2, 4) is new in one alone; (5, 6) refers back to other mentions
-    assert counts == SpanCounts(4, 4, 3, 1)
+    assert counts == latents.SpanCounts(4, 4, 3, 1)
     named = mentions((0, 1, "a"), (2, 4, "b"), (5, 6, "a"))
     wrong = mentions((0, 1, "a"), (2, 4, "a"), (5, 6, "a"))
-    assert count_spans(entities_by_span(named), entities_by_span(wrong)) == SpanCounts(3, 3, 3, 2)
+    assert latents.count_spans(
+        latents.entities_by_span(named), latents.entities_by_span(wrong)
+    ) == latents.SpanCounts(3, 3, 3, 2)
 
 
-@pytest.mark.parametrize(
-    "tree",
-    [
-        "(S #0)",
-        "#0",
-        "(S (X #0 #1) #2)",
-        "(# (NP #0 (# (C #1 #2))) (D #3 #4))",
-        "(X (X (X #0 #1) #2) #3)",
-    ],
-)
+TREES_OF = ["(S #0)", "#0", "(S (X #0 #1) #2)", "(# (NP #0 (# (C #1 #2))) (D #3 #4))"]
+
+
+@pytest.mark.parametrize("tree", [*TREES_OF, "(X (X (X #0 #1) #2) #3)"])
 def test_phrases_are_those_of_nltk(tree):
     whole = Tree.fromstring(tree if tree.startswith("(") else f"(S {tree})")
     words = len(whole.leaves())
@@ -218,7 +207,7 @@ def test_phrases_are_those_of_nltk(tree):
             inside = [p for p in whole.treepositions("leaves") if p[: len(position)] == position]
             places = [whole.treepositions("leaves").index(p) for p in inside]
             found.add((places[0], places[-1] + 1))
-    assert tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
+    assert latents.tree_spans(tree) == {(a, b) for a, b in found if 1 < b - a < words}
 
 
 # ---- tables ----
@@ -250,19 +239,10 @@ def test_precision_recall_and_f1_are_of_the_sums():
 
 
 def test_words_of_mentions_and_others_and_ends_stand_apart():
-    scores = pd.DataFrame(
-        {
-            "model": "bits",
-            "beside": "lstm",
-            "instance_id": [0, 1, 2],
-            "n_words": 10,
-            "n_tokens": 10,  # the end does not count there
-            "n_inside": 4,
-            "log_likelihood": -48.0,
-            "log_likelihood_inside": -30.0,
-            "log_likelihood_end": -3.0,
-        }
-    )
+    held = {"model": "bits", "beside": "lstm", "instance_id": [0, 1, 2], "n_words": 10}
+    held |= {"n_tokens": 10, "n_inside": 4, "log_likelihood": -48.0}  # the end does not count there
+    held |= {"log_likelihood_inside": -30.0, "log_likelihood_end": -3.0}
+    scores = pd.DataFrame(held)
     table = words_table(posterior_rows(), scores, Labels())
     latent, plain = table.tidy.to_dict("records")
     assert latent["perplexity_inside"] == pytest.approx(math.exp(30 / 4))
@@ -290,20 +270,20 @@ def shown(instance: Instance) -> list[dict]:
     pair = Pair(make_model(), make_proposal(), 1, "m/q")
     vocabulary = ClosedVocabulary.build([WORDS], 1, None)
     assert vocabulary.size == pair.model.vocabulary_size
-    return describe(pair, "m", [document(3, []), instance], vocabulary)
+    return latents.describe(pair, "m", [document(3, []), instance], vocabulary)
 
 
 def test_of_a_long_document_the_part_with_most_mentions_is_shown():
     places = [(5, 0), (130, 1), (133, 0), (139, 1), (150, 1)]
     annotation, likeliest = shown(document(400, places))
-    assert len(annotation["tokens"]) == MOST_WORDS
+    assert len(annotation["tokens"]) == latents.MOST_WORDS
     _, _, first, _, last, _, whole = annotation["title"].split()  # ..., words 1 to 2 of 3
     start = int(first) - 1
-    assert (int(last) - start, int(whole)) == (MOST_WORDS, 400)
-    assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(MOST_WORDS)]
+    assert (int(last) - start, int(whole)) == (latents.MOST_WORDS, 400)
+    assert annotation["tokens"] == [WORDS[(start + i) % 6] for i in range(latents.MOST_WORDS)]
     found = [start + mention["start"] for mention in annotation["mentions"]]
     assert found == [130, 133, 139, 150]
-    assert all(0 <= m["start"] < m["end"] <= MOST_WORDS for m in likeliest["mentions"])
+    assert all(0 <= m["start"] < m["end"] <= latents.MOST_WORDS for m in likeliest["mentions"])
 
 
 def test_a_short_document_is_shown_whole_and_a_shorter_one_not():
@@ -334,8 +314,8 @@ def test_the_document_is_shown_in_which_the_proposal_finds_most():
     """The others have more mentions, which this proposal does not find."""
     held = [document(9, [(k, 0) for k in range(9 - number)], number) for number in range(3)]
     vocabulary = ClosedVocabulary.build([WORDS], 1, None)
-    annotation, likeliest = describe(pair_of(Finding(2)), "m", held, vocabulary)
+    annotation, likeliest = latents.describe(pair_of(Finding(2)), "m", held, vocabulary)
     assert annotation["instance_id"] == 2
     assert [m["start"] for m in likeliest["mentions"]] == [*range(7)]
-    nothing = describe(pair_of(Finding(-1)), "m", held, vocabulary)
+    nothing = latents.describe(pair_of(Finding(-1)), "m", held, vocabulary)
     assert nothing[0]["instance_id"] == 0  # the one with most to see

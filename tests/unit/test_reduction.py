@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from pkgutil import resolve_name
 
@@ -21,6 +22,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures.bounds import bounds
 from beyond_perplexity.figures.labels import Labels
 from beyond_perplexity.importance import estimator as contract
+from beyond_perplexity.importance import ways_to_draw as ways
 from beyond_perplexity.importance.draw_files import Beams, WeightLabels
 from beyond_perplexity.importance.estimate_wording import report
 from beyond_perplexity.importance.reduction import (
@@ -32,14 +34,6 @@ from beyond_perplexity.importance.reduction import (
     reduce_weights,
     replicates_table,
 )
-from beyond_perplexity.importance.ways_to_draw import (
-    DRAW_READERS,
-    ESTIMATORS,
-    ReductionOptions,
-    estimator_code,
-    find_estimator,
-    load_estimators,
-)
 from beyond_perplexity.importance.weight_files import WeightReader
 from beyond_perplexity.report.importance import trust_table
 from beyond_perplexity.report.overview import render_overview
@@ -48,12 +42,13 @@ from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
+from tests.unit.text_pairs import run_script
 
 P = model(n_instances=4, n_latents=6)
 TRUE = float(np.log(P.sum(1)).sum())
 T = int(sum(range(2, 6)))
 K = 60
-OPTIONS = ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
+OPTIONS = ways.ReductionOptions(subsets=40, bootstrap=50, replicate_samples=20)
 COLUMNS = {tau: sample_columns(P, tau, K) for tau in GRID}
 TABLES = (estimates_table, curves_table, replicates_table, instances_table)
 SAMPLING = {"method": "importance_sampling", "measure": "perplexity"}
@@ -146,7 +141,7 @@ def test_the_mixture_uses_every_temperature(reduction):
     assert rows["temperature"] is None
 
 
-def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
+def test_beams_rise_to_the_truth_their_tail_is_not_below_and_the_jackknife_is_debiased(reduction):
     table = estimates_table(reduction)
     beams = [one(table, method="beam", beam_size=k, measure="perplexity") for k in (1, 3, 6)]
     values = [row["value"] for row in beams]
@@ -161,10 +156,7 @@ def test_the_beams_rise_to_the_truth_and_their_tail_is_never_below(reduction):
         assert all(tail["standard_error_samples"] >= 0 for tail in tails)
         assert {tail["bound"] for tail in tails} == {"stochastic"}
     assert tails[0]["value"] == beams[-1]["value"]  # nothing is outside of the whole support
-
-
-def test_the_jackknife_is_labelled_so(reduction):
-    rows = select(estimates_table(reduction), method="jackknife", measure="perplexity")
+    rows = select(table, method="jackknife", measure="perplexity")
     assert [(row["bound"], row["temperature"]) for row in rows] == [("debiased", t) for t in GRID]
 
 
@@ -229,7 +221,7 @@ def cuts(folder: Path, name: str) -> tuple[list[Path], int]:
             by_sample = np.argsort(columns["sample_id"], kind="stable")
             columns = {key: column[by_sample] for key, column in columns.items()}
             parts = [slice(0, 100), slice(100, 101), slice(101, None)]
-        elif name == "a few rows at a time, reversed":
+        elif name == "a few rows, reversed":
             columns = {key: column[::-1] for key, column in columns.items()}
             parts = [slice(row, row + 11) for row in range(0, len(P) * K, 11)]
         elif name == "shuffled":
@@ -241,13 +233,11 @@ def cuts(folder: Path, name: str) -> tuple[list[Path], int]:
     return paths[::-1], held
 
 
-@pytest.mark.parametrize(
-    "name", ["blocks of samples", "a few rows at a time, reversed", "shuffled"]
-)
+@pytest.mark.parametrize("name", ["blocks of samples", "a few rows, reversed", "shuffled"])
 def test_no_number_depends_on_the_cut_the_order_or_the_memory(reduction, tmp_path, name):
     paths, held = cuts(tmp_path, name)
     reader = WeightReader(paths, block_rows=held)
-    beams = Beams([write_beams(tmp_path / "beams.parquet", P[::1], (6, 1, 3))], reader)
+    beams = Beams([write_beams(tmp_path / "beams.parquet", P, (6, 1, 3))], reader)
     other = reduce_weights(reader, {"beams": beams}, OPTIONS, seed=3)
     for table in TABLES:
         assert table(other).equals(table(reduction))
@@ -256,10 +246,9 @@ def test_no_number_depends_on_the_cut_the_order_or_the_memory(reduction, tmp_pat
 def test_row_groups_are_read_only_where_an_instance_is(tmp_path):
     (path,) = write_weights(tmp_path, COLUMNS[1.0], 1.0)
     pq.write_table(pq.read_table(path), tmp_path / "groups.parquet", row_group_size=K)
-    reader = WeightReader(
-        [tmp_path / "groups.parquet"], WeightLabels(temperature=1.0), block_rows=K
-    )
-    file = reader._shards[0].file
+    labels = WeightLabels(temperature=1.0)
+    reader = WeightReader([tmp_path / "groups.parquet"], labels, block_rows=K)
+    file = reader._groups[0][0].file
     read: list[int] = []
     batches = file.batches
     file.batches = lambda columns, group=0: read.append(group) or batches(columns, group)  # type: ignore[method-assign,func-returns-value]
@@ -321,41 +310,38 @@ def test_with_unequal_numbers_the_corpus_level_uses_those_that_all_have(tmp_path
     assert instance["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
     assert "25 to 60 samples: all count" in instance["note"]
     corpus = one(table, pairing="sample_id", measure="perplexity")
-    assert corpus["log_likelihood"] == pytest.approx(
-        logsumexp(log_w[:, :25].sum(0)) - np.log(25), rel=1e-13
-    )
+    wanted = logsumexp(log_w[:, :25].sum(0)) - np.log(25)
+    assert corpus["log_likelihood"] == pytest.approx(wanted, rel=1e-13)
     assert corpus["n_samples"] == 25
     assert "of each, 25 count" in corpus["note"]
 
 
-def test_one_sample_of_one_instance_is_enough(tmp_path):
+def test_one_sample_of_one_instance_is_enough_and_nothing_is_drawn_unless_wanted(tmp_path):
     columns = {name: column[:1] for name, column in COLUMNS[1.0].items()}
     row = one(estimated(tmp_path, columns), **INSTANCE)
     assert row["value"] == pytest.approx(np.exp(-weights(1.0)[0, 0] / 2), rel=1e-13)
     errors = ("standard_error", "standard_error_instances", "k_hat_threshold")
     assert [row[name] for name in errors] == [None, None, None]
-
-
-def test_nothing_is_drawn_when_nothing_is_wanted(tmp_path):
-    found = reduced(tmp_path, COLUMNS[1.0], ReductionOptions(subsets=0, bootstrap=0))
+    found = reduced(tmp_path, COLUMNS[1.0], ways.ReductionOptions(subsets=0, bootstrap=0))
     assert not curves_table(found).num_rows
     rows = select(estimates_table(found), measure="perplexity")
     assert {row["pairing"] for row in rows} == {None, "sample_id"}
     assert {row["standard_error_samples"] for row in rows} == {None}
 
 
+def weight_columns(counts: Sequence[int], log_p: np.ndarray) -> dict[str, np.ndarray]:
+    """Return columns of so many samples of each instance, of 5 tokens; log q is 0."""
+    ids = np.arange(len(counts)).repeat(counts)
+    numbers = np.concatenate([np.arange(count) for count in counts])
+    columns = {"instance_id": ids, "sample_id": numbers, "n_tokens": np.full(len(ids), 5)}
+    return columns | {"log_p": log_p, "log_q": np.zeros(len(ids))}
+
+
 def log_normal(tmp_path: Path, sigma: float, seed: int) -> pa.Table:
     """Return the estimates from 8 instances with 100 log-normal weights of mean 1 each."""
-    count, size = 8, 100
-    drawn = np.random.default_rng([9, seed]).normal(-(sigma**2) / 2, sigma, count * size)
-    columns = {
-        "instance_id": np.arange(count).repeat(size),
-        "sample_id": np.tile(np.arange(size), count),
-        "n_tokens": np.full(count * size, 5),
-        "log_p": drawn,
-        "log_q": np.zeros(count * size),
-    }
-    return estimates_table(reduced(tmp_path, columns, ReductionOptions(30, 60), seed))
+    drawn = np.random.default_rng([9, seed]).normal(-(sigma**2) / 2, sigma, 800)
+    columns = weight_columns([100] * 8, drawn)
+    return estimates_table(reduced(tmp_path, columns, ways.ReductionOptions(30, 60), seed))
 
 
 ERRORS = ("standard_error", "standard_error_samples", "standard_deviation")
@@ -394,17 +380,8 @@ def test_the_errors_that_are_given_are_those_of_independent_repetitions(tmp_path
 
 def test_each_instance_has_the_threshold_of_its_own_samples(tmp_path):
     """Oracle: the thresholds of the table of diagnostics, an instance a row."""
-    random = np.random.default_rng(3)
-    counts = np.array([1, 30, *[400] * 10])
-    ids = np.arange(len(counts)).repeat(counts)
-    columns = {
-        "instance_id": ids,
-        "sample_id": np.concatenate([np.arange(count) for count in counts]),
-        "n_tokens": np.full(len(ids), 5),
-        "log_p": random.normal(-20, 2.0, len(ids)),
-        "log_q": np.zeros(len(ids)),
-    }
-    found = reduced(tmp_path, columns)
+    log_p = np.random.default_rng(3).normal(-20, 2.0, 4031)
+    found = reduced(tmp_path, weight_columns([1, 30, *[400] * 10], log_p))
     held = instances_table(found).to_pylist()
     above = [row["k_hat"] is not None and row["k_hat"] > row["k_hat_threshold"] for row in held]
     row = one(estimates_table(found), **INSTANCE)
@@ -429,10 +406,12 @@ def test_resamples_without_a_positive_weight_are_noted(tmp_path):
         assert "of 50 resamples have no positive weight left" in row["note"]
 
 
-def test_a_probability_above_1_is_noted(tmp_path):
+def test_a_probability_above_1_is_noted_and_bands_hold_infinite_replicates(tmp_path):
     negated = {**COLUMNS[1.0], "log_p": -COLUMNS[1.0]["log_p"]}
     row = select(estimated(tmp_path, negated), aggregation="instance", measure="perplexity")[0]
     assert "p̂ is above 1 for 4 instances (3, 10, 17 and 1 more)" in row["note"]
+    low, high = band(np.array([[1.0], [np.inf], [2.0], [3.0]]), 0.5)
+    assert (low[0], high[0]) == (1.0, np.inf)
 
 
 def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):
@@ -440,11 +419,6 @@ def test_another_seed_gives_other_subsets_and_the_same_estimates(reduction):
     ours, theirs = curves_table(reduction).to_pylist(), curves_table(other).to_pylist()
     assert ours[0]["mean"] != theirs[0]["mean"]
     assert ours[6]["mean"] == pytest.approx(theirs[6]["mean"], rel=1e-13)
-
-
-def test_bands_hold_infinite_replicates():
-    low, high = band(np.array([[1.0], [np.inf], [2.0], [3.0]]), 0.5)
-    assert (low[0], high[0]) == (1.0, np.inf)
 
 
 def test_beams_must_be_of_the_same_instances(tmp_path):
@@ -459,7 +433,7 @@ def test_beams_must_be_of_the_same_instances(tmp_path):
         Beams([fewer, fewer], reader)
 
 
-def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
+def test_the_command_writes_every_table_with_its_schema(tmp_path):
     paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
     beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
     outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED_TABLES}
@@ -467,8 +441,7 @@ def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
     flags += ["--labels", json.dumps({"model": "named"})]
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
-    monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
-    command.main()
+    run_script(command, *flags)
     for name, (schema, _) in command.REDUCED_TABLES.items():
         rows = sum(len(batch) for batch in read_batches(outputs[name], schema, schema.names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate
@@ -483,10 +456,10 @@ def reader(tmp_path):
     return WeightReader([p for tau in GRID for p in write_weights(tmp_path, COLUMNS[tau], tau)])
 
 
-@pytest.mark.parametrize("method", ESTIMATORS)
+@pytest.mark.parametrize("method", ways.ESTIMATORS)
 def test_a_row_says_all_that_is_asked(method):
-    estimator = find_estimator(method)
-    module = Path(ROOT, *ESTIMATORS[method].partition(":")[0].split(".")).with_suffix(".py")
+    estimator = ways.find_estimator(method)
+    module = Path(ROOT, *ways.ESTIMATORS[method].partition(":")[0].split(".")).with_suffix(".py")
     assert module.parent == FOLDER
     assert ast.get_docstring(ast.parse(module.read_text()))
     assert estimator.__doc__ != contract.Estimator.__doc__
@@ -494,7 +467,7 @@ def test_a_row_says_all_that_is_asked(method):
     assert estimator.words
     assert estimator.bound in contract.BOUNDS
     others = {contract.SAMPLES, contract.ALL_TEMPERATURES, contract.KNOWN_LATENTS}
-    assert set(estimator.needs) <= others | DRAW_READERS.keys()
+    assert set(estimator.needs) <= others | ways.DRAW_READERS.keys()
     assert not estimator.__abstractmethods__
 
 
@@ -505,44 +478,52 @@ def test_every_estimator_has_its_row_and_no_title_stands_twice():
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef) and "Estimator" in map(ast.unparse, node.bases)
     }
-    assert {reference.split(".")[-1] for reference in ESTIMATORS.values()} == found
-    titles = [estimator.title for estimator in load_estimators().values()]
+    assert {reference.split(".")[-1] for reference in ways.ESTIMATORS.values()} == found
+    titles = [estimator.title for estimator in ways.load_estimators().values()]
     assert len(set(titles)) == len(titles)
     with pytest.raises(InputError, match="the estimators are importance_sampling, "):
-        find_estimator("none")
+        ways.find_estimator("none")
 
 
 def test_the_code_of_a_run_is_that_whose_draws_it_has():
     def named(*kinds: str) -> set[str]:
-        return {reference.rpartition(":")[2] for reference in estimator_code(kinds)}
+        return {reference.rpartition(":")[2] for reference in ways.estimator_code(kinds)}
 
     plain = {"ImportanceSampling", "Jackknife", "Mixture", "Bracket"}
     assert named() == plain
     assert named("beams") == plain | {"Beams", "Beam", "BeamPlusTail"}
     assert named("smc") == plain | {"SMCRuns", "SequentialMonteCarlo"}
-    assert set(estimator_code()) == set(estimator_code(["beams", "smc", "bidirectional"]))
-    assert all(resolve_name(reference) for reference in estimator_code())
+    assert set(ways.estimator_code()) == set(ways.estimator_code(["beams", "smc", "bidirectional"]))
+    assert all(resolve_name(reference) for reference in ways.estimator_code())
 
 
 def test_an_estimator_is_made_for_each_setting_of_what_it_needs(reader, tmp_path):
     beams = Beams([write_beams(tmp_path / "beams.parquet", P, (1, 3))], reader)
     inputs = contract.Inputs(reader, {"beams": beams}, OPTIONS, seed=0)
-    found = {method: len(kind.of(inputs)) for method, kind in load_estimators().items()}
-    taus = len(GRID)
-    assert found == {
-        "importance_sampling": taus,
-        "jackknife": taus,
-        "mixture": 1,
-        "beam_plus_tail": 2 * taus,
-        "smc": 0,
-        "beam": 2,
-        "bracket": taus + 1,
-    }
+    found = {method: len(kind.of(inputs)) for method, kind in ways.load_estimators().items()}
+    expected = {"importance_sampling": 3, "jackknife": 3, "mixture": 1, "beam_plus_tail": 6}
+    assert found == expected | {"smc": 0, "beam": 2, "bracket": 4}
+
+
+class Largest(contract.Estimator):
+    """log max_k w_k / e⁵, below log p̂ of importance sampling."""
+
+    title, words, bound = "Largest weight", "the largest weight alone", contract.STOCHASTIC
+    needs = (contract.SAMPLES,)
+    stream = "{temperature}/bootstrap over samples of the largest"
+    drawn, times = "draws", " !"
+    size_note = "of the largest weight all samples"
+    trust_note = "of the largest weight 1"
+    heading, summary = "largest", "the largest weight"
+
+    def estimate(self, instance: contract.SampledInstance) -> contract.InstanceEstimate:
+        log_weights = self.samples(instance).log_weights
+        return contract.InstanceEstimate(float(log_weights.max()) - 5.0, len(log_weights))
 
 
 def test_a_row_more_is_seen_everywhere(reader, monkeypatch):
-    """Oracle: NumPy on the same samples; texts of the toy's file."""
-    monkeypatch.setitem(ESTIMATORS, "largest", "tests.unit.toy_estimator:Largest")
+    """Oracle: NumPy on the same samples; texts of the toy."""
+    monkeypatch.setitem(ways.ESTIMATORS, "largest", "tests.unit.test_reduction:Largest")
     table = estimates_table(reduce_weights(reader, options=OPTIONS))
     rows = [row for row in table.to_pylist() if row["method"] == "largest"]
     assert [(row["temperature"], row["measure"]) for row in rows[::2]] == [
@@ -597,7 +578,7 @@ def test_no_code_asks_for_an_estimator_by_its_name():
         paths += (ROOT / "beyond_perplexity" / folder).rglob("*.py")
     seen = 0
     for path in paths:
-        asked = compared_texts(ast.parse(path.read_text())) & ESTIMATORS.keys()
+        asked = compared_texts(ast.parse(path.read_text())) & ways.ESTIMATORS.keys()
         assert not asked or (path.parent == FOLDER and asked <= {path.stem}), path
         seen += 1
     assert seen > 50

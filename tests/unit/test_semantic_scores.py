@@ -54,7 +54,6 @@ class Vectors(Evaluator):
     """Word vectors of a few words; "cat" has none."""
 
     measures = VECTOR_MEASURES
-    needs_words = True
 
     def __init__(self) -> None:
         self._rows = {word: k for k, word in enumerate(WORDS) if word != "cat"}

@@ -105,6 +105,7 @@ def test_the_encoder_is_a_loop_over_words(cell, pooling, table):
         rows = np.array([table[1][word] for word in text.split()], np.float64)
         states = oracles.both_ways(read, rows, network.reader.layer)
         np.testing.assert_allclose(vector, pooled(network, states), atol=2e-6)
+    check_batches(InferSentEncoder(network, table[0]), some_texts(70, 23))
 
 
 def test_groups_have_one_length_and_whole_quanta_of_rows():
@@ -182,21 +183,19 @@ def test_official_weights_are_read_with_the_marks_around_a_sentence(legacy, tabl
 def test_marks_without_a_vector_are_left_out_and_damaged_weights_are_told(tmp_path, table):
     """Version 2 has `<p>` and `</p>`, which a table may lack."""
     _, held = official_weights()
-    torch.save(held, tmp_path / "infersent2.pkl")
+    path = tmp_path / "infersent.pkl"
+    torch.save(held, path)
     oracles.write_vectors(tmp_path / "some.txt", WORDS, WIDTH)
-    path, vectors = tmp_path / "infersent2.pkl", given_vectors(tmp_path / "some.txt")
+    vectors = given_vectors(tmp_path / "some.txt")
     one, two = (load_infersent(path=path, vectors=vectors, version=n).encoder for n in (1, 2))
     np.testing.assert_array_equal(one.encode(["w1 w2"]), two.encode(["w1 w2"]))
-    _, held = official_weights()
-    path, vectors = tmp_path / "infersent1.pkl", given_vectors(table[0].path)
     name = "enc_lstm.bias_hh_l0"
-    damaged = held[name].clone()
-    damaged[0] = torch.nan
+    damaged = torch.full_like(held[name], torch.nan)
     cases = {"are NaN or infinite": damaged, "do not fit each other": torch.zeros(3)}
     for words, bias in cases.items():
         torch.save(held | {name: bias}, path)
         with pytest.raises(InputError, match=words):
-            load_infersent(path=path, vectors=vectors)
+            load_infersent(path=path, vectors=given_vectors(table[0].path))
     with pytest.raises(InputError, match="InferSent reads word vectors; give vectors"):
         load_infersent(path=path)
 
@@ -228,28 +227,25 @@ def test_what_are_no_official_weights_is_refused(tmp_path, capsys):
 
 # ---- next sentences ----
 
-NEXT_TEXTS = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+
+def store_sentences(folder, texts, keep_unknown):
+    """Write documents, and the store of their sentences."""
+    oracles.write_documents(folder / "documents.parquet", texts)
+    words, options = ClosedVocabulary([*WORDS, "."], 0), EvaluatorTraining()
+    path = folder / "documents.parquet"
+    found = ordered_sentences(path, "train", words, options, keep_unknown)
+    return InstanceStore.write(folder / "store", "train", found)
 
 
-@pytest.fixture
-def source(tmp_path):
-    path = tmp_path / "documents.parquet"
-    oracles.write_documents(path, NEXT_TEXTS)
-    words = [*WORDS, "."]
-    options = EvaluatorTraining()
-    found = ordered_sentences(path, "train", ClosedVocabulary(words, 0), options, False)
-    store = InstanceStore.write(tmp_path / "store", "train", found)
+def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(tmp_path):
+    texts = ["w0 w1 . w2 w3 w4 . w5 .", "w6 .", "w7 none . none x . w8 w9 . w10 w11 ."]
+    store = store_sentences(tmp_path, texts, False)
     vectors = np.arange(24 * 2, dtype=np.float32).reshape(24, 2)
-    return store, training_of_pairs.NextSentences(store, vectors, 64, 1, "train"), vectors
-
-
-def test_half_of_the_pairs_follow_each_other_and_the_others_are_of_another_sentence(source):
-    store, pairs, _ = source
+    pairs = training_of_pairs.NextSentences(store, vectors, 64, 1, "train")
     held = [" ".join([*WORDS, "."][token - 3] for token in row.arrays[TOKENS]) for row in store]
     texts = ["w0 w1 .", "w2 w3 w4 .", "w5 .", "w6 .", "w7 .", ".", "w8 w9 .", "w10 w11 ."]
     assert held == texts
     assert pairs._places.tolist() == [0, 1, 4, 5, 6]  # that the next one comes after
-    _, pairs, vectors = source
     orders = set()
     for epoch in range(8):
         (plan,) = pairs.shuffled(1, epoch)
@@ -359,12 +355,11 @@ def test_other_files_than_those_of_the_training_are_refused(trained, tmp_path):
         load_infersent(path=trained.output, vectors=given_vectors(other))
     folder = tmp_path / "copy"
     shutil.copytree(trained.output, folder)
-    (folder / "model.safetensors").write_bytes(b"<html>")
-    with pytest.raises(InputError, match="is a page of HTML"):
-        load_infersent(path=folder)
-    (folder / "model.safetensors").write_bytes(b"\0" * 40)
-    with pytest.raises(InputError, match=r"is not the file that evaluator\.json describes"):
-        load_infersent(path=folder)
+    cases = {"is a page of HTML": b"<html>", r"the file that evaluator\.json describes": b"\0" * 40}
+    for words, content in cases.items():
+        (folder / "model.safetensors").write_bytes(content)
+        with pytest.raises(InputError, match=words):
+            load_infersent(path=folder)
     with pytest.raises(InputError, match=r"it has no evaluator\.json"):
         load_infersent(path=tmp_path)
 
@@ -476,21 +471,12 @@ def test_skipthoughts_encoder_is_a_loop_over_words(directions):
     network = make_skipthought(directions)
     table = network.embedding.weight.detach().double().numpy()
     encoder = TrainedSkipThought(network, WORDS)
-    texts = some_texts(words=WORDS)
     assert encoder.width == HIDDEN
+    texts = some_texts(words=WORDS)
     for text, vector in zip(texts, encoder.encode(texts), strict=True):
         rows = table[[3 + WORDS.index(word) for word in text.split()]]
         wanted = last_states(network.reader.layer, rows, directions)
         np.testing.assert_allclose(vector, wanted, atol=2e-6)
-
-
-@pytest.mark.parametrize("kind", ["max", "mean", "attention", "uni", "bi"])
-def test_a_vector_does_not_depend_on_its_batch(kind, table):
-    encoder = (
-        TrainedSkipThought(make_skipthought(kind), WORDS)
-        if kind in ("uni", "bi")
-        else InferSentEncoder(make(pooling=kind), table[0])
-    )
     check_batches(encoder, some_texts(70, 23))
 
 
@@ -627,26 +613,21 @@ def test_what_are_no_official_weights_of_skipthought_is_refused(official, tmp_pa
 
 # ---- neighbours and training ----
 
-NEIGHBOUR_TEXTS = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
-
 
 def test_neighbours_are_of_the_same_document(tmp_path):
-    path = tmp_path / "documents.parquet"
-    oracles.write_documents(path, NEIGHBOUR_TEXTS)
-    words = ClosedVocabulary([*WORDS, "."], 0)
-    found = ordered_sentences(path, "train", words, EvaluatorTraining(), keep_unknown=True)
-    source = Neighbours(InstanceStore.write(tmp_path / "store", "train", found), 1000)
+    texts = ["w0 w1 . w2 . w3 x w4 .", "w5 .", "w6 . w7 ."]
+    source = Neighbours(store_sentences(tmp_path, texts, True), 1000)
     (plan,) = source.ordered()
     batch = source.batch(plan)
 
-    def texts(tokens, lengths):
+    def said(tokens, lengths):
         held = ["<s>", "</s>", "<unk>", *WORDS, "."]
         rows = zip(tokens.tolist(), lengths.tolist(), strict=True)
         return [" ".join(held[token] for token in row[:length]) for row, length in rows]
 
     sides = (batch.before, batch.before_lengths), (batch.tokens, batch.lengths)
     sides += ((batch.after, batch.after_lengths),)
-    assert set(zip(*(texts(*side) for side in sides), strict=True)) == {
+    assert set(zip(*(said(*side) for side in sides), strict=True)) == {
         ("", "w0 w1 .", "w2 ."),
         ("w0 w1 .", "w2 .", "w3 <unk> w4 ."),
         ("w2 .", "w3 <unk> w4 .", ""),
@@ -774,12 +755,11 @@ def test_models_with_other_layers_of_attention_or_without_any(folder):
     assert encoder.encode(["w1 w2"]).shape == (1, 2 * STATES)
     config = {"family": "lstm", "architecture": {"embedding_size": 4, "hidden_size": 4}}
     recurrent = registry.build(config, len(WORDS) + 3)
-    with pytest.raises(InputError, match="lstm has no layers of attention that are read here"):
-        RunLayers(recurrent, words, 1)
+    cases = {"lstm has no layers of attention that are read here": (recurrent, words, 1)}
+    check_refusals(RunLayers, cases)
     with pytest.raises(InputError, match="layers: is 9, but the Transformer has 3"):
         load_transformer(model=folder[1], layers=9)
-    with pytest.raises(InputError, match="give model, of a run, or path"):
-        load_transformer()
+    check_refusals(load_transformer, {"give model, of a run, or path": ()})
 
 
 def make_bert(folder, layers=2):
@@ -819,19 +799,19 @@ def test_equation_9_of_a_folder_of_hugging_face(make_model, tmp_path):
 
 
 def test_folders_with_pickles_or_code_are_refused(tmp_path):
-    with pytest.raises(InputError, match=r"has no config\.json"):
-        load_transformer(path=tmp_path)
+    def refused(words):
+        with pytest.raises(InputError, match=words):
+            load_transformer(path=tmp_path)
+
+    refused(r"has no config\.json")
     make_bert(tmp_path)
     config = tmp_path / "config.json"
     sound = config.read_text(encoding="utf-8")
-    held = json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}
-    config.write_text(json.dumps(held), encoding="utf-8")
-    with pytest.raises(InputError, match="wants code of its own"):
-        load_transformer(path=tmp_path)
+    config.write_text(json.dumps(json.loads(sound) | {"auto_map": {"AutoModel": "x.Y"}}), "utf-8")
+    refused("wants code of its own")
     config.write_text(sound, encoding="utf-8")
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(InputError, match="its weights are pickled"):
-        load_transformer(path=tmp_path)
+    refused("its weights are pickled")
 
 
 # ---- sentence-transformers ----

@@ -109,7 +109,7 @@ def test_with_gold_only_the_correlations_are_printed(suffix, files, run):
         ({"evaluator": "bert"}, "'bert' is no file or folder|no evaluator of .* is named 'bert'"),
         ({"evaluator": "no/where"}, "'no/where' is no file or folder"),
         ({"gold": "score"}, "has no column 'score'"),
-        ({"output": "scores.xlsx"}, r"give a name that ends in \.csv or \.parquet"),
+        ({"output": "scores.xlsx"}, r"expected a name that ends in \.csv or \.parquet"),
         ({"pairs": "none.tsv"}, "none.tsv"),
         ({"gold": "gold", "pairs": "few.tsv"}, "2 pairs have a score; a correlation needs 3"),
     ],

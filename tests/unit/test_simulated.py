@@ -25,7 +25,6 @@ from beyond_perplexity.corpus.sentences import sentence_documents
 from beyond_perplexity.decoding.generation import (
     SIMULATED_AT_ONCE,
     simulate_texts,
-    to_simulated_table,
     write_samples,
 )
 from beyond_perplexity.decoding.options import parse_decoding
@@ -81,7 +80,7 @@ def test_a_document_does_not_depend_on_the_shard():
 
 def test_a_shard_has_words_as_written_and_no_log_p(tmp_path):
     documents = draw(3, 40)
-    write_samples(tmp_path / "a.parquet", documents, 40, to_simulated_table, {})
+    write_samples(tmp_path / "a.parquet", documents, 40, WORDS, {})
     rows = pq.read_table(tmp_path / "a.parquet").to_pylist()
     assert [row["doc_id"] for row in rows] == list(range(3, 43))
     assert [row["text"] for row in rows] == [" ".join(one.words) for one in documents]
@@ -89,9 +88,7 @@ def test_a_shard_has_words_as_written_and_no_log_p(tmp_path):
     assert [row["finished"] for row in rows] == [not one.truncated for one in documents]
     assert {row["finished"] for row in rows} == {True, False}
     assert not DocumentFiles([tmp_path / "a.parquet"]).are_generated()
-    write_samples(
-        tmp_path / "b.parquet", documents, 40, to_simulated_table, {"precision": "float32"}
-    )
+    write_samples(tmp_path / "b.parquet", documents, 40, WORDS, {"precision": "float32"})
     assert DocumentFiles([tmp_path / "b.parquet"]).are_generated()
 
 

@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import random
-import sys
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -20,35 +19,17 @@ import pytest
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.models import registry
 from beyond_perplexity.models.registry import save_model
-from beyond_perplexity.ngrams.character_ngrams import (
-    Alphabet,
-    NgramCounts,
-    Smoothing,
-    _log_likelihood,
-    code_points,
-    fit_smoothing,
-    probabilities,
-    word_events,
-)
-from beyond_perplexity.ngrams.spelling_model import (
-    LEAST_HELD_OUT,
-    ORDERS,
-    UNTUNED,
-    CharacterModel,
-    Speller,
-    build_speller,
-    find_speller,
-    load_speller,
-    sample_types,
-)
+from beyond_perplexity.ngrams import character_ngrams as ngrams
+from beyond_perplexity.ngrams import spelling_model as spelling
 from beyond_perplexity.perplexities.summary import measure, score_rows
 from beyond_perplexity.schemas.corpora import DOCUMENTS
 from beyond_perplexity.storage.shards import write_shard
 from beyond_perplexity.vocabulary import BPEVocabulary, ClosedVocabulary, load_vocabulary
 from tests.unit.small_corpora import put
 from tests.unit.test_perplexity import Fixed
+from tests.unit.text_pairs import run_script
 
-THREE = Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
+THREE = ngrams.Smoothing((0.9, 0.4, 0.6), (1.5, 2.0, 0.3))
 TYPES = ["ab", "abba", "b", "bab", "aab", "ba"]
 
 
@@ -96,22 +77,21 @@ def words_up_to(length, letters):
 
 
 def test_probabilities_are_those_of_a_plain_program():
-    model, plain = CharacterModel(TYPES, THREE), PlainSpeller(TYPES, THREE)
+    model, plain = spelling.CharacterModel(TYPES, THREE), PlainSpeller(TYPES, THREE)
     words = list(words_up_to(5, "ab"))
-    np.testing.assert_allclose(
-        model.log_probs(words), [plain.log_p(word) for word in words], rtol=1e-12
-    )
+    expected = [plain.log_p(word) for word in words]
+    np.testing.assert_allclose(model.log_probs(words), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("smoothing", [THREE, UNTUNED, Smoothing((0.5,), (0.2,))])
+@pytest.mark.parametrize("smoothing", [THREE, spelling.UNTUNED, ngrams.Smoothing((0.5,), (0.2,))])
 @pytest.mark.parametrize("types", [TYPES, ["a"], []])
 def test_all_words_sum_to_one_with_the_mass_of_longer_ones(types, smoothing):
     """A word of n seen letters either ends or goes on; an escape stands for all other letters."""
-    model = CharacterModel(types, smoothing)
+    model = spelling.CharacterModel(types, smoothing)
     letters = sorted(set("".join(types)))
     # Any unseen letter: divided by p of that letter given an escape, it is the whole escape.
     unseen = "\N{SNOWMAN}"
-    alphabet = Alphabet(types)
+    alphabet = ngrams.Alphabet(types)
     log_unseen = float(alphabet.log_escape(np.array([ord(unseen)]))[0])
     depth = 9 if len(letters) < 2 else 7
     total, missing = 0.0, []
@@ -135,7 +115,7 @@ def test_all_words_sum_to_one_with_the_mass_of_longer_ones(types, smoothing):
 
 
 def test_unseen_characters_sum_to_one_and_leave_none_out():
-    alphabet = Alphabet(["aé", "日本", "\N{PILE OF POO}"])
+    alphabet = ngrams.Alphabet(["aé", "日本", "\N{PILE OF POO}"])
     seen = set(map(ord, "aé日本\N{PILE OF POO} "))
     every = [point for point in range(0x110000) if not 0xD800 <= point < 0xE000]
     unseen = np.array([point for point in every if point not in seen])
@@ -156,58 +136,59 @@ def test_unseen_characters_sum_to_one_and_leave_none_out():
 )
 def test_every_string_without_a_blank_is_possible(word):
     for types in (TYPES, [], ["日本"]):
-        (log,) = CharacterModel(types, THREE).log_probs([word])
+        (log,) = spelling.CharacterModel(types, THREE).log_probs([word])
         assert -200 < log < 0
 
 
 @pytest.mark.parametrize(("word", "message"), [("", "empty"), ("a b", "blank"), ("\ud800", "D800")])
 def test_what_is_no_word_is_refused(word, message):
     with pytest.raises(InputError, match=message):
-        CharacterModel(TYPES, THREE).log_probs(["a", word])
-    assert code_points(["aé"])[0].tolist() == [97, 233]
+        spelling.CharacterModel(TYPES, THREE).log_probs(["a", word])
+    assert ngrams.code_points(["aé"])[0].tolist() == [97, 233]
 
 
-def test_the_end_is_possible_after_every_character_and_not_before():
+def test_the_end_is_possible_after_every_character_and_a_long_word_does_not_underflow():
     plain = PlainSpeller(TYPES, THREE)
     for history in itertools.product(["a", "b", "ESC"], repeat=3):
         assert plain.p("END", ["BEGIN", *history]) > 0
-    model = CharacterModel(["abc"], UNTUNED)
+    model = spelling.CharacterModel(["abc"], spelling.UNTUNED)
     assert np.isfinite(model.log_probs(["a", "ab", "c" * 5, "xyz"])).all()
-
-
-def test_a_very_long_word_does_not_underflow():
-    model = CharacterModel(TYPES, THREE)
+    model = spelling.CharacterModel(TYPES, THREE)
     one, many = model.log_probs(["ab" * 10, "ab" * 100_000])
     assert -1e6 < many < 1_000 * one
 
 
 def test_order_and_neighbours_do_not_matter(monkeypatch):
     words = list(words_up_to(4, "abc"))
-    expected = CharacterModel(TYPES, THREE).log_probs(words)
+    expected = spelling.CharacterModel(TYPES, THREE).log_probs(words)
     for seed in range(3):
         shuffled = random.Random(seed).sample(TYPES, len(TYPES))
-        assert (CharacterModel(shuffled, THREE).log_probs(words) == expected).all()
-    alone = np.concatenate([CharacterModel(TYPES, THREE).log_probs([word]) for word in words])
+        assert (spelling.CharacterModel(shuffled, THREE).log_probs(words) == expected).all()
+    alone = np.concatenate(
+        [spelling.CharacterModel(TYPES, THREE).log_probs([word]) for word in words]
+    )
     assert (alone == expected).all()
     module = "beyond_perplexity.ngrams.spelling_model"
     monkeypatch.setattr(f"{module}.SPELLED_AT_ONCE", 7)
     monkeypatch.setattr(f"{module}.EVENTS_AT_ONCE", 4)
-    assert (CharacterModel(TYPES, THREE).log_probs(words) == expected).all()
-    assert len(CharacterModel(TYPES, THREE).log_probs([])) == 0
+    assert (spelling.CharacterModel(TYPES, THREE).log_probs(words) == expected).all()
+    assert len(spelling.CharacterModel(TYPES, THREE).log_probs([])) == 0
 
 
 def test_the_slope_is_that_of_differences():
-    alphabet = Alphabet(TYPES)
-    levels = NgramCounts(TYPES, alphabet, 3).look_up(word_events(["abab", "bb", "x"], alphabet))
-    _, slope = _log_likelihood(levels, THREE, alphabet.size)
+    alphabet = ngrams.Alphabet(TYPES)
+    levels = ngrams.NgramCounts(TYPES, alphabet, 3).look_up(
+        ngrams.word_events(["abab", "bb", "x"], alphabet)
+    )
+    _, slope = ngrams._log_likelihood(levels, THREE, alphabet.size)
     values, step = np.concatenate(THREE), 1e-6
     for place in range(6):
         sides = []
         for sign in (1, -1):
             moved = values.copy()
             moved[place] += sign * step
-            moved_smoothing = Smoothing(tuple(moved[:3]), tuple(moved[3:]))
-            sides.append(np.log(probabilities(levels, moved_smoothing, alphabet.size)).sum())
+            moved_smoothing = ngrams.Smoothing(tuple(moved[:3]), tuple(moved[3:]))
+            sides.append(np.log(ngrams.probabilities(levels, moved_smoothing, alphabet.size)).sum())
         assert slope[place] == pytest.approx((sides[0] - sides[1]) / (2 * step), rel=1e-5)
 
 
@@ -235,7 +216,7 @@ def test_words_of_a_known_source_cost_little_more_than_under_the_source_itself()
     learnt = {source.word() for _ in range(6_000)}
     held_out, test = ([source.word() for _ in range(2_000)] for _ in range(2))
     vocabulary = ClosedVocabulary(["zz"], unknown_types=len(learnt))
-    speller = build_speller(learnt, held_out, vocabulary)
+    speller = spelling.build_speller(learnt, held_out, vocabulary)
     bits = -speller.log_probs(test).mean() / math.log(2)
     least = np.mean([source.bits(word) for word in test])
     assert least * 0.999 < bits < least * 1.04
@@ -245,19 +226,21 @@ def test_words_of_a_known_source_cost_little_more_than_under_the_source_itself()
 
 def test_weights_of_the_best_order_are_the_best_of_all_tried():
     words = small_corpus()
-    alphabet = Alphabet(words[:800])
-    counts = NgramCounts(words[:800], alphabet, 4)
-    levels = counts.look_up(word_events(words[800:], alphabet))
-    fitted = fit_smoothing(levels, 3, alphabet.size)
-    best, _ = _log_likelihood(levels, fitted, alphabet.size)
+    alphabet = ngrams.Alphabet(words[:800])
+    counts = ngrams.NgramCounts(words[:800], alphabet, 4)
+    levels = counts.look_up(ngrams.word_events(words[800:], alphabet))
+    fitted = ngrams.fit_smoothing(levels, 3, alphabet.size)
+    best, _ = ngrams._log_likelihood(levels, fitted, alphabet.size)
     for d, a in itertools.product([0.1, 0.5, 0.9], [0.1, 1.0, 10.0]):
-        value, _ = _log_likelihood(levels, Smoothing((d,) * 3, (a,) * 3), alphabet.size)
+        value, _ = ngrams._log_likelihood(
+            levels, ngrams.Smoothing((d,) * 3, (a,) * 3), alphabet.size
+        )
         assert value < best
 
 
 def test_without_the_vocabulary_unknown_words_sum_to_one_again():
     vocabulary = ClosedVocabulary(["ab", "b", "bbb"], unknown_types=3)
-    speller = Speller(CharacterModel(TYPES, THREE), vocabulary)
+    speller = spelling.Speller(spelling.CharacterModel(TYPES, THREE), vocabulary)
     plain = PlainSpeller(TYPES, THREE)
     mass = sum(math.exp(plain.log_p(word)) for word in ("ab", "b", "bbb"))
     assert speller.mass == pytest.approx(mass, rel=1e-12)
@@ -269,9 +252,11 @@ def test_without_the_vocabulary_unknown_words_sum_to_one_again():
 
 
 def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
-    model = CharacterModel(["a"], Smoothing((0.001, 0.001, 0.001), (0.001, 0.001, 0.001)))
+    model = spelling.CharacterModel(
+        ["a"], ngrams.Smoothing((0.001, 0.001, 0.001), (0.001, 0.001, 0.001))
+    )
     known = ["a" * length for length in range(1, 6)]
-    speller = Speller(model, ClosedVocabulary(known, 0))
+    speller = spelling.Speller(model, ClosedVocabulary(known, 0))
     assert 1 - speller.mass < 1e-4
     plain = PlainSpeller(["a"], model.smoothing)
     rest = ["a" * length for length in range(6, 30)]
@@ -280,25 +265,21 @@ def test_a_vocabulary_with_nearly_all_the_mass_leaves_a_distribution():
     assert 1 - speller.mass == pytest.approx(left, rel=1e-6)
     assert (speller.log_probs(rest) < 0).all()
     with pytest.raises(InputError, match="leaves none"):
-        Speller(model, ClosedVocabulary(known, 0), mass=1.0)
+        spelling.Speller(model, ClosedVocabulary(known, 0), mass=1.0)
 
 
 def test_perplexity_with_a_speller_is_the_sum_by_hand():
     vocabulary = ClosedVocabulary(["é", "bb"], unknown_types=3)
     model = Fixed([0.0, 0.25, 0.125, 0.5, 0.125])  # <s> </s> <unk> é bb
     types = ["ab", "é", "bb", "ba"]
-    speller = Speller(CharacterModel(types, THREE), vocabulary)
+    speller = spelling.Speller(spelling.CharacterModel(types, THREE), vocabulary)
     texts = ["é bb ab é", "xy <unk> é bb ba ab"]  # ten words
     plain = PlainSpeller(types, THREE)
-    escapes = Alphabet(types)
+    escapes = ngrams.Alphabet(types)
 
     def spelled(word):
-        held = plain.log_p(word)
-        held += sum(
-            float(escapes.log_escape(np.array([ord(letter)]))[0])
-            for letter in word
-            if letter not in "abé"
-        )
+        strange = np.array([ord(letter) for letter in word if letter not in "abé"], int)
+        held = plain.log_p(word) + float(escapes.log_escape(strange).sum())
         return held - math.log(1 - sum(math.exp(plain.log_p(known)) for known in ("é", "bb")))
 
     p = {"é": 0.5, "bb": 0.125}
@@ -312,15 +293,11 @@ def test_perplexity_with_a_speller_is_the_sum_by_hand():
     size = sum(len(text.encode()) + 1 for text in texts)
     bits = -expected / math.log(2)
     assert found["spelled"]["bits"]["byte"] == pytest.approx(bits / size, rel=1e-6)
-    assert found["spelled"]["perplexity"]["word"] == pytest.approx(
-        math.exp(-expected / 12), rel=1e-6
-    )
-    rows = [
-        row for part in score_rows(model, vocabulary, texts, spell=speller.spell) for row in part
-    ]
-    assert math.fsum(row.log_likelihood_spelled for row in rows) == pytest.approx(
-        expected, abs=1e-5
-    )
+    per_word = math.exp(-expected / 12)
+    assert found["spelled"]["perplexity"]["word"] == pytest.approx(per_word, rel=1e-6)
+    parts = score_rows(model, vocabulary, texts, spell=speller.spell)
+    total = math.fsum(row.log_likelihood_spelled for rows in parts for row in rows)
+    assert total == pytest.approx(expected, abs=1e-5)
     assert "spelled" not in measure(model, vocabulary, texts)
 
 
@@ -328,7 +305,7 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
     """All texts of at most two words over one letter and the mass of what is longer."""
     vocabulary = ClosedVocabulary(["a"], unknown_types=4)
     model = Fixed([0.0, 0.25, 0.25, 0.5])
-    speller = Speller(CharacterModel(["aa", "aaa"], THREE), vocabulary)
+    speller = spelling.Speller(spelling.CharacterModel(["aa", "aaa"], THREE), vocabulary)
     words = ["a" * length for length in range(1, 60)]
     unseen = "\N{SNOWMAN}"
     logs = speller.log_probs(words[1:])
@@ -342,7 +319,9 @@ def test_the_spelled_distribution_sums_to_one_over_texts():
 
 
 def test_a_word_that_is_read_as_unknown_though_known_is_an_error():
-    speller = Speller(CharacterModel(TYPES, THREE), ClosedVocabulary(["a", "bb"], 4))
+    speller = spelling.Speller(
+        spelling.CharacterModel(TYPES, THREE), ClosedVocabulary(["a", "bb"], 4)
+    )
     assert speller.spell(["a bb", "a ba"], [0, 1]).tolist()[0] == 0
     with pytest.raises(InputError, match="reads 2 words of the text that begins 'a ba' as <unk>"):
         speller.spell(["a ba"], [2])
@@ -364,18 +343,18 @@ def test_building_is_the_same_in_whatever_order_and_says_what_was_tried():
     words = small_corpus()
     known, rare, held_out = words[:200], words[200:600], words[500:]
     vocabulary = ClosedVocabulary(known, len(rare))
-    speller = build_speller(known + rare, held_out + known, vocabulary)
-    again = build_speller(reversed(known + rare), set(held_out), vocabulary)
+    speller = spelling.build_speller(known + rare, held_out + known, vocabulary)
+    again = spelling.build_speller(reversed(known + rare), set(held_out), vocabulary)
     assert again.origin == speller.origin
     assert (again.log_probs(held_out) == speller.log_probs(held_out)).all()
     origin = speller.origin
-    assert origin["held_out_types"] == len(held_out) >= LEAST_HELD_OUT
+    assert origin["held_out_types"] == len(held_out) >= spelling.LEAST_HELD_OUT
     assert set(origin["bits_per_held_out_type"]) == {"all", "rare"}
     bits = -speller.log_probs(sorted(held_out)).mean() / math.log(2)
     assert origin["bits_per_held_out_type"][origin["taught"]] == pytest.approx(bits, abs=1e-3)
     assert bits == pytest.approx(min(origin["bits_per_held_out_type"].values()), abs=1e-3)
     orders = origin["bits_by_order"][origin["taught"]]
-    assert list(orders) == [str(order) for order in ORDERS]
+    assert list(orders) == [str(order) for order in spelling.ORDERS]
     assert speller.model.smoothing.order == int(min(orders, key=lambda order: orders[order]))
 
 
@@ -384,7 +363,7 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
     known = small_corpus()[:300]
     vocabulary = ClosedVocabulary(known, len(rare))
     for held_out in ([], small_corpus()[300:]):
-        speller = build_speller(known + rare, held_out, vocabulary)
+        speller = spelling.build_speller(known + rare, held_out, vocabulary)
         logs = speller.log_probs(["zq", "abcing", "日本"])
         assert np.isfinite(logs).all()
         assert (logs < 0).all()
@@ -392,38 +371,35 @@ def test_hardly_any_unknown_type_still_makes_a_distribution(rare):
         assert logs[1] > logs[2]
 
 
-def test_special_tokens_of_a_text_are_words_like_others():
+def test_special_tokens_of_a_text_are_words_like_others_and_another_text_is_refused():
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], 200)
-    speller = build_speller([*words[:400], "<unk>", "<s>"], words[400:], vocabulary)
+    speller = spelling.build_speller([*words[:400], "<unk>", "<s>"], words[400:], vocabulary)
     assert np.isfinite(speller.log_probs(["<unk>", "</s>"])).all()
-
-
-def test_a_vocabulary_of_another_text_is_refused():
     with pytest.raises(InputError, match="lacks 3 types of its training text, of this one 2"):
-        build_speller(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
+        spelling.build_speller(["a", "b", "c"], [], ClosedVocabulary(["a"], 3))
 
 
 def test_a_sample_of_types_is_a_matter_of_their_letters():
     words = small_corpus()
-    chosen = sample_types(words, 50)
+    chosen = spelling.sample_types(words, 50)
     assert len(chosen) == 50
-    assert chosen == sample_types(words[::-1], 50) == sorted(chosen)
-    assert set(chosen) <= set(sample_types(words, 60))
-    assert sample_types(words, 10_000) == sorted(words)
+    assert chosen == spelling.sample_types(words[::-1], 50) == sorted(chosen)
+    assert set(chosen) <= set(spelling.sample_types(words, 60))
+    assert spelling.sample_types(words, 10_000) == sorted(words)
 
 
 def saved(tmp_path):
     words = small_corpus()
     vocabulary = ClosedVocabulary(words[:200], len(words) - 300)
-    speller = build_speller(words[:200] + words[300:], words[200:300], vocabulary)
+    speller = spelling.build_speller(words[:200] + words[300:], words[200:300], vocabulary)
     speller.save(tmp_path / "words.speller.json")
     return speller, vocabulary, tmp_path / "words.speller.json"
 
 
 def test_a_file_gives_the_same_speller(tmp_path):
     speller, vocabulary, path = saved(tmp_path)
-    again = load_speller(path, vocabulary)
+    again = spelling.load_speller(path, vocabulary)
     words = [*small_corpus()[200:], "日本", "\n"]
     assert (again.log_probs(words) == speller.log_probs(words)).all()
     assert (again.mass, again.origin) == (speller.mass, speller.origin)
@@ -448,38 +424,33 @@ def test_broken_files_give_one_clear_error(tmp_path):
     for name, content in broken.items():
         other = put(tmp_path / f"{name}.json", content)
         with pytest.raises(InputError, match=f"{name}.json: is no speller file") as caught:
-            load_speller(other, vocabulary)
+            spelling.load_speller(other, vocabulary)
         assert "\n" not in str(caught.value)
-    binary = put(tmp_path / "binary.json", b"\xff\xfe\x00")
-    with pytest.raises(InputError, match="is no speller file"):
-        load_speller(binary, vocabulary)
-    with pytest.raises(InputError, match=r"missing\.json: no such file"):
-        load_speller(tmp_path / "missing.json", vocabulary)
-    with pytest.raises(InputError, match="made for another vocabulary"):
-        load_speller(path, ClosedVocabulary(["a"], 1))
-    with pytest.raises(InputError, match="open and needs no speller"):
-        load_speller(path, BPEVocabulary.build([["a"]], 259))
+    binary, missing = put(tmp_path / "binary.json", b"\xff\xfe\x00"), tmp_path / "missing.json"
+    for other, words, message in (
+        (binary, vocabulary, "is no speller file"),
+        (missing, vocabulary, r"missing\.json: no such file"),
+        (path, ClosedVocabulary(["a"], 1), "made for another vocabulary"),
+        (path, BPEVocabulary.build([["a"]], 259), "open and needs no speller"),
+    ):
+        with pytest.raises(InputError, match=message):
+            spelling.load_speller(other, words)
 
 
 def test_a_model_folder_finds_its_speller(tmp_path):
     _, vocabulary, path = saved(tmp_path)
     folder = tmp_path / "results/models/lstm"
     folder.mkdir(parents=True)
-    assert find_speller(folder, vocabulary) is None
+    assert spelling.find_speller(folder, vocabulary) is None
     made = tmp_path / "results/vocabularies/wikipedia/words.speller.json"
     made.parent.mkdir(parents=True)
     made.write_bytes(path.read_bytes())
-    assert find_speller(folder, vocabulary) == made
-    assert find_speller(folder, ClosedVocabulary(["a"], 1)) is None
-    assert find_speller(folder, BPEVocabulary.build([["a"]], 259)) is None
+    assert spelling.find_speller(folder, vocabulary) == made
+    assert spelling.find_speller(folder, ClosedVocabulary(["a"], 1)) is None
+    assert spelling.find_speller(folder, BPEVocabulary.build([["a"]], 259)) is None
     (folder / "speller.json").write_bytes(path.read_bytes())
-    assert find_speller(folder, vocabulary) == folder / "speller.json"
-    assert find_speller("/", vocabulary) is None
-
-
-def run(module, monkeypatch, *arguments):
-    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, arguments)])
-    module.main()
+    assert spelling.find_speller(folder, vocabulary) == folder / "speller.json"
+    assert spelling.find_speller("/", vocabulary) is None
 
 
 def written_documents(tmp_path):
@@ -487,13 +458,9 @@ def written_documents(tmp_path):
     splits = {"train": words[:500], "valid": words[400:], "test": words[300:600]}
     rows = [(split, word) for split, found in splits.items() for word in found]
     size = len(rows)
-    columns = {
-        **{name: [0] * size for name in DOCUMENTS.names},
-        "doc_id": list(range(size)),
-        "split": [split for split, _ in rows],
-        "title": [""] * size,
-        "text": [f"{word} the" for _, word in rows],
-    }
+    columns = {name: [0] * size for name in DOCUMENTS.names} | {"doc_id": list(range(size))}
+    columns |= {"split": [split for split, _ in rows], "title": [""] * size}
+    columns |= {"text": [f"{word} the" for _, word in rows]}
     path = tmp_path / "documents.parquet"
     write_shard(path, DOCUMENTS, {name: columns[name] for name in DOCUMENTS.names}, {})
     counted = ClosedVocabulary.build([[f"{word} the" for word in splits["train"]]], maximum_size=80)
@@ -503,7 +470,7 @@ def written_documents(tmp_path):
     return path, vocabulary
 
 
-def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, capsys):
     from beyond_perplexity.commands import perplexity as command
     from scripts import build_speller as build
 
@@ -515,21 +482,21 @@ def test_the_commands_build_a_speller_and_take_that_of_the_run(tmp_path, monkeyp
     save_model(folder, registry.build(config, vocabulary.size), vocabulary, {})
     (tmp_path / "text.txt").write_text("the quux\nzzz the\n", encoding="utf-8")
     flags = ["--model", folder, "--text", tmp_path / "text.txt", "--tokenized", "--device", "cpu"]
-    run(command, monkeypatch, *flags)
+    run_script(command, *flags)
     free = capsys.readouterr()
     assert "leave the spelling of 2 unknown words free" in free.err
     assert json.loads(free.out)["speller"] is None
     built = ["--documents", documents, "--vocabulary", path, "--output", speller]
-    run(build, monkeypatch, *built)
+    run_script(build, *built)
     for given in ([], ["--speller", speller]):
-        run(command, monkeypatch, *flags, *given)
+        run_script(command, *flags, *given)
         found = capsys.readouterr()
         assert "free" not in found.err
         summary = json.loads(found.out)
         assert summary["speller"] == str(speller)
-        spelled = load_speller(speller, vocabulary).log_probs(["quux", "zzz"]).sum()
+        spelled = spelling.load_speller(speller, vocabulary).log_probs(["quux", "zzz"]).sum()
         assert summary["spelled"]["log_prob"] - summary["log_prob"] == pytest.approx(spelled)
     built[3] = tmp_path / "bpe.json"
     BPEVocabulary.build([["a"]], 259).save(built[3])
     with pytest.raises(InputError, match="is an open vocabulary"):
-        run(build, monkeypatch, *built)
+        run_script(build, *built)

@@ -15,7 +15,13 @@ from scipy.stats import beta
 
 from beyond_perplexity.importance.two_sided_bounds import Ends, PooledTail, doubts, enclose
 from beyond_perplexity.inference.log_space import log_half_means, log_mean_exp
-from beyond_perplexity.inference.weight_diagnostics import FITTED, Diagnostics, diagnose, tail_size
+from beyond_perplexity.inference.weight_diagnostics import (
+    FITTED,
+    NOT_OF_SAMPLES,
+    Diagnostics,
+    diagnose,
+    tail_size,
+)
 
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape], np.ndarray]
@@ -83,8 +89,11 @@ class Claim(NamedTuple):
     without: bool  # whether it would miss without the end that allows for the tail
 
 
-def claim(log_w: np.ndarray, truth: float = 0.0) -> Claim:
-    """Enclose Σ log p of documents by their log weights (N, K), as the bracket does."""
+def claim(log_w: np.ndarray, truth: float = 0.0, effective: np.ndarray | None = None) -> Claim:
+    """Enclose Σ log p of documents by their log weights (N, K), as the bracket does.
+
+    Of runs of particles the fewest effective samples, (N,), are given.
+    """
     n, k = log_w.shape
     halves = np.stack([log_half_means(row) for row in log_w], 1)
     n_tokens, log_p = np.full(n, 10), log_mean_exp(log_w, 1)
@@ -92,8 +101,13 @@ def claim(log_w: np.ndarray, truth: float = 0.0) -> Claim:
     for row in log_w:
         tail.add(row)
     ends = enclose(log_p, halves, n_tokens, tail.upper_end())
-    known = diagnose_all(log_w), n_tokens, np.full(n, k)
-    said = doubts(ends, halves, *known, np.full(n, np.nan))
+    if effective is None:
+        known = diagnose_all(log_w), n_tokens, np.full(n, k), np.full(n, np.nan)
+        said = doubts(ends, halves, *known)
+    else:
+        nothing = math.nan, math.nan, math.nan, NOT_OF_SAMPLES
+        found = [Diagnostics(ess, *nothing) for ess in effective.tolist()]
+        said = doubts(ends, halves, found, n_tokens, np.full(n, 50), log_w.var(1, ddof=1), k)
     plain = enclose(log_p, halves, n_tokens)
     equal = 1e-9 * max(1.0, abs(truth))
     missed, without = (not one.low - equal <= truth <= one.high + equal for one in (ends, plain))

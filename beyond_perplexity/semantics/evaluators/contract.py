@@ -42,8 +42,6 @@ class Evaluator(ABC):
     ----------
     measures : tuple of str
         Names of rows of `MEASURES`, in the order of the results.
-    needs_words : bool
-        Some of the measures compare words place by place: undefined where tokens are not words.
     texts : "tokens" or "raw"
         What it is made for: tokens of a corpus joined by blanks, or text as people write it.
     cleaning : Preprocessing
@@ -51,7 +49,6 @@ class Evaluator(ABC):
     """
 
     measures: tuple[str, ...]
-    needs_words: bool = False
     texts: Literal["tokens", "raw"] = "tokens"
     cleaning: Preprocessing = WHITE_SPACE_ONLY
 

@@ -24,16 +24,10 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
-from beyond_perplexity.semantics.evaluators.networks import (
-    RecurrentReader,
-    WordReader,
-    check_width,
-    encode_rows,
-    load_network,
-)
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Floats
@@ -75,7 +69,7 @@ class InferSentNetwork(TrainedModel):
         options = parse_options(InferSentOptions, architecture, "architecture")
         self.options, self.width, self.classes = options, width, classes
         size = 2 * options.hidden_size
-        self.reader = RecurrentReader(options.cell, width, options.hidden_size, both=True)
+        self.reader = networks.RecurrentReader(options.cell, width, options.hidden_size, both=True)
         self.attention: nn.Sequential | None = None
         if options.pooling == "attention":
             self.attention = nn.Sequential(
@@ -116,10 +110,7 @@ class InferSentNetwork(TrainedModel):
         return logits
 
     def loss(self, batch: PairBatch, epoch: float = math.inf) -> Tensor:
-        """Return the cross entropy summed over pairs, nats, float32 scalar.
-
-        Of scores it is that of a coin with the score as its bias.
-        """
+        """Return the cross entropy of pairs, nats, float32; of scores that of a biased coin."""
         vectors = self.encode(batch.vectors, batch.lengths)  # (B, D)
         logits = self.logits(vectors[batch.first], vectors[batch.second])  # (N, C)
         if self.classes > 1:
@@ -146,7 +137,7 @@ _GATES = 4
 _PAIR_BLOCK = 4096  # pairs that the classifier scores at once
 
 
-class InferSentEncoder(WordReader):
+class InferSentEncoder(networks.WordReader):
     """Turns texts into vectors by an InferSent network over word vectors.
 
     Words without a vector are left out, as the official program does; a text without any has no
@@ -173,15 +164,14 @@ class InferSentEncoder(WordReader):
         rows = [[*before, *row, *after] if row else [] for row in rows]
         own = [vector for vector in self._symbols if vector is not None]
         vectors = np.concatenate([vectors, np.reshape(own, (-1, self._table.width))])
-        return encode_rows(rows, vectors, self.width, self._network.encode, self._network.device)
+        return networks.encode_rows(
+            rows, vectors, self.width, self._network.encode, self._network.device
+        )
 
     def scores(
         self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
     ) -> Floats:
-        """Return what the classifier gives pairs of vectors, two (N, D), in both orders, (N,).
-
-        `place` is the class whose probability is wanted; None: the score.
-        """
+        """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
         device = self._network.device
@@ -222,10 +212,7 @@ class InferSentEvaluator(SentenceEvaluator):
     def score_vectors(
         self, first: NDArray[np.float32], second: NDArray[np.float32]
     ) -> dict[str, Floats]:
-        """Score vectors: ``similarity`` and, where it was trained on labels, ``head``.
-
-        The head's score of a pair is the mean of that in both orders.
-        """
+        """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
@@ -235,10 +222,7 @@ class InferSentEvaluator(SentenceEvaluator):
 
 
 def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
-    """Read official weights (infersent1.pkl, infersent2.pkl): tensors of a recurrent layer.
-
-    Float32 by torch's names; `width` is E of the word vectors.
-    """
+    """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
     try:
         held = torch.load(path, map_location="cpu", weights_only=True)
@@ -256,17 +240,14 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
             f"{path}: has not the layout of InferSent's weights (enc_lstm.weight_ih_l0 …)"
         ) from error
     trained = "name the vectors it was trained with (GloVe 840B for 1, fastText crawl for 2)"
-    check_width(path, inputs, width, f"; {trained}")
+    networks.check_width(path, inputs, width, f"; {trained}")
     return found
 
 
 def official_network(
     path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
 ) -> InferSentNetwork:
-    """Make a network whose encoder has official weights, and whose classifier has none yet.
-
-    Of `architecture` cells and their number are those of the weights; `width` is E.
-    """
+    """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)
     hidden = len(tensors["weight_ih_l0"]) // _GATES
     options = {**architecture, "cell": "lstm", "hidden_size": hidden}
@@ -285,7 +266,7 @@ def load_infersent(
     """
     path = Path(str(options.get("path")))
     if path.is_dir():
-        network, held = load_network(path, InferSentNetwork, device)
+        network, held = networks.load_network(path, InferSentNetwork, device)
         table = load_table(table_options(options.get("vectors") or held["vectors"]))
         if table.sha256 != held["vectors_sha256"]:
             raise InputError(

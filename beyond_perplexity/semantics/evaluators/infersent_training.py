@@ -264,11 +264,7 @@ class _PairSource(BatchSource):
 
 
 class NextSentences(_PairSource):
-    """Pairs of a sentence and the next one, and as many with the next one of another sentence.
-
-    The other is of the same batch, so of like length: which it is the seed decides anew in each
-    epoch.
-    """
+    """Pairs of a sentence and the next, and as many with that of another, drawn in each epoch."""
 
     def __init__(
         self,

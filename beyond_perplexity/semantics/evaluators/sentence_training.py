@@ -46,10 +46,7 @@ def train_network(
     folder: Path,
     about: Mapping[str, Any],
 ) -> None:
-    """Train a network, or go on with it, and write its folder; `about` joins its description.
-
-    `sources` are the training and the validation split, `folder` has the checkpoints.
-    """
+    """Train a network, or go on with it, on training and validation `sources`; write its folder."""
     device = choose_device(job.device)
     record = run_record(
         "scripts/train_evaluator.py", dict(job.options), seed=job.seed, device=str(device)

@@ -24,16 +24,10 @@ from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.factored import summed_cross_entropy
 from beyond_perplexity.models.registry import VOCABULARY, choose_device
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator
 from beyond_perplexity.semantics.evaluators.families import package_version
 from beyond_perplexity.semantics.evaluators.job import SkipThoughtOptions
-from beyond_perplexity.semantics.evaluators.networks import (
-    RecurrentReader,
-    WordReader,
-    check_width,
-    encode_rows,
-    load_network,
-)
 from beyond_perplexity.semantics.evaluators.vectors import ArrayTable
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.storage.inputs import read_utf8, refuse_page, said
@@ -77,7 +71,9 @@ class SkipThoughtNetwork(TrainedModel):
         both = options.directions == "bi"
         size = options.hidden_size
         self.embedding = nn.Embedding(vocabulary_size, options.embedding_size)
-        self.reader = RecurrentReader("gru", options.embedding_size, size // (1 + both), both)
+        self.reader = networks.RecurrentReader(
+            "gru", options.embedding_size, size // (1 + both), both
+        )
         inputs = options.embedding_size + size
         self.before = nn.GRU(inputs, options.decoder_size, batch_first=True)
         self.after = nn.GRU(inputs, options.decoder_size, batch_first=True)
@@ -147,12 +143,8 @@ _UNKNOWN = "UNK"
 _TOLERANCE = 8  # rows; the official program takes the shorter of a table and its dictionary
 
 
-class TrainedSkipThought(WordReader):
-    """Turns texts into vectors by a network that was trained here.
-
-    A word that its vocabulary lacks is read as ``<unk>``; `words` are those of ids after special
-    ones.
-    """
+class TrainedSkipThought(networks.WordReader):
+    """Turns texts into vectors by a network trained here; `words` are ids after special ones."""
 
     def __init__(self, network: SkipThoughtNetwork, words: Sequence[str]) -> None:
         self._network = network
@@ -164,10 +156,10 @@ class TrainedSkipThought(WordReader):
         """Return vectors, float32, (N, H): rows of NaN for texts without a word that it knows."""
         rows = self.rows(texts, self._ids, UNK)
         network = self._network
-        return encode_rows(rows, self._vectors, self.width, network.encode, network.device)
+        return networks.encode_rows(rows, self._vectors, self.width, network.encode, network.device)
 
 
-class OfficialSkipThought(WordReader):
+class OfficialSkipThought(networks.WordReader):
     """Turns texts into vectors by official weights: each model's scaled to length 1, side by side.
 
     The models are uni-skip, bi-skip or both, with their tables of word vectors. A word that the
@@ -175,7 +167,7 @@ class OfficialSkipThought(WordReader):
     """
 
     def __init__(
-        self, parts: Sequence[tuple[RecurrentReader, ArrayTable]], device: torch.device
+        self, parts: Sequence[tuple[networks.RecurrentReader, ArrayTable]], device: torch.device
     ) -> None:
         self._parts = [(reader.to(device).eval(), table) for reader, table in parts]
         self._device = device
@@ -191,17 +183,19 @@ class OfficialSkipThought(WordReader):
             vectors = table.find([*words, _UNKNOWN], exactly=True)  # (V + 1, E)
             known = np.flatnonzero(~np.isnan(vectors[:-1, 0])).tolist()
             ids = {words[row]: row for row in known}
-            reading = self if place == 0 else WordReader()  # words count once
+            reading = self if place == 0 else networks.WordReader()  # words count once
             rows = reading.rows(texts, ids, len(words))
             width = self._widths[place]
-            own = encode_rows(rows, vectors, width, reader.last, self._device)  # (N, H')
+            own = networks.encode_rows(rows, vectors, width, reader.last, self._device)  # (N, H')
             # One after the other, so that a text's length does not depend on the others.
             lengths = np.array([np.sqrt(np.dot(row, row)) for row in own.astype(np.float64)])
             found.append((own / lengths[:, None]).astype(np.float32))
         return np.concatenate(found, axis=1)
 
 
-def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> RecurrentReader:
+def read_official_gru(
+    path: str | os.PathLike[str], kind: str, width: int
+) -> networks.RecurrentReader:
     """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
     Its gates are in the order reset, update, where torch has reset, update, candidate; the reset
@@ -221,8 +215,8 @@ def read_official_gru(path: str | os.PathLike[str], kind: str, width: int) -> Re
         raise InputError(f"{path}: lacks the array {missing[0]}; is it {kind}_skip.npz?")
     hidden = arrays["encoder_Ux"].shape[-1]
     inputs = arrays["encoder_Wx"].shape[0]
-    check_width(path, inputs, width)
-    reader = RecurrentReader("gru", inputs, hidden, both=kind == "bi")
+    networks.check_width(path, inputs, width)
+    reader = networks.RecurrentReader("gru", inputs, hidden, both=kind == "bi")
     tensors: dict[str, Tensor] = {}
     for prefix, side in zip(_PREFIXES[kind], ("", "_reverse"), strict=False):
         own = {name: arrays[f"{prefix}{name}"] for name in _ARRAYS}
@@ -275,7 +269,7 @@ def load_skipthought(
             )
         return _load_official(options, device)
     path = Path(str(options["path"]))
-    network, held = load_network(path, SkipThoughtNetwork, device)
+    network, held = networks.load_network(path, SkipThoughtNetwork, device)
     vocabulary = load_vocabulary(path / VOCABULARY)
     if vocabulary.hash != held["vocabulary_sha256"]:
         raise InputError(f"{path / VOCABULARY}: is not the vocabulary the network was trained with")

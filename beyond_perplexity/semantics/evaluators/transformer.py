@@ -118,10 +118,7 @@ class RunLayers(UpperLayers):
 
 
 def load_body(folder: Path) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
-    """Load a network of Hugging Face without its output layer, and its tokenizer.
-
-    No code of the folder is run, and nothing unpickled.
-    """
+    """Load a network of Hugging Face and its tokenizer; no code is run, and nothing unpickled."""
     # late, as transformers takes a second to import
     from transformers import AutoModel, AutoTokenizer
     from transformers.utils import logging

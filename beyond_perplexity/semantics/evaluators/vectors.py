@@ -24,14 +24,7 @@ from beyond_perplexity.errors import InputError
 from beyond_perplexity.semantics.evaluators.families import PACKAGES, package_folder
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
-from beyond_perplexity.storage.inputs import (
-    beginning,
-    is_packed,
-    open_input,
-    read_utf8,
-    refuse_foreign,
-    said,
-)
+from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.provenance import content_hash, hash_bytes
 from beyond_perplexity.storage.shards import ParquetInput
 
@@ -49,10 +42,7 @@ class VectorTable(ABC):
     width: int  # D
 
     def find(self, words: Sequence[str], exactly: bool = False) -> Vectors:
-        """Return the vectors of words, float32, (words, D); rows of NaN where there is none.
-
-        `exactly` as they are written, marks too.
-        """
+        """Return vectors, float32 (words, D), NaN where there is none; marks too if `exactly`."""
         found = np.full((len(words), self.width), np.nan, np.float32)
         for place, word in enumerate(words):
             if word in NO_WORDS and not exactly:
@@ -95,11 +85,11 @@ class ArrayTable(VectorTable):
         self, path: str | os.PathLike[str], words: Sequence[str], tolerance: int = 0
     ) -> None:
         self.path = Path(path)
-        refuse_foreign(self.path)
+        inputs.refuse_foreign(self.path)
         try:
             self._matrix = np.load(self.path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: is no matrix of NumPy ({said(error)})") from error
+            raise InputError(f"{path}: is no matrix of NumPy ({inputs.said(error)})") from error
         if self._matrix.ndim != 2 or self._matrix.dtype.kind != "f":
             held = f"{self._matrix.dtype} of shape {self._matrix.shape}"
             raise InputError(f"{path}: holds {held}, expected a matrix of floats")
@@ -137,7 +127,7 @@ class KeyedTable(VectorTable):
                 )
             )
         except Exception as error:  # whatever a damaged file makes the library raise
-            raise InputError(f"{path}: gensim cannot read it ({said(error)})") from error
+            raise InputError(f"{path}: gensim cannot read it ({inputs.said(error)})") from error
         self.width = self._held.vector_size
 
     def _vector(self, word: str) -> Vectors | None:
@@ -205,15 +195,15 @@ class TextTable(VectorTable):
                     return np.array([float(part) for part in numbers], np.float32)
                 except ValueError as error:
                     raise InputError(
-                        f"{self.path}: the vector of {word!r:.80} is damaged ({said(error)})"
+                        f"{self.path}: the vector of {word!r:.80} is damaged ({inputs.said(error)})"
                     ) from error
         return None
 
 
 def _open_plain(path: Path) -> IO[bytes]:
     """Open a file to be read at any place; a packed one is unpacked to a temporary file."""
-    packed = open_input(path, again=True)
-    if not is_packed(packed):
+    packed = inputs.open_input(path, again=True)
+    if not inputs.is_packed(packed):
         packed.close()
         return open(path, "rb")
     plain = tempfile.TemporaryFile()  # noqa: SIM115  # closed with its table
@@ -224,19 +214,16 @@ def _open_plain(path: Path) -> IO[bytes]:
 
 
 def open_file(path: str | os.PathLike[str], width: int | None = None) -> VectorTable:
-    """Open a file in the layout of GloVe, word2vec (text or binary) or fastText.
-
-    Of a `width`, where it is known, another one is an error.
-    """
-    refuse_foreign(path)
-    start = beginning(path)
+    """Open a file in the layout of GloVe, word2vec (text, binary) or fastText, of a known width."""
+    inputs.refuse_foreign(path)
+    start = inputs.beginning(path)
     table: VectorTable
     if start.startswith(_FASTTEXT):
         if int.from_bytes(start[_PRUNED], "little", signed=True) >= 0:
             raise InputError(f"{path}: is cut off or quantized; give the whole model (.bin)")
         table = KeyedTable(path, fasttext=True)
     else:
-        with open_input(path, again=True) as file:
+        with inputs.open_input(path, again=True) as file:
             first, second = file.readline(_LONGEST), file.read(1 << 16)
         count, numbers = _read_header(first.rstrip(b"\n"), path)
         if count is not None and not second:
@@ -298,5 +285,5 @@ def load_table(options: Mapping[str, Any]) -> VectorTable:
         names = path.with_name("words.txt")
         if not names.is_file():
             raise InputError(f"{names}: is missing; it has the words of the rows of {path.name}")
-        return ArrayTable(path, read_utf8(names).split("\n")[:-1])
+        return ArrayTable(path, inputs.read_utf8(names).split("\n")[:-1])
     return open_file(path, options.get("width"))

@@ -32,7 +32,6 @@ class WordEvaluator(Evaluator):
     """Compares texts word by word."""
 
     measures = (*BLEU_NAMES, ACCURACY)
-    needs_words = True
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs: BLEU of each by itself, orders longer than the text left out; accuracy."""

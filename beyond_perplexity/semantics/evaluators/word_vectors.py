@@ -13,25 +13,13 @@ from numpy.typing import NDArray
 
 from beyond_perplexity.corpus.normalization import Preprocessing
 from beyond_perplexity.options import parse_options
+from beyond_perplexity.semantics import word_cosines
 from beyond_perplexity.semantics.evaluators.contract import Evaluator, TextPair, settle
 from beyond_perplexity.semantics.evaluators.families import EVALUATORS, PACKAGES, package_version
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import MeasureOptions
 from beyond_perplexity.semantics.movers import movers_distances
-from beyond_perplexity.semantics.word_cosines import (
-    Floats,
-    TextIds,
-    WordIndex,
-    aligned_cosines,
-    cosines,
-    greedy_alignments,
-    logistic,
-    mean_vectors,
-    movers_similarity,
-    pairwise_cosines,
-    scaled_cosine,
-    unit_rows,
-)
+from beyond_perplexity.semantics.word_cosines import Floats, TextIds
 
 VECTOR_MEASURES = (
     "aligned_cosine",
@@ -54,21 +42,23 @@ def measure_vectors(
     Float64 (N,) by measure; NaN where a text is empty, and of ``average`` where it has no word with
     a vector.
     """
-    units = unit_rows(vectors)
-    aligned = aligned_cosines(units, predicted, target)
-    greedy = greedy_alignments(units, predicted, target)
-    pairwise = pairwise_cosines(units, predicted, target, options.window, options.weighting)
-    means = [mean_vectors(vectors, texts) for texts in (predicted, target)]
+    units = word_cosines.unit_rows(vectors)
+    aligned = word_cosines.aligned_cosines(units, predicted, target)
+    precision, recall, f1 = word_cosines.greedy_alignments(units, predicted, target)
+    pairwise = word_cosines.pairwise_cosines(
+        units, predicted, target, options.window, options.weighting
+    )
+    means = [word_cosines.mean_vectors(vectors, texts) for texts in (predicted, target)]
     found = (
         aligned,
-        logistic(aligned),
-        scaled_cosine(aligned, options.temperature, options.bias),
+        word_cosines.logistic(aligned),
+        word_cosines.scaled_cosine(aligned, options.temperature, options.bias),
         pairwise,
-        movers_similarity(movers_distances(units, predicted, target), options),
-        greedy.f1,
-        greedy.precision,
-        greedy.recall,
-        cosines(*means),
+        word_cosines.movers_similarity(movers_distances(units, predicted, target), options),
+        f1,
+        precision,
+        recall,
+        word_cosines.cosines(*means),
     )
     return dict(zip(VECTOR_MEASURES, found, strict=True))
 
@@ -77,7 +67,6 @@ class WordVectorEvaluator(Evaluator):
     """All measures that word vectors give."""
 
     measures = EVALUATORS["vectors"].measures
-    needs_words = True
 
     def __init__(
         self,
@@ -96,7 +85,7 @@ class WordVectorEvaluator(Evaluator):
         vectors = self.table.find(words)  # (V, D)
         rows = np.flatnonzero(~np.isnan(vectors[:, 0])) if words else np.zeros(0, np.int64)
         vectors = vectors[rows]
-        index = WordIndex({words[row]: place for place, row in enumerate(rows)})
+        index = word_cosines.WordIndex({words[row]: place for place, row in enumerate(rows)})
         predicted, target = (index.read([pair[side] for pair in pairs]) for side in (0, 1))
         for texts in (predicted, target):
             self._words += len(texts.ids)

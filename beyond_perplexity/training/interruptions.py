@@ -39,8 +39,7 @@ _logger = logging.getLogger(__name__)
 class StopRequest:
     """Whether the process was asked to stop: as a context it notes the signals of `STOPPING`.
 
-    So no step is cut in the middle. Only the main thread can listen; at the end those who had the
-    signals before have them again.
+    So no step is cut in the middle. Only the main thread can listen.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,4 @@
-"""The fit of models that learn by gradients: latent, unnormalized, neural.
-
-`fitting` imports it by name, so that a change of it trains no counted model anew.
-"""
+"""The fit of models that learn by gradients; imported by name, so that counted models stay."""
 
 from __future__ import annotations
 

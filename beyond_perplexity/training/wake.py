@@ -50,9 +50,8 @@ def wake_loss(
 ) -> Tensor:
     """Return −Σ log p̂(x) of a batch, nats, float32 scalar, with its gradient; see the module.
 
-    The proposal's mode is afterwards what it was; the model is in evaluation mode. The seed, the
-    pass over the training split, the instance and the number of the latent, of `count`, decide
-    alone on the random numbers; those of validation are always the same.
+    The proposal's mode is afterwards what it was. The seed, the pass over the training split, the
+    instance and the number of the latent, of `count`, decide alone on the random numbers.
     """
     training = proposal.training
     own = torch.arange(count)  # (K,)

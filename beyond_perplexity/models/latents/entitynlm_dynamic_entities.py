@@ -167,8 +167,7 @@ class EntityMemory(NamedTuple):
 class DynamicEntities(nn.Module):
     """The choices of t, e and l, and the vectors of the entities.
 
-    `width`: D; `maximum_entities`, `maximum_length`: E and M; `noise`: standard deviation, in
-    training only, of what is added to the vector of a new entity.
+    `noise`: standard deviation, in training only, of what is added to the vector of a new entity.
     """
 
     def __init__(

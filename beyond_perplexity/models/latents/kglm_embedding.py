@@ -101,10 +101,7 @@ def embed(
 
 
 class Negatives:
-    """Corruptions of triples that are no triples themselves.
-
-    `triples`: int64, (M, 3): all that is true; `n_relations`: R.
-    """
+    """Corruptions of the true triples, int64, (M, 3), that are no triples themselves."""
 
     def __init__(self, triples: np.ndarray, n_relations: int) -> None:
         self._entities = np.unique(triples[:, [0, 2]])

@@ -84,8 +84,8 @@ def inside(scores: Tensor, lengths: Tensor, with_entropy: bool = False) -> Chart
 def sample_closings(chart: Chart, owner: Tensor, lengths: Tensor, uniforms: Tensor) -> Tensor:
     """Draw trees from the top down: REDUCEs after each word, int64, (R, T).
 
-    `owner`: int64, (R,): the chart of each row; `lengths`: int64, (R,): T of each row; `uniforms`:
-    float64 in [0, 1), (R, at least T − 1): the i-th splits the i-th span in preorder.
+    `owner`, `lengths`: int64, (R,): chart and words of each row; `uniforms`: float64 in [0, 1), (R,
+    at least T − 1): the i-th splits the i-th span in preorder.
     """
     length, device = chart.by_first.shape[1], owner.device
     closings = torch.zeros(len(owner), length, dtype=torch.int64, device=device)  # (R, T)
@@ -227,10 +227,7 @@ class Chains:
         return (joined + self.nodes.open[held, last]).masked_fill(~there, -torch.inf)
 
     def pruned(self, top: Tensor) -> tuple[Chains, Tensor]:
-        """Return the chains that rows, (R,), still need, and theirs among them, (R,).
-
-        They are these themselves unless most are needed no more.
-        """
+        """Return the chains that rows, (R,), still need, or all, and theirs there."""
         if not self.nodes.spent():
             return self, top
         found, chosen = Chains(self._spread), torch.unique(self.nodes.chain[top])  # (P,)

@@ -110,7 +110,7 @@ def standings(measures: pd.DataFrame) -> list[Standing]:
 
 _NEAREST = (
     "**Generated text:** of {bodies} bodies *{near}* is nearest to human text ({near_stars} "
-    "distances significantly above 0, largest excess over human text itself {near_excess}), "
+    "distances differ significantly, largest excess over the human baseline {near_excess}), "
     "*{far}* farthest ({far_stars}, {far_excess})."
 )
 

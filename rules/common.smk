@@ -28,6 +28,7 @@ from beyond_perplexity.planning.snakemake_hooks import (
 )
 from beyond_perplexity.planning.validation import validate
 from beyond_perplexity.report import TABLES
+from beyond_perplexity.report.static_page import write_static_page
 from beyond_perplexity.errors import SHELL_PREFIX, InputError
 from beyond_perplexity.storage.fingerprint import fingerprint
 from beyond_perplexity.storage.outputs import write_json

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from beyond_perplexity.arguments import COUNT, SEED, output_file
 from beyond_perplexity.options import json_object
@@ -30,7 +31,6 @@ from beyond_perplexity.tendencies.embedding_measures import (
     further_floor,
     human_shift,
     joined_measures,
-    of_source,
     smallest_topic_share,
     without_vectors,
 )
@@ -108,8 +108,10 @@ def main(given: Given) -> None:
     record = run_record("scripts/measure_embeddings.py", vars(given), seed=given.seed)
     tables = _read(given.measures, TENDENCY_MEASURES)
     measured = _Comparisons(given)
+    sources = tables["source"]
     joined = [
-        measured.joined(of_source(tables, name)) for name in tables["source"].unique().to_pylist()
+        measured.joined(tables.filter(pc.equal(sources, name)))
+        for name in sources.unique().to_pylist()
     ]
     write_shard(given.output, TENDENCY_MEASURES, pa.concat_tables(joined), record)
     if given.output_sensitivity:

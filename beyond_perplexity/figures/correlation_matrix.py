@@ -121,7 +121,7 @@ def draw_correlations(
 ) -> None:
     """Draw a matrix whose lower and upper triangle are of two kinds, each of shape (n, n).
 
-    Rows have the titles, columns their numbers. A cell is coloured where the interval leaves 0 out.
+    Rows have the titles, columns their numbers; coloured is where the interval leaves 0 out.
     """
     n = len(titles)
     for row in range(n):
@@ -170,10 +170,9 @@ def draw_tree(axis: Axes, merges: Sequence[Merge], order: Sequence[int]) -> None
 
 
 class Merge(NamedTuple):
-    """Two clusters become one, at the mean distance of the leaves of one to those of the other.
+    """Two clusters become one, at the mean distance of their leaves; the lowest leaf's comes first.
 
-    The leaves are 0 to n − 1, the cluster of merge k is n + k; that which holds the leaf with the
-    lowest number comes first.
+    The leaves are 0 to n − 1, the cluster of merge k is n + k.
     """
 
     first: int
@@ -210,10 +209,7 @@ def leaf_order(merges: list[Merge], leaves: int) -> list[int]:
 
 @styled
 def relation_matrix(measures: pd.DataFrame, correlations: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the rank correlations of all measures with the tree of their clusters.
-
-    Below the diagonal over all rows, above it within decodings.
-    """
+    """Draw the rank correlations of all measures, within decodings above, with their tree."""
     titles = relation_titles(measures, labels)
     pairs = {(row["first"], row["second"]) for row in correlations.to_dict("records")}
     names = [key for key in titles if any(key in pair for pair in pairs)]

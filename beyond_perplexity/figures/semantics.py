@@ -77,11 +77,7 @@ def _draw_over(table: pd.DataFrame, labels: Labels, over: str) -> Figure:
 
 @styled
 def correlations_over_models(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the correlations of measures over models (the paper's Figures 1 and 2).
-
-    A matrix for each split, the validation split above the test split; in the order of a tree by
-    Spearman's correlation in the last.
-    """
+    """Draw the correlations of measures over models, a matrix a split (paper, Figs. 1, 2)."""
     return _draw_over(table, labels, "models")
 
 
@@ -93,11 +89,7 @@ def correlations_over_sentences(table: pd.DataFrame, labels: Labels) -> Figure:
 
 @styled
 def scaling_curve(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw what scaling does to similarities (the paper's Figure 3), and where the models are.
-
-    Equations 12 and 13 with the paper's constants; on the latter the mean cosine of each model,
-    where aligned words were compared.
-    """
+    """Draw what equations 12 and 13 do to similarities (paper, Fig. 3), and where models are."""
     if table.empty:
         raise NothingToShowError("there are no semantic measures to show")
     constants = MeasureOptions()

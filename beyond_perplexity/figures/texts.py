@@ -113,11 +113,9 @@ def _legend(figure: Figure, marks: set[str], fills: set[Any]) -> None:
 def effect_sizes(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw the distance of every source to the test set, coloured by its excess over the floor.
 
-    A row per source, a column per tendency, above them the floor in each vocabulary: how far human
-    text is from human text of that size. The number is the distance, with stars of adjusted
-    p-values or the mark of a withheld verdict. White lies in the middle 95% of human text against
-    itself and does not differ; violet lies there and differs; blue is farther, the darker the
-    larger the excess; orange is closer; grey has no floor.
+    A row per source, a column per tendency, above them the floor in each vocabulary. White lies in
+    the middle 95% of human text against itself and does not differ; violet lies there and differs;
+    blue is farther, the darker the larger the excess; orange is closer; grey has no floor.
     """
     rows = effect_table(table)
     if rows.empty:
@@ -218,11 +216,10 @@ def _without_repeats(boxes: Mapping[str, dict[str, float]]) -> list[str]:
 
 @styled
 def length(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw a box of document lengths per model and decoding under the test set's (paper, Fig. 5).
+    """Draw a box of document lengths per body under the test set's (paper, Fig. 5).
 
-    Takes ``length_quantiles`` (x level in [0, 1], y tokens) and ``length_mean``. Boxes span the
-    quartiles, whiskers the 5th to the 95th percentile; the line is the median, the diamond the
-    mean, and the shade behind the boxes the test set's quartiles.
+    Quartiles, 5th to 95th percentile, median (line) and mean (diamond); the shade is the test
+    set's.
     """
     curves = select(table, "length_quantiles")
     means = table[table["curve"] == "length_mean"].set_index("source")["y"].to_dict()
@@ -279,11 +276,7 @@ def _draw_bars(axis: Axes, values: dict[str, float], places: dict[str, int], loo
 
 @styled
 def vocabulary(table: pd.DataFrame, labels: Labels) -> Figure:
-    """Draw the number of types and tokens of every source, and what it shares with the test set.
-
-    A token of the test set is known to a source that has its type; the test set's own measures end
-    in ``_reference``.
-    """
+    """Draw the types and tokens of every source, and what it shares with the test set."""
     rows = table[table["tendency"] == "vocabulary"]
     held = [name for name in _MEASURES if name in set(rows["measure"])]
     if not held:

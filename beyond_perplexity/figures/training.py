@@ -113,8 +113,7 @@ def _say(text: str) -> Figure:
 def entropy_by_distortion(table: pd.DataFrame, labels: Labels) -> Figure:
     """Draw contrastive entropy of the test text against its distortion (the paper's Figure 1).
 
-    A panel for each unit, and one of its own for models whose scores have no likelihood: their
-    scale is arbitrary. Values that are not finite are left out.
+    A panel for each unit, and one for models without a likelihood, whose scale is arbitrary.
     """
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     looks = Looks(labels, _sources(sorted(set(rows["model"]))))
@@ -161,10 +160,7 @@ def entropy_by_epoch(table: pd.DataFrame, labels: Labels) -> Figure:
 def entropy_by_margin(
     table: pd.DataFrame, models: Mapping[str, Mapping[str, Any]], labels: Labels
 ) -> Figure:
-    """Draw test contrastive entropy of each training distortion (the paper's Figure 3).
-
-    A panel for each latent size, a line for each training distortion.
-    """
+    """Draw test contrastive entropy, a line a training distortion, a panel a size (Fig. 3)."""
     rows = pick_contrasts(table, CONTRASTIVE_ENTROPY)
     margins = training_margins(models)
     rows = rows[(rows["unit"] == "sentence") & rows["model"].isin(margins)]

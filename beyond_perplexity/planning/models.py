@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -24,11 +26,36 @@ from beyond_perplexity.planning.configuration_file import (
     with_defaults,
     without_defaults,
 )
+from beyond_perplexity.storage.fingerprint import fingerprint, remembered
 
 WAKE_CODE = "beyond_perplexity/training/wake.py"
-# Guessed of a model whose file is not there yet: weights for each word of its vocabulary, at most
-# so many; words of a closed vocabulary without a limit.
-WEIGHTS_PER_WORD, MOST_WEIGHTS, ASSUMED_WORDS = 3_000, 300_000_000, 30_000
+# Of a closed vocabulary without a limit, which is known when it is built; of a model that is taken
+# by a name, not from a folder.
+ASSUMED_WORDS, ASSUMED_WEIGHTS = 100_000, 500_000_000
+
+
+def count_weights(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    """Count the weights of a family's model for `vocabulary` ids; once, as torch loads slowly."""
+    code = fingerprint(FAMILIES[family].reference)
+    what = f"weights {family} {code} {vocabulary} {json.dumps(architecture, sort_keys=True)}"
+    return int(remembered(what, lambda: _count_without_memory(family, architecture, vocabulary)))
+
+
+def _count_without_memory(family: str, architecture: Mapping[str, Any], vocabulary: int) -> int:
+    import torch
+
+    from beyond_perplexity.models import registry
+    from beyond_perplexity.models.latents.kglm_instances import SIZES
+
+    # What latent families ask for besides, before a corpus is read: the labels of a treebank, and a
+    # knowledge graph, of which nothing is trained.
+    given = {"labels": ["X"] * 27, "graph": dict.fromkeys(SIZES, 100)}
+    made = registry.find(family)
+    known = inspect.signature(made).parameters
+    shapes = {name: held for name, held in given.items() if name in known}
+    with torch.device("meta"):
+        model = made(vocabulary, architecture, **shapes)
+    return sum(weight.numel() for weight in model.parameters())
 
 
 class Models:
@@ -151,7 +178,7 @@ class Models:
         return 0 if self.row(name).kind == "counted" else 1
 
     def _count_weights(self, name: str) -> int:
-        """Count the weights of a model, one for every four bytes of its files, or guess."""
+        """Count the weights of a model: one for every four bytes of its files, or built on none."""
         results = self.config.get("pathvars", {}).get("results", "results")
         own, brought = f"{results}/models/{name}/model.safetensors", self.brought_files(name)
         files = map(Path, [own, *(file for file in brought if "safetensors" in file)])
@@ -159,9 +186,11 @@ class Models:
             return found // 4
         if self.row(name).kind == "counted" or self.row(name).reference is None:
             return 0
-        held = self._vocabulary(name)
+        if self.row(name).kind == "brought":
+            return ASSUMED_WEIGHTS
+        model, held = self.find(name), self._vocabulary(name)
         words = held.get("size") or held.get("maximum_size") or ASSUMED_WORDS
-        return min(WEIGHTS_PER_WORD * int(words), MOST_WEIGHTS)
+        return count_weights(model["family"], model["architecture"], int(words))
 
     def scored(self, corpus: str | None = None) -> list[str]:
         """List those that are scored, not estimated, and generate (of one corpus)."""

@@ -17,6 +17,7 @@ from beyond_perplexity.planning.configuration_file import as_json, caps
 from beyond_perplexity.planning.contrastive import CONTRAST_FILES
 from beyond_perplexity.report import TABLES
 from beyond_perplexity.report.inputs import INPUTS
+from beyond_perplexity.report.static_page import Shown
 from beyond_perplexity.storage.fingerprint import fingerprint
 
 if TYPE_CHECKING:
@@ -268,6 +269,19 @@ class Report:
             for group in self.groups(paper)
             for name in self.names(exhibits, group)
             for suffix in suffixes
+        ]
+
+    def shown(self, folder: str, exhibits: Exhibits) -> list[Shown]:
+        """List the tables or figures with their captions, for the static page."""
+        return [
+            Shown(
+                group,
+                f"{folder}/{group}/{name}",
+                exhibits[self.name(group, name)].title,
+                self.caption(exhibits, group, name),
+            )
+            for group in self.groups()
+            for name in self.names(exhibits, group)
         ]
 
     # ---- what the rules ask of one of them ----

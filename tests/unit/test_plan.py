@@ -1,8 +1,9 @@
 """What rules look up, what jobs take and ask for, the pilot that measures it, how far a run is.
 
 Needs no data; `tests/long` runs a pilot. Oracles: times that follow from a start and a rate that
-the test chose; properties (another attempt, more documents, a measured peak); the shipped
-configurations; a log written by hand; arithmetic, and counting by hand.
+the test chose; properties (another attempt, more documents, a measured peak); the tensors of every
+family, made without memory (PyTorch's device ``meta``), and the counts of the papers' models; the
+shipped configurations; a log written by hand; arithmetic, and counting by hand.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from beyond_perplexity.commands import plan, progress
 from beyond_perplexity.commands.progress import describe_progress, read_progress
 from beyond_perplexity.errors import InputError
 from beyond_perplexity.figures import FIGURES
+from beyond_perplexity.models.families import FAMILIES, families_of
 from beyond_perplexity.planning import job_costs
 from beyond_perplexity.planning.job_costs import DAY, NEEDS, START, JobCosts, PlannedJob, Timing
-from beyond_perplexity.planning.models import ASSUMED_WORDS, MOST_WEIGHTS, WEIGHTS_PER_WORD
+from beyond_perplexity.planning.models import ASSUMED_WEIGHTS, ASSUMED_WORDS, count_weights
 from beyond_perplexity.planning.pilot import (
     advise_shards,
     link_finished,
@@ -72,7 +74,7 @@ def test_both_double_with_every_attempt_and_a_training_begins_with_a_day_at_most
     assert paper.minutes("train", {"model": "transformer"}) == DAY
 
 
-def test_a_model_asks_for_the_weights_of_its_file_or_of_its_vocabulary(tmp_path) -> None:
+def test_a_model_asks_for_the_weights_of_its_file_or_of_its_architecture(tmp_path) -> None:
     """28 bytes of a weight in training, 10 when it is run; weights of 4 bytes, also of counts."""
     brought = {
         name: {"family": "huggingface", "corpus": "wikipedia", "architecture": {"path": path}}
@@ -81,11 +83,11 @@ def test_a_model_asks_for_the_weights_of_its_file_or_of_its_vocabulary(tmp_path)
     words = {"words": {"kind": "closed", "maximum_size": 50_000}}
     found = costs(SMOKE, tmp_path, models=brought, vocabularies=words)
     guess = found.models.weights("lstm")
-    assert guess == found.models.weights("rnn") == 50_000 * WEIGHTS_PER_WORD
+    assert guess > 50_000
     for rule, size, start in (("train", 28, 3000), ("generate", 10, 2000)):
         asked = found.megabytes(rule, SHARD | {"model": "lstm"})
         assert asked == pytest.approx(start + size * guess / 1e6, abs=200)
-    assert found.models.weights("there") == ASSUMED_WORDS * WEIGHTS_PER_WORD < MOST_WEIGHTS
+    assert found.models.weights("there") == ASSUMED_WEIGHTS
     scored = {"model": "kn-3"}
     before = found.megabytes("measure_perplexity", scored)
     for name, size in (("lstm", 8_000), ("kn-3", 4_000_000_000)):
@@ -263,6 +265,43 @@ def test_jobs_that_need_not_run_come_before_the_plan_and_the_plan_before_the_job
     assert expect(job, shard(1, 3), planned=plan).minutes == pytest.approx(3 / 60)
     (tmp_path / "1.parquet").unlink()
     assert job_costs.fit_finished([shard(1), PlannedJob("plot")]) == {}  # its output is not there
+
+
+# ---- weights ----
+
+
+def test_the_papers_models_are_counted_to_a_hundredth(paper) -> None:
+    millions = {
+        "transformer": 204.4,
+        "transformer-adaptive-softmax": 315.0,
+        "cnn": 133.0,
+        "lstm": 59.6,
+        "trigram": 0,
+    }
+    found = {name: paper.models.weights(name) / 1e6 for name in millions}
+    assert found == pytest.approx(millions, rel=0.01)
+
+
+def test_options_change_the_count_as_they_change_the_model() -> None:
+    """By hand: two directions of embeddings and biases; an LSTM has four gates."""
+    asked = {"layers": 1, "hidden_size": 30, "embedding_size": 10, "tie_weights": False}
+    gates = 4 * 30 * (10 + 30 + 2)
+    assert count_weights("lstm", asked, 500) == gates + 500 * 10 + 500 * 30 + 500
+    assert count_weights("sentence-rnn", {"size": 7}, 100) > 100 * 7
+
+
+def test_every_family_has_a_count_that_grows_with_its_vocabulary() -> None:
+    """The default run has all of them; what is derived or counted has none."""
+    small, config = costs("config.yaml"), yaml.safe_load((ROOT / "config.yaml").read_text())
+    words = {**config["vocabularies"]["words"], "maximum_size": ASSUMED_WORDS * 10}
+    large = costs("config.yaml", vocabularies={"words": words})
+    for name in [*small.config["models"], *small.config["proposals"]]:
+        none = small.models.find(name)["family"] in (*families_of("counted"), "optimal")
+        assert (small.models.weights(name) == 0) == none
+    assert large.models.weights("rnng") > 5 * small.models.weights("rnng")
+    for family in families_of("trained", "unnormalized", "latent", "proposal"):
+        if FAMILIES[family].reference:
+            assert count_weights(family, {}, 2_000) > count_weights(family, {}, 1_000)
 
 
 # ---- the pilot ----

@@ -67,7 +67,7 @@ from beyond_perplexity.planning.configuration import Configuration, External, So
 from beyond_perplexity.planning.corpora import Corpora
 from beyond_perplexity.planning.sections import keys_of, variants
 from beyond_perplexity.planning.validation import validate
-from beyond_perplexity.report.comparison_input import CompareOptions
+from beyond_perplexity.report.compare import CompareOptions
 from beyond_perplexity.schemas.corpora import TEXT_SAMPLES
 from beyond_perplexity.storage import inputs
 from beyond_perplexity.storage.inputs import (

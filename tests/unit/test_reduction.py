@@ -42,6 +42,7 @@ from beyond_perplexity.storage.provenance import ROOT
 from beyond_perplexity.storage.shards import read_batches
 from scripts import reduce_weights as command
 from tests.unit.latent_tables import GRID, model, sample_columns, write_beams, write_weights
+from tests.unit.text_pairs import run_script
 
 P = model(n_instances=4, n_latents=6)
 TRUE = float(np.log(P.sum(1)).sum())
@@ -432,7 +433,7 @@ def test_beams_must_be_of_the_same_instances(tmp_path):
         Beams([fewer, fewer], reader)
 
 
-def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
+def test_the_command_writes_every_table_with_its_schema(tmp_path):
     paths = [path for tau in GRID for path in write_weights(tmp_path, COLUMNS[tau], tau)]
     beams = write_beams(tmp_path / "beams.parquet", P, (1, 3))
     outputs = {name: tmp_path / "out" / f"{name}.parquet" for name in command.REDUCED_TABLES}
@@ -440,8 +441,7 @@ def test_the_command_writes_every_table_with_its_schema(tmp_path, monkeypatch):
     flags += ["--options", json.dumps({"subsets": 10, "bootstrap": 10})]
     flags += ["--labels", json.dumps({"model": "named"})]
     flags += [part for name, path in outputs.items() for part in (f"--{name}", path)]
-    monkeypatch.setattr("sys.argv", ["reduce_weights", *map(str, flags)])
-    command.main()
+    run_script(command, *flags)
     for name, (schema, _) in command.REDUCED_TABLES.items():
         rows = sum(len(batch) for batch in read_batches(outputs[name], schema, schema.names))
         assert (rows > 0) == (name != "replicates")  # K is below the samples of a replicate

@@ -38,7 +38,7 @@ from beyond_perplexity.semantics import scored_pairs
 from beyond_perplexity.semantics.bleu import bleu_of
 from beyond_perplexity.semantics.evaluators.contract import Evaluator
 from beyond_perplexity.semantics.evaluators.word_overlap import WordEvaluator
-from beyond_perplexity.semantics.evaluators.word_vectors import VECTOR_MEASURES, measure_vectors
+from beyond_perplexity.semantics.evaluators.word_vectors import WordVectorEvaluator, measure_vectors
 from beyond_perplexity.semantics.measures import BLEU_NAMES, MEASURES, MeasureOptions
 from beyond_perplexity.semantics.model_measures import summarize_scores
 from beyond_perplexity.semantics.scores import score_predictions, score_sentences
@@ -53,7 +53,7 @@ WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "in", "mat", "house"]
 class Vectors(Evaluator):
     """Word vectors of a few words; "cat" has none."""
 
-    measures = VECTOR_MEASURES
+    measures = WordVectorEvaluator.measures
 
     def __init__(self) -> None:
         self._rows = {word: k for k, word in enumerate(WORDS) if word != "cat"}

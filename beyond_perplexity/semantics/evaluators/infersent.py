@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -26,11 +25,11 @@ from beyond_perplexity.models.registry import choose_device
 from beyond_perplexity.options import parse_options
 from beyond_perplexity.semantics.evaluators import networks
 from beyond_perplexity.semantics.evaluators.contract import SentenceEvaluator, has_vector, settle
-from beyond_perplexity.semantics.evaluators.families import package_version
+from beyond_perplexity.semantics.evaluators.families import Options, package_version
 from beyond_perplexity.semantics.evaluators.job import InferSentOptions
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table
 from beyond_perplexity.semantics.measures import NO_WORDS
-from beyond_perplexity.semantics.word_cosines import Floats
+from beyond_perplexity.semantics.word_cosines import Floats, Vectors
 from beyond_perplexity.storage.inputs import refuse_page
 from beyond_perplexity.storage.provenance import content_hash
 
@@ -64,7 +63,7 @@ class InferSentNetwork(TrainedModel):
 
     normalized = False
 
-    def __init__(self, width: int, classes: int, architecture: Mapping[str, Any]) -> None:
+    def __init__(self, width: int, classes: int, architecture: Options) -> None:
         super().__init__()
         options = parse_options(InferSentOptions, architecture, "architecture")
         self.options, self.width, self.classes = options, width, classes
@@ -152,7 +151,7 @@ class InferSentEncoder(networks.WordReader):
         self._symbols = [table.symbol(word) for word in symbols] or [None, None]
         self.width = 2 * network.options.hidden_size
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str]) -> Vectors:
         """Return vectors, float32, (N, D): rows of NaN for texts without a word that it knows."""
         words = sorted({word for text in texts for word in text.split()} - NO_WORDS)
         vectors = self._table.find(words)  # (V, E)
@@ -168,9 +167,7 @@ class InferSentEncoder(networks.WordReader):
             rows, vectors, self.width, self._network.encode, self._network.device
         )
 
-    def scores(
-        self, first: NDArray[np.float32], second: NDArray[np.float32], place: int | None
-    ) -> Floats:
+    def scores(self, first: Vectors, second: Vectors, place: int | None) -> Floats:
         """Return what the head gives pairs, two (N, D), in both orders, (N,): a chance or score."""
         found = np.full(len(first), np.nan)
         there = np.flatnonzero(has_vector(first) & has_vector(second))
@@ -209,9 +206,7 @@ class InferSentEvaluator(SentenceEvaluator):
         self._encoder, self._classes = encoder, classes
         self.measures = ("similarity",) if classes is None else ("similarity", "head")
 
-    def score_vectors(
-        self, first: NDArray[np.float32], second: NDArray[np.float32]
-    ) -> dict[str, Floats]:
+    def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Score vectors: ``similarity``; where trained on labels, ``head`` in both orders too."""
         found = super().score_vectors(first, second)
         if self._classes is not None:
@@ -245,7 +240,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 
 
 def official_network(
-    path: str | os.PathLike[str], width: int, classes: int, architecture: Mapping[str, Any]
+    path: str | os.PathLike[str], width: int, classes: int, architecture: Options
 ) -> InferSentNetwork:
     """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)
@@ -256,9 +251,7 @@ def official_network(
     return network
 
 
-def load_infersent(
-    options: Mapping[str, Any], measures: Mapping[str, Any], device: str
-) -> InferSentEvaluator:
+def load_infersent(options: Options, measures: Options, device: str) -> InferSentEvaluator:
     """Load an InferSent evaluator: ``path`` of a folder that was trained here, or official weights.
 
     The latter need ``vectors``, of `load_table`, and have ``version`` and ``pooling``; a folder
@@ -292,7 +285,7 @@ def load_infersent(
     return InferSentEvaluator(encoder, about, None, Preprocessing.from_config(OFFICIAL_CLEANING))
 
 
-def table_options(options: Mapping[str, Any]) -> dict[str, Any]:
+def table_options(options: Options) -> dict[str, Any]:
     """Return the options of `load_table` for an evaluator that has a table of word vectors."""
     if options.get("family") == "word2vec":
         return {"path": str(Path(options["path"]) / "vectors.npy")}

@@ -23,6 +23,7 @@ from beyond_perplexity.models.contract import TrainedModel
 from beyond_perplexity.models.registry import WEIGHTS, check_finite, choose_device, read_weights
 from beyond_perplexity.semantics.evaluators.job import EVALUATOR_FILE, read_description
 from beyond_perplexity.semantics.measures import NO_WORDS
+from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage.inputs import refuse_foreign, said
 from beyond_perplexity.storage.provenance import content_hash, note_read
 
@@ -51,7 +52,7 @@ def encode_alike(
     width: int,
     encode: Callable[[NDArray[np.int64], int], Tensor],
     step: int = 1,
-) -> NDArray[np.float32]:
+) -> Vectors:
     """Return the vectors of texts of so many words, float32 (N, width); NaN for those of none.
 
     `encode` is given the numbers of texts, (B,), and the length to which they may be filled up, a
@@ -73,11 +74,11 @@ STEP = 4  # lengths up to the next multiple of it share a group
 
 def encode_rows(
     rows: Sequence[Sequence[int]],
-    vectors: NDArray[np.float32],
+    vectors: Vectors,
     width: int,
     encode: Callable[[Tensor, Tensor], Tensor],
     device: torch.device,
-) -> NDArray[np.float32]:
+) -> Vectors:
     """Return the vectors of texts, float32 (N, width); NaN for those without a word.
 
     Texts are rows of `vectors`, (V, E); `encode` makes of word vectors (B, T, E) and lengths (B,)

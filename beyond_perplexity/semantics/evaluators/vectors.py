@@ -13,7 +13,7 @@ import tempfile
 import weakref
 from abc import ABC, abstractmethod
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
@@ -21,7 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from beyond_perplexity.errors import InputError
-from beyond_perplexity.semantics.evaluators.families import PACKAGES, package_folder
+from beyond_perplexity.semantics.evaluators.families import PACKAGES, Options, package_folder
 from beyond_perplexity.semantics.measures import NO_WORDS
 from beyond_perplexity.semantics.word_cosines import Vectors
 from beyond_perplexity.storage import inputs
@@ -261,7 +261,7 @@ def _is_number(part: bytes) -> bool:
     return True
 
 
-def load_table(options: Mapping[str, Any]) -> VectorTable:
+def load_table(options: Options) -> VectorTable:
     """Open a table of word vectors.
 
     `options`: ``package``, a key of `PACKAGES`; or ``path``, of a file, and ``width``, where it is

@@ -115,22 +115,19 @@ def by_place(found):
 # ---- readers ----
 
 
-def test_bits_per_byte_count_the_end_of_a_document(tmp_path):
+def test_bits_per_byte_count_the_end_of_a_document_and_spellings_where_they_are(tmp_path):
     bits = drawn_bits(a=0, b=10)
     sums, others = perplexity_sums(write_documents(tmp_path, bits))
     assert others == []
     expected = [own.sum() / (100 * DOCUMENTS) for own in bits.values()]
     assert sums.values(ONES)[0] == pytest.approx(expected)
     assert sums.models == ["a", "b"]
-
-
-def test_spelled_likelihoods_are_taken_where_they_are(tmp_path):
     spelled = -300 * math.log(2)
     sums, _ = perplexity_sums(write_documents(tmp_path, drawn_bits(a=0), spelled=spelled))
     assert sums.values(ONES)[0] == pytest.approx([3.0])
 
 
-def test_a_model_of_another_text_is_named_and_not_compared(tmp_path):
+def test_a_model_of_another_text_is_named_and_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0, b=5))
     paths += write_documents(tmp_path, drawn_bits(c=0), text="raw")
     found = gather_measures(RelatedFiles(perplexities=paths), OPTIONS)
@@ -138,9 +135,6 @@ def test_a_model_of_another_text_is_named_and_not_compared(tmp_path):
     assert row["value"] is None
     assert row["note"] == "is not scored on the text that the others are scored on"
     assert found.sums[PERPLEXITY].models == ["a", "b"]
-
-
-def test_other_documents_are_refused(tmp_path):
     paths = write_documents(tmp_path, drawn_bits(a=0))
     paths += write_documents(tmp_path, {"b": np.full(7, 200.0)})
     with pytest.raises(InputError, match="b: was scored on other documents than a"):
@@ -208,7 +202,7 @@ def ratio_of(measure, numerators, groups):
     return DocumentSums(measure, "x", measure, True, models, groups, numerators, ones)
 
 
-def test_resamples_vary_as_the_mean_does_and_are_shared():
+def test_resamples_vary_as_the_mean_does_are_shared_and_of_the_documents_there_are():
     """Oracle: the standard error s/√n of a mean; the same numbers give the same draws."""
     random = np.random.default_rng(2)
     groups = np.sort(random.integers(0, 2**60, 400))
@@ -220,9 +214,6 @@ def test_resamples_vary_as_the_mean_does_and_are_shared():
     assert np.array_equal(drawn["one"], drawn["two"][:, ::-1])
     alone = resampled_values(held[:1], 2_000, 3)
     assert np.array_equal(alone["one"], drawn["one"])
-
-
-def test_a_measure_of_fewer_documents_draws_from_those():
     groups = np.arange(100)
     full = ratio_of("full", np.arange(100.0)[:, None], groups)
     part = ratio_of("part", np.arange(0, 100.0, 2)[:, None], groups[::2])
@@ -262,15 +253,12 @@ def test_a_measure_of_the_model_stands_in_all_of_its_rows():
     assert (found["p", "t", OVER_ROWS]["rows"], found["p", "t", OVER_ROWS]["models"]) == (6, 3)
 
 
-def test_measures_of_models_alone_count_each_model_once():
+def test_measures_of_models_alone_count_each_model_once_and_more_is_better():
     values = {(m, None, k): v for k in "pq" for m, v in zip("abcde", range(5), strict=True)}
     values |= {(m, d, "t"): 1.0 * k for k, m in enumerate("ab") for d in ("x", "y", "z")}
     found = correlated(related(values))["p", "q", OVER_ROWS]
     assert (found["rows"], found["models"], found["value"]) == (5, 5, pytest.approx(1))
     assert found["low"] > 0
-
-
-def test_more_is_better_in_all_signs_and_infinities():
     rows = related({(m, None, "p"): v for m, v in zip("abc", [1, 2, math.inf], strict=True)}, -1)
     rows += related({(m, None, "q"): v for m, v in zip("abc", [3, 2, 1], strict=True)})
     assert correlated(rows)["p", "q", OVER_ROWS]["value"] == pytest.approx(1)

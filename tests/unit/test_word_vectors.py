@@ -84,11 +84,18 @@ def glove(tmp_path):
     return path
 
 
-def test_a_word_is_looked_up_in_lower_case_and_may_have_blanks(glove):
+def test_a_word_is_looked_up_in_lower_case_may_have_blanks_and_is_kept_within_bounds(
+    glove, monkeypatch
+):
     table = open_file(glove)
     np.testing.assert_allclose(table.find(["THE", "Cat"]), HELD[[0, 1]], rtol=1e-6)
     assert np.isnan(table.find(["cat"])).all()  # never the other way round
     assert np.isnan(table.find(["THE"], exactly=True)).all()
+    monkeypatch.setattr(vectors, "_KEPT", 2)
+    table = open_file(glove)
+    for _ in range(2):
+        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), HELD[[0, 4, 1]], rtol=1e-6)
+        assert table._kept.cache_info().currsize == 2
     glove.write_bytes(as_text(["the", ". . .", "at name@domain.com"], HELD, False))
     found = open_file(glove).find([". . .", "at name@domain.com"])
     np.testing.assert_allclose(found, HELD[1:3], rtol=1e-6)
@@ -143,14 +150,6 @@ def test_models_of_fasttext_are_read_as_by_gensim_or_damaged(fasttext, tmp_path)
             load_table({"path": str(path)})
 
 
-def test_what_is_kept_of_a_file_is_bounded(glove, monkeypatch):
-    monkeypatch.setattr(vectors, "_KEPT", 2)
-    table = open_file(glove)
-    for _ in range(2):
-        np.testing.assert_allclose(table.find(["the", "dog", "Cat"]), HELD[[0, 4, 1]], rtol=1e-6)
-        assert table._kept.cache_info().currsize == 2
-
-
 TEXT, BINARY = as_text(WORDS, HELD, True), as_binary(WORDS, HELD, b"")
 LINES = TEXT.split(b"\n")
 WRONG_FILES = {
@@ -178,16 +177,13 @@ def test_what_is_no_table_is_refused_in_one_line(name, tmp_path):
     check_refusals(open_file, {rf"{path}.*{words}": (path,)})
 
 
-def test_a_damaged_number_is_told_when_its_word_is_asked_for(tmp_path):
-    path = tmp_path / "glove.txt"
+def test_damaged_numbers_other_widths_missing_files_and_archives_are_told(tmp_path, glove):
+    path = tmp_path / "damaged.txt"
     path.write_bytes(b"the 1 2\ncat 1 x\n")
     table = open_file(path)
     assert table.find(["the"]).tolist() == [[1, 2]]
     with pytest.raises(InputError, match="the vector of 'cat' is damaged"):
         table.find(["cat"])
-
-
-def test_another_width_a_missing_file_and_an_archive_are_told(glove, tmp_path):
     cases = {
         "have 5 numbers, expected 300": (glove, 300),
         "no such file": (tmp_path / "none.txt",),

@@ -131,13 +131,11 @@ class SentenceEvaluator(Evaluator):
 
     def score(self, pairs: Sequence[TextPair]) -> dict[str, Floats]:
         """Score pairs; the vector of each text is made once."""
-        places: dict[str, int] = {}
-        for text in (text for pair in pairs for text in pair):
-            places.setdefault(text, len(places))
+        texts = [text for pair in pairs for text in pair]
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
         vectors = self.encoder.encode(list(places))  # (distinct texts, D)
-        chosen = np.array([[places[text] for text in pair] for pair in pairs], np.int64)
-        first, second = chosen.reshape(-1, 2).T  # 2 x (N,)
-        return self.score_vectors(vectors[first], vectors[second])
+        chosen = np.array([places[text] for text in texts], np.int64)
+        return self.score_vectors(vectors[chosen[::2]], vectors[chosen[1::2]])
 
     def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Score vectors of texts, two (N, D)."""

@@ -35,7 +35,7 @@ from beyond_perplexity.storage.provenance import content_hash
 
 
 @dataclass(frozen=True)
-class PairBatch:
+class PairBatch(networks.TensorBatch):
     """Sentences, and which of them are pairs."""
 
     vectors: Tensor  # float32, (B, T, E): vectors of the words; behind the end anything finite
@@ -48,10 +48,6 @@ class PairBatch:
     def predictions(self) -> int:
         """The pairs: what a loss is divided by."""
         return len(self.labels)
-
-    def to(self, device: torch.device) -> PairBatch:
-        """Return the batch on a device."""
-        return PairBatch(*(part.to(device) for part in vars(self).values()))
 
 
 class InferSentNetwork(TrainedModel):
@@ -195,6 +191,8 @@ class InferSentEvaluator(SentenceEvaluator):
     are.
     """
 
+    encoder: InferSentEncoder
+
     def __init__(
         self,
         encoder: InferSentEncoder,
@@ -203,7 +201,7 @@ class InferSentEvaluator(SentenceEvaluator):
         cleaning: Preprocessing,
     ) -> None:
         super().__init__(encoder, about, cleaning)
-        self._encoder, self._classes = encoder, classes
+        self._classes = classes
         self.measures = ("similarity",) if classes is None else ("similarity", "head")
 
     def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
@@ -211,7 +209,7 @@ class InferSentEvaluator(SentenceEvaluator):
         found = super().score_vectors(first, second)
         if self._classes is not None:
             place = self._classes.index(ENTAILMENT) if self._classes else None
-            scores = self._encoder.scores(first, second, place)
+            scores = self.encoder.scores(first, second, place)
             found["head"] = settle("head", scores, [has_vector(part) for part in (first, second)])
         return found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -113,6 +113,14 @@ class WordReader:
         self.words += sum(map(len, rows))
         self.unknown += sum(row.count(other) for row in rows)
         return [row if row.count(other) < len(row) else [] for row in rows]
+
+
+class TensorBatch:
+    """What is trained on at once: a dataclass of tensors."""
+
+    def to(self, device: torch.device) -> Self:
+        """Return the batch on a device."""
+        return type(self)(*(part.to(device) for part in vars(self).values()))
 
 
 class RecurrentReader(nn.Module):

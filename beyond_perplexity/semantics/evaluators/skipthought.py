@@ -36,7 +36,7 @@ from beyond_perplexity.vocabulary import BOS, EOS, N_SPECIAL, UNK, load_vocabula
 
 
 @dataclass(frozen=True)
-class NeighbourBatch:
+class NeighbourBatch(networks.TensorBatch):
     """Sentences with those before and after them, each of lengths of its own."""
 
     tokens: Tensor  # int64, (B, T) each, of lengths of their own; behind the end any valid id
@@ -51,10 +51,6 @@ class NeighbourBatch:
         """The words of the neighbours and their ends: what a loss is divided by."""
         held = (self.before_lengths, self.after_lengths)
         return int(sum((part + (part > 0)).sum() for part in held))
-
-    def to(self, device: torch.device) -> NeighbourBatch:
-        """Return the batch on a device."""
-        return NeighbourBatch(*(part.to(device) for part in vars(self).values()))
 
 
 class SkipThoughtNetwork(TrainedModel):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,18 +210,14 @@ class TransformerEvaluator(SentenceEvaluator):
 
     measures = ("inner", "inner_scaled")
 
-    def __init__(
-        self, encoder: UpperLayers, about: Mapping[str, Any], cleaning: Preprocessing
-    ) -> None:
-        super().__init__(encoder, about, cleaning)
-        self._layers = encoder
+    encoder: UpperLayers
 
     def score_vectors(self, first: Vectors, second: Vectors) -> dict[str, Floats]:
         """Return σ of the mean over layers of inner products, plain and by the width."""
         wide = [np.asarray(part, np.float64) for part in (first, second)]
-        products = np.einsum("nd,nd->n", *wide) / self._layers.layers
+        products = np.einsum("nd,nd->n", *wide) / self.encoder.layers
         known = [has_vector(part) for part in (first, second)]
-        width = self._layers.width / self._layers.layers
+        width = self.encoder.width / self.encoder.layers
         return {
             "inner": settle("inner", logistic(products), known),
             "inner_scaled": settle("inner_scaled", logistic(products / width), known),

@@ -7,7 +7,6 @@ longest, E numbers of a word vector, H units in each direction, D = 2 H of a sen
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -214,7 +213,7 @@ class InferSentEvaluator(SentenceEvaluator):
         return found
 
 
-def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]:
+def read_official(path: str | Path, width: int) -> dict[str, Tensor]:
     """Read official weights, infersent1.pkl or infersent2.pkl, by torch's names; `width` is E."""
     refuse_page(path)
     try:
@@ -238,7 +237,7 @@ def read_official(path: str | os.PathLike[str], width: int) -> dict[str, Tensor]
 
 
 def official_network(
-    path: str | os.PathLike[str], width: int, classes: int, architecture: Options
+    path: str | Path, width: int, classes: int, architecture: Options
 ) -> InferSentNetwork:
     """Make a network whose encoder has official weights, their cells and size; `width` is E."""
     tensors = read_official(path, width)

@@ -8,7 +8,6 @@ N texts, B of a group, T words of the longest, E numbers of a word vector, H uni
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -157,7 +156,7 @@ class RecurrentReader(nn.Module):
         ]  # (B, H) each
         return torch.cat(parts, 1)  # (B, H or 2 H)
 
-    def fill(self, tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    def fill(self, tensors: Mapping[str, Tensor], path: str | Path) -> None:
         """Take the weights of a file, by torch's names."""
         try:
             self.layer.load_state_dict(tensors)
@@ -176,7 +175,7 @@ class RecurrentReader(nn.Module):
         return outputs
 
 
-def check_width(path: str | os.PathLike[str], inputs: int, width: int, hint: str = "") -> None:
+def check_width(path: str | Path, inputs: int, width: int, hint: str = "") -> None:
     """Raise `InputError` where weights read word vectors of another width than a table has."""
     if inputs != width:
         held = f"reads word vectors of {inputs} numbers, but those of the table have {width}"

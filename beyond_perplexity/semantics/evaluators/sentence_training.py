@@ -5,7 +5,6 @@ B sentences of a batch, T words of the longest.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -74,7 +73,7 @@ def train_network(
 
 
 def ordered_sentences(
-    documents: str | os.PathLike[str],
+    documents: str | Path,
     split: str,
     vocabulary: Vocabulary,
     options: EvaluatorTraining,

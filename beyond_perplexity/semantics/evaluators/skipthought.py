@@ -7,7 +7,6 @@ the longest, V ids, E numbers of a word, H of a sentence, K units of a decoder.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -189,9 +188,7 @@ class OfficialSkipThought(networks.WordReader):
         return np.concatenate(found, axis=1)
 
 
-def read_official_gru(
-    path: str | os.PathLike[str], kind: str, width: int
-) -> networks.RecurrentReader:
+def read_official_gru(path: str | Path, kind: str, width: int) -> networks.RecurrentReader:
     """Read the encoder of an official file, uni_skip.npz or bi_skip.npz; E is `width`.
 
     Its gates are in the order reset, update, where torch has reset, update, candidate; the reset

@@ -194,12 +194,12 @@ class LabelMeaning:
         """Tell scores from classes."""
         if len(labels) < 2:
             raise InputError(f"{path}: has {len(labels)} different labels; nothing can be learned")
-        numbers = [finite_number(label) for label in sorted(labels)]
-        wrong = [label for label, n in zip(sorted(labels), numbers, strict=True) if n is None]
+        numbers = {label: finite_number(label) for label in sorted(labels)}
+        wrong = [label for label, number in numbers.items() if number is None]
         if training.labels == "scores" and wrong:
             raise InputError(f"{path}: the score {wrong[0]!r} is no finite number")
         if not wrong and training.labels != "classes":
-            held = [number for number in numbers if number is not None]
+            held = [number for number in numbers.values() if number is not None]
             return cls((), min(held), max(held))
         if ENTAILMENT not in labels:
             raise InputError(

@@ -83,9 +83,8 @@ def load_word2vec(options: Options, measures: Options, device: str) -> WordVecto
     folder = Path(str(options.get("path")))
     held = read_description(folder, "word2vec")
     table = load_table({"path": folder / "vectors.npy"})
-    about = {key: held[key] for key in ("title", "versions")}
-    about["sha256"] = table.sha256
-    if about["sha256"] != held["sha256"]:
+    about = {key: held[key] for key in ("title", "sha256", "versions")}
+    if table.sha256 != held["sha256"]:
         raise InputError(
             f"{table.path}: is not the file that {EVALUATOR_FILE} describes; train again"
         )

@@ -30,10 +30,10 @@ from beyond_perplexity.semantics.evaluators.infersent import (
     table_options,
 )
 from beyond_perplexity.semantics.evaluators.job import EvaluatorJob, PairTraining
+from beyond_perplexity.semantics.evaluators.networks import padded
 from beyond_perplexity.semantics.evaluators.sentence_training import (
     following,
     ordered_sentences,
-    padded,
     train_network,
 )
 from beyond_perplexity.semantics.evaluators.vectors import VectorTable, load_table

@@ -68,6 +68,17 @@ def encode_alike(
     return found
 
 
+def padded(
+    rows: Sequence[Sequence[int] | NDArray[np.integer]], longest: int = 1
+) -> tuple[Tensor, Tensor]:
+    """Return rows of ids, int64, (B, T), filled up with zeros, and their lengths, (B,)."""
+    lengths = np.array([len(row) for row in rows])
+    tokens = np.zeros((len(rows), max(longest, int(lengths.max()))), np.int64)
+    for place, row in enumerate(rows):
+        tokens[place, : len(row)] = row
+    return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+
 STEP = 4  # lengths up to the next multiple of it share a group
 
 
@@ -85,11 +96,8 @@ def encode_rows(
     """
 
     def encode_places(places: NDArray[np.int64], longest: int) -> Tensor:
-        ids = np.zeros((len(places), longest), np.int64)
-        for row, place in enumerate(places):
-            ids[row, : len(rows[place])] = rows[place]
-        own = torch.from_numpy(np.ascontiguousarray(vectors[ids], np.float32))  # (B, T, E)
-        lengths = torch.tensor([len(rows[place]) for place in places])  # (B,)
+        ids, lengths = padded([rows[place] for place in places], longest)  # (B, T), (B,)
+        own = torch.from_numpy(np.ascontiguousarray(vectors[ids.numpy()], np.float32))  # (B, T, E)
         return encode(own.to(device), lengths.to(device))
 
     return encode_alike([len(row) for row in rows], width, encode_places, STEP)
